@@ -1,0 +1,1 @@
+"""Environments by name: the embedded ones, the real ones, and yours (`module:attr`)."""

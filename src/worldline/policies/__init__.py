@@ -1,0 +1,1 @@
+"""Policies by specification: `expert`, `random`, `hf:PATH`, `api:MODEL@URL`, `module:attr`."""

@@ -1,0 +1,26 @@
+"""The vocabulary of worldline: trajectories, environments, policies, errors. Imports nothing of the rest."""
+
+from worldline.types.environment import Environment, Info, LazyActions, StepResult, World
+from worldline.types.errors import InputError, WorldlineError
+from worldline.types.policy import Decision, Exchange, Policy, ScoringPolicy, Turn
+from worldline.types.randomness import derive_seed
+from worldline.types.trajectory import SCHEMA_VERSION, Step, Trajectory
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Decision",
+    "Environment",
+    "Exchange",
+    "Info",
+    "InputError",
+    "LazyActions",
+    "Policy",
+    "ScoringPolicy",
+    "Step",
+    "StepResult",
+    "Trajectory",
+    "Turn",
+    "World",
+    "WorldlineError",
+    "derive_seed",
+]

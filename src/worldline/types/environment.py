@@ -1,0 +1,93 @@
+"""What an environment is: Gymnasium's shape, over text.
+
+A `World` is the shared, immutable side (games, catalogue, corpus, splits); an `Environment` is the state of one
+running episode, cheap to make by the thousand. A fitted world model implements the same two protocols.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, Self, TypedDict, overload, runtime_checkable
+
+from worldline.types.policy import Turn
+
+
+class Info(TypedDict, total=False):
+    """What `reset` and `step` say beside the observation. `reset` gives `task_id` and `goal` too."""
+
+    admissible: Sequence[str] | None
+    won: bool
+    score: float
+    task_id: str
+    goal: str
+    valid: bool
+
+
+StepResult = tuple[str, float, bool, bool, Info]
+"""observation, reward, terminated, truncated, info: Gymnasium's order."""
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """One running episode."""
+
+    def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
+        """Start `task` (or one drawn from `seed`); the observation and what goes with it."""
+
+    def step(self, action: str) -> StepResult:
+        """Do `action`. An action the world does not understand is answered and marked `valid: False`."""
+
+    def clone(self) -> Self:
+        """An independent copy of the episode as it stands."""
+
+
+@runtime_checkable
+class World(Protocol):
+    """Where episodes come from. Tasks have one canonical order per split."""
+
+    name: str
+    version: str
+    family: str
+    """Which prompt template fits: `household`, `shop` or `search`; anything else gets the generic one."""
+    max_steps: int
+    max_return: float
+
+    def splits(self) -> tuple[str, ...]: ...
+
+    def num_tasks(self, split: str) -> int: ...
+
+    def get_task(self, split: str, index: int) -> str:
+        """The id of task `index` of `split`: what `Environment.reset(task=...)` takes."""
+
+    def make(self) -> Environment: ...
+
+    def expert(self, turn: Turn) -> str:
+        """What a competent agent does here, from what it has seen alone; InputError where there is none."""
+
+
+class LazyActions(Sequence[str]):
+    """An admissible list that is computed only when somebody looks at it."""
+
+    def __init__(self, compute: Callable[[], Sequence[str]]) -> None:
+        self._compute = compute
+        self._actions: tuple[str, ...] | None = None
+
+    @property
+    def computed(self) -> bool:
+        return self._actions is not None
+
+    def _all(self) -> tuple[str, ...]:
+        if self._actions is None:
+            self._actions = tuple(self._compute())
+        return self._actions
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self._all()[index]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())

@@ -1,0 +1,67 @@
+"""What a policy is: a batch of turns in, a batch of decisions out.
+
+A policy keeps no state between calls: a `Turn` holds everything the agent has seen, so episodes can be resumed,
+re-ordered, re-scored from a log, or played inside a world model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A past step, as the agent remembers it: what it saw, then what it did."""
+
+    observation: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What an agent knows when it has to act."""
+
+    family: str
+    goal: str
+    observation: str
+    admissible: Sequence[str] | None
+    history: Sequence[Exchange]
+    seed: int = 0
+    """All randomness of this decision comes from here."""
+
+    @property
+    def step(self) -> int:
+        return len(self.history)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a policy did, and all it knew about it. The fields are those of `Step`."""
+
+    action: str
+    response: str
+    logprob: float | None = None
+    token_ids: tuple[int, ...] | None = None
+    token_logprobs: tuple[float, ...] | None = None
+    entropy: float | None = None
+    prompt_ids: tuple[int, ...] | None = None
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Acts on many turns at once."""
+
+    name: str
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]: ...
+
+
+@runtime_checkable
+class ScoringPolicy(Policy, Protocol):
+    """A policy whose action probabilities can be asked for: what importance weights, FQE and exact mixing need."""
+
+    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float64]]:
+        """log pi(action | turn) for each of the given actions of each turn; -inf where it would never act so."""

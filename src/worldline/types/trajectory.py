@@ -1,0 +1,67 @@
+"""Trajectory and Step: the one asset everything in worldline reads or writes.
+
+Frozen and versioned. What is known only while acting (token ids, behaviour log-probabilities, entropies) is
+kept here, so nobody re-tokenises or re-scores later.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+
+class Step(BaseModel):
+    """One decision: what the agent saw, what it did, what it got."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
+
+    observation: str
+    admissible: tuple[str, ...] | None = None
+    action: str
+    response: str = ""
+    """The policy's raw text; `action` is what was parsed from it and sent to the environment."""
+    reward: float = 0.0
+    valid: bool = True
+    """False when the environment did not understand the action."""
+    logprob: float | None = None
+    """Behaviour log-probability of `action`, at the temperature used and with epsilon-mixing included."""
+    token_ids: tuple[int, ...] | None = None
+    token_logprobs: tuple[float, ...] | None = None
+    """Per response token, of the policy itself (no epsilon-mixing)."""
+    entropy: float | None = None
+    """Mean full-vocabulary entropy (nats) over the response tokens."""
+    prompt_ids: tuple[int, ...] | None = None
+    """The prompt's tokens; kept only when asked for (training does)."""
+
+
+class Trajectory(BaseModel):
+    """One episode. `final_observation` is what the world answered to the last action."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    env: str
+    env_version: str = ""
+    task_id: str
+    split: str = ""
+    goal: str = ""
+    policy: str
+    epsilon: float = 0.0
+    seed: int = 0
+    steps: tuple[Step, ...]
+    final_observation: str = ""
+    terminated: bool = False
+    """The world ended the episode; `truncated`: the step budget did. Both false: an interrupted source log."""
+    truncated: bool = False
+    success: bool | None = None
+    score: float | None = None
+    """The environment's own final score where it has one besides the reward (WebShop, ScienceWorld, F1)."""
+    meta: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def episode_return(self) -> float:
+        """Undiscounted sum of rewards."""
+        return sum(step.reward for step in self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
