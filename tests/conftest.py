@@ -1,4 +1,4 @@
-"""Fixtures for the whole suite."""
+"""What tests share: where the real data sets are."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,9 @@ import pytest
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The real data sets beside the checkout (or at WORLDLINE_DATA)."""
+    """The folder of real data sets: $WORLDLINE_DATA, else `../shared/data` beside the checkout."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("WORLDLINE_DATA", beside))
     if not folder.is_dir():
-        pytest.skip("no data sets beside the checkout: set WORLDLINE_DATA to the folder that holds them")
+        pytest.skip(f"needs the real data sets: no folder {folder} (set WORLDLINE_DATA)")
     return folder
