@@ -1,0 +1,7 @@
+"""`python -m worldline`."""
+
+import sys
+
+from worldline.cli import main
+
+sys.exit(main())

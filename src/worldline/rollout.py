@@ -1,0 +1,200 @@
+"""The rollout engine: many episodes at once, one batched policy call per tick.
+
+A finished episode leaves the batch at once and the next one takes its place, so nothing is decoded for the dead.
+Every random draw comes from the episode's own seed: the result does not depend on batch size, order or resume.
+Storing, statistics and progress bars belong to the callers.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from worldline.types import (
+    Decision,
+    Environment,
+    Exchange,
+    Info,
+    LazyActions,
+    Policy,
+    Step,
+    Trajectory,
+    Turn,
+    World,
+    WorldlineError,
+    derive_seed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """An episode to be played. Two policies given the same episode meet the same task and the same luck."""
+
+    id: str
+    task: str
+    split: str
+    seed: int
+
+
+def plan(world: World, split: str, count: int, *, seed: int, run: str, tasks: Sequence[int] = ()) -> list[Episode]:
+    """`count` episodes over the split's tasks in canonical order (or over `tasks`), from the start again if needed."""
+    order = tasks or range(world.num_tasks(split))
+    return [
+        Episode(
+            id=f"{run}-{index:06d}",
+            task=world.get_task(split, order[index % len(order)]),
+            split=split,
+            seed=derive_seed(seed, split, index),
+        )
+        for index in range(count)
+    ]
+
+
+@dataclass
+class Rollout:
+    """Plays episodes and yields each as it ends; counts what went wrong on the way.
+
+    An environment that raises costs its episode only: it is played again, `retries` times, then counted as failed
+    and left out. A policy that raises ends the rollout: what was yielded before is whole.
+    """
+
+    world: World
+    policy: Policy
+    batch_size: int = 64
+    epsilon: float = 0.0
+    policy_name: str = ""
+    max_steps: int | None = None
+    retries: int = 1
+    retried: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    def play(self, episodes: Iterable[Episode]) -> Iterator[Trajectory]:
+        waiting = iter(episodes)
+        running = list(self._start(waiting, self.batch_size))
+        while running:
+            decisions = self.policy.act([episode.turn() for episode in running])
+            going: list[_Running] = []
+            for episode, decision in zip(running, decisions, strict=True):
+                alive = self._advance(episode, decision)
+                if alive is None:
+                    continue
+                if alive.over:
+                    yield alive.trajectory(self)
+                else:
+                    going.append(alive)
+            running = [*going, *self._start(waiting, self.batch_size - len(going))]
+
+    def _start(self, waiting: Iterator[Episode], places: int) -> Iterator["_Running"]:
+        while places > 0 and (episode := next(waiting, None)) is not None:
+            started = self._attempt(episode, attempt=0)
+            if started is not None:
+                places -= 1
+                yield started
+
+    def _attempt(self, episode: Episode, attempt: int) -> "_Running | None":
+        while attempt <= self.retries:
+            try:
+                return _Running(episode, self.world, self.max_steps or self.world.max_steps, attempt)
+            except Exception as error:
+                attempt = self._excuse(episode, attempt, error)
+        return None
+
+    def _advance(self, running: "_Running", decision: Decision) -> "_Running | None":
+        try:
+            running.advance(decision)
+        except Exception as error:
+            return self._attempt(running.episode, self._excuse(running.episode, running.attempt, error))
+        return running
+
+    def _excuse(self, episode: Episode, attempt: int, error: Exception) -> int:
+        """Count a raising environment; the number of the next attempt."""
+        if isinstance(error, WorldlineError) and error.exit_code == 2:
+            raise error
+        if attempt < self.retries:
+            self.retried += 1
+        else:
+            self.failed.append(f"{episode.id} (task {episode.task}): {type(error).__name__}: {error}")
+        return attempt + 1
+
+
+class _Running:
+    """One episode under way."""
+
+    def __init__(self, episode: Episode, world: World, max_steps: int, attempt: int) -> None:
+        self.episode, self.max_steps, self.attempt = episode, max_steps, attempt
+        self.world = world
+        self.env: Environment = world.make()
+        self.observation, info = self.env.reset(seed=episode.seed, task=episode.task)
+        self.admissible = info.get("admissible")
+        self.goal = info.get("goal", "")
+        self.steps: list[Step] = []
+        self.history: list[Exchange] = []
+        self.terminated = self.truncated = False
+        self.success: bool | None = None
+        self.score: float | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.terminated or self.truncated
+
+    def turn(self) -> Turn:
+        return Turn(
+            family=self.world.family,
+            goal=self.goal,
+            observation=self.observation,
+            admissible=self.admissible,
+            history=tuple(self.history),
+            seed=derive_seed(self.episode.seed, len(self.history)),
+        )
+
+    def advance(self, decision: Decision) -> None:
+        answer, reward, self.terminated, truncated, info = self.env.step(decision.action)
+        self.steps.append(
+            Step(
+                observation=self.observation,
+                admissible=_listed(self.admissible),
+                action=decision.action,
+                response=decision.response,
+                reward=reward,
+                valid=info.get("valid", True),
+                logprob=decision.logprob,
+                token_ids=decision.token_ids,
+                token_logprobs=decision.token_logprobs,
+                entropy=decision.entropy,
+                prompt_ids=decision.prompt_ids,
+            )
+        )
+        self.history.append(Exchange(self.observation, decision.action))
+        self.observation, self.admissible = answer, info.get("admissible")
+        self.truncated = not self.terminated and (truncated or len(self.steps) >= self.max_steps)
+        self._judge(info)
+
+    def _judge(self, info: Info) -> None:
+        if "won" in info:
+            self.success = info["won"]
+        if "score" in info:
+            self.score = info["score"]
+
+    def trajectory(self, rollout: Rollout) -> Trajectory:
+        return Trajectory(
+            id=self.episode.id,
+            env=self.world.name,
+            env_version=self.world.version,
+            task_id=self.episode.task,
+            split=self.episode.split,
+            goal=self.goal,
+            policy=rollout.policy_name or rollout.policy.name,
+            epsilon=rollout.epsilon,
+            seed=self.episode.seed,
+            steps=tuple(self.steps),
+            final_observation=self.observation,
+            terminated=self.terminated,
+            truncated=self.truncated,
+            success=self.success,
+            score=self.score,
+        )
+
+
+def _listed(admissible: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The admissible list if it is known; a lazy one that nobody looked at stays unknown."""
+    if admissible is None or (isinstance(admissible, LazyActions) and not admissible.computed):
+        return None
+    return tuple(admissible)

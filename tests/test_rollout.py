@@ -1,0 +1,127 @@
+import pytest
+
+from counting import CountingWorld, SeededPolicy
+from worldline.rollout import Rollout, plan
+from worldline.types import Decision, InputError, LazyActions, Turn
+
+
+def test_result_does_not_depend_on_the_batch_size() -> None:
+    world = CountingWorld()
+    episodes = plan(world, "train", 40, seed=7, run="r")
+    by_batch = [
+        {t.id: t for t in Rollout(world, SeededPolicy(), batch_size=size).play(episodes)} for size in (1, 5, 64)
+    ]
+    assert len(by_batch[0]) == 40
+    assert by_batch[0] == by_batch[1] == by_batch[2]
+
+
+def test_half_a_run_is_the_same_half() -> None:
+    world = CountingWorld()
+    episodes = plan(world, "train", 20, seed=7, run="r")
+    whole = {t.id: t for t in Rollout(world, SeededPolicy()).play(episodes)}
+    rest = {t.id: t for t in Rollout(world, SeededPolicy()).play(episodes[11:])}
+    assert rest == {e.id: whole[e.id] for e in episodes[11:]}
+
+
+def test_finished_episodes_are_not_decoded_and_new_ones_enter() -> None:
+    world, policy = CountingWorld(), SeededPolicy()
+    done = list(Rollout(world, policy, batch_size=4).play(plan(world, "train", 10, seed=0, run="r")))
+    assert sum(policy.calls) == sum(len(t) for t in done)
+    assert max(policy.calls) == 4
+    assert policy.calls[0] == 4 and policy.calls[1] == 4, "a place that falls free is taken in the next tick"
+
+
+def test_trajectory_tells_what_happened() -> None:
+    world = CountingWorld(max_steps=3)
+
+    class Up:
+        name = "up"
+
+        def act(self, turns: list[Turn]) -> list[Decision]:
+            return [Decision("up" if turn.step != 1 else "fly", "raw", logprob=-0.5) for turn in turns]
+
+    one, two, three = sorted(Rollout(world, Up()).play(plan(world, "test", 3, seed=0, run="r")), key=lambda t: t.id)
+    assert (one.success, one.terminated, one.truncated, one.episode_return) == (True, True, False, 1.0)
+    assert [s.observation for s in two.steps] == ["at 0", "at 1", "at 1"]
+    assert [s.valid for s in two.steps] == [True, False, True]
+    assert two.final_observation == "at 2"
+    assert two.terminated
+    assert (three.success, three.terminated, three.truncated) == (False, False, True)
+    assert three.steps[0].admissible == ("up", "stay")
+    assert three.steps[0].logprob == -0.5
+
+
+def test_plan_covers_tasks_in_canonical_order_and_wraps() -> None:
+    world = CountingWorld()
+    episodes = plan(world, "train", 5, seed=0, run="r")
+    assert [e.task for e in episodes] == ["1", "2", "3", "1", "2"]
+    assert len({e.seed for e in episodes}) == 5
+    assert [e.task for e in plan(world, "train", 3, seed=0, run="r", tasks=(2, 0))] == ["3", "1", "3"]
+
+
+class CrashOnTwo:
+    """Crashes the environment of every episode of task 2, the first `times` times."""
+
+    name = "crash"
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def act(self, turns: list[Turn]) -> list[Decision]:
+        actions = []
+        for turn in turns:
+            crash = turn.goal == "count to 2" and self.times > 0
+            self.times -= crash
+            actions.append("crash" if crash else "up")
+        return [Decision(action, action) for action in actions]
+
+
+def test_a_raising_environment_is_retried_then_left_out_and_counted() -> None:
+    world = CountingWorld()
+    recovered = Rollout(world, CrashOnTwo(1))
+    assert len(list(recovered.play(plan(world, "train", 3, seed=0, run="r")))) == 3
+    assert (recovered.retried, recovered.failed) == (1, [])
+    lost = Rollout(world, CrashOnTwo(9))
+    assert len(list(lost.play(plan(world, "train", 3, seed=0, run="r")))) == 2
+    assert lost.retried == 1
+    assert lost.failed == ["r-000001 (task 2): RuntimeError: the floor gave way"]
+
+
+def test_bad_input_is_not_retried() -> None:
+    class Refusing(CountingWorld):
+        def make(self) -> None:  # type: ignore[override]
+            raise InputError("data: no such file")
+
+    with pytest.raises(InputError, match="no such file"):
+        list(Rollout(Refusing(), SeededPolicy()).play(plan(CountingWorld(), "train", 1, seed=0, run="r")))
+
+
+def test_a_raising_policy_ends_the_rollout_but_keeps_what_was_finished() -> None:
+    class Dies(SeededPolicy):
+        def act(self, turns: list[Turn]) -> list[Decision]:
+            if len(self.calls) == 4:
+                raise ValueError("out of ideas")
+            return super().act(turns)
+
+    world, kept = CountingWorld(), []
+    with pytest.raises(ValueError, match="out of ideas"):
+        kept.extend(Rollout(world, Dies(), batch_size=2).play(plan(world, "train", 9, seed=0, run="r")))
+    assert kept
+    assert all(t.terminated or t.truncated for t in kept)
+
+
+def test_a_lazy_admissible_list_nobody_looked_at_is_not_computed() -> None:
+    def boom() -> list[str]:
+        raise AssertionError("computed")
+
+    lazy = LazyActions(boom)
+
+    class LazyWorld(CountingWorld):
+        def make(self):  # type: ignore[no-untyped-def]
+            env = super().make()
+            reset = env.reset
+            env.reset = lambda **kw: (reset(**kw)[0], {**reset(**kw)[1], "admissible": lazy})  # type: ignore[method-assign]
+            return env
+
+    (trajectory,) = Rollout(LazyWorld(), SeededPolicy()).play(plan(CountingWorld(), "train", 1, seed=0, run="r"))
+    assert trajectory.steps[0].admissible is None
