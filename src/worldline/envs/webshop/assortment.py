@@ -61,7 +61,7 @@ KINDS: tuple[Kind, ...] = (
           {"color": "COLOURS", "shape": "round, square, runner"}, "living room, entryway, home office", (35, 180)),
     _kind("Table Lamp", "lamp", f"{_HOME} › Lighting › Table Lamps",
           "energy efficient, touch control, usb charging, flicker free, mid century, assembly free, eye protecting",
-          {"color": "COLOURS", "bulb": "warm, daylight, tunable"}, "bedside, reading corner, study desk", (20, 95)),
+          {"color": "COLOURS", "bulb": "warm, cool, tunable"}, "bedside, reading corner, study desk", (20, 95)),
     _kind("Office Chair", "desk chair", f"{_HOME} › Furniture › Office Chairs",
           "lumbar support, heavy duty, height adjustable, easy assemble, memory foam, high back, tilt lock",
           {"color": "COLOURS", "armrest": "fixed, flip up, none"}, "home office, gaming room, studio", (75, 310)),
