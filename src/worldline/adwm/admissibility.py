@@ -1,0 +1,184 @@
+"""Which actions an imagined state allows: what epsilon-mixing, constrained choice and prompts need.
+
+Proposals are what was allowed a step ago, what the source of the answer allowed (renamed), what the start allowed, and
+the log's templates filled with the things now in view; a logistic model over hashed relations accepts or rejects
+each. Fitted on the lists of the log, each episode answered by the others. A log without lists gives none.
+"""
+
+import itertools
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from worldline.adwm.chronicle import Chronicle
+from worldline.adwm.grammar import Command, Grammar, kind, renamed
+from worldline.adwm.memory import Candidate
+from worldline.adwm.recall import Custom
+from worldline.adwm.tokenizer import stable_hash
+from worldline.types import Trajectory
+
+BUCKETS = 1 << 16
+_MOST_FILLERS = 24
+
+
+class Fillers:
+    """Which kinds of things the log ever put into each slot of each template."""
+
+    def __init__(self, slots: dict[str, tuple[frozenset[str], ...]], spelled: dict[str, str]) -> None:
+        self.slots = slots
+        self.spelled = spelled
+        """Template -> one action spelled as the log spells it, with its things marked {0}, {1}."""
+
+    @classmethod
+    def of(cls, grammar: Grammar, actions: Iterable[str]) -> "Fillers":
+        slots: dict[str, list[set[str]]] = {}
+        spelled: dict[str, str] = {}
+        for action in dict.fromkeys(actions):
+            command = grammar.parse(action)
+            for at, thing in enumerate(command.things):
+                slots.setdefault(command.template, [set() for _ in command.things])[at].add(kind(thing))
+            spelled.setdefault(command.template, _spelling(action, command))
+        return cls({shape: tuple(map(frozenset, kinds)) for shape, kinds in slots.items()}, spelled)
+
+    def fill(self, things: Sequence[str]) -> Iterator[str]:
+        """Every action that the log's templates can say about `things`."""
+        kinds = {thing: kind(thing) for thing in things[:_MOST_FILLERS]}
+        for shape, accepted in self.slots.items():
+            fits = [[thing for thing in kinds if kinds[thing] in slot] for slot in accepted]
+            for filled in itertools.product(*fits):
+                if len(set(filled)) == len(filled):
+                    yield self.spelled[shape].format(*filled)
+
+
+def _spelling(action: str, command: Command) -> str:
+    text = action.replace("{", "{{").replace("}", "}}")
+    for at, thing in enumerate(command.things):
+        text = renamed(text, {thing: f"\x00{at}"})
+    for at in range(len(command.things)):
+        text = text.replace(f"\x00{at}", f"{{{at}}}")
+    return text
+
+
+class Situation:
+    """What admissibility depends on after an answer: the episode up to it, and the lists that were known."""
+
+    def __init__(
+        self,
+        chronicle: Chronicle,
+        custom: Custom,
+        source: Candidate | None,
+        earlier: Sequence[str] | None,
+        start: Sequence[str] | None,
+    ) -> None:
+        self.chronicle, self.grammar = chronicle, chronicle.grammar
+        names = dict(source.names) if source is not None else {}
+        listed = source.source.admissible if source is not None and source.source is not None else None
+        self.source = frozenset(renamed(action, names) for action in listed or ())
+        self.earlier = frozenset(earlier or ())
+        self.start = frozenset(start or ())
+        self.action = chronicle.actions[-1] if chronicle.actions else ""
+        self.command = chronicle.commands[-1] if chronicle.commands else Command("", ())
+        self.shown = frozenset(self.grammar.things(chronicle.observation))
+        self.around = custom.contents(chronicle, self.command.things[-1]) if self.command.things else frozenset()
+        self.outline = self.grammar.outline(chronicle.observation)
+        self.held = next((past for past in reversed(chronicle.commands) if len(past.things) > 1), None)
+        self.visited: dict[str, str] = {}
+        for past in chronicle.commands:
+            self.visited[past.template] = past.things[0] if past.things else ""
+
+    def proposals(self, fillers: Fillers) -> list[str]:
+        """Actions worth asking about: anything listed lately, and what the templates say about what is in view."""
+        focus = dict.fromkeys([*self.shown, *self.around, *self.command.things, *self.chronicle.status])
+        local = (t for action in self.earlier - self.start for t in self.grammar.parse(action).things)
+        things = [*dict.fromkeys([*focus, *local])]
+        return sorted({*self.source, *self.earlier, *self.start, *fillers.fill(things)})
+
+    def ids(self, action: str) -> list[int]:
+        return [1 + stable_hash(feature) % (BUCKETS - 1) for feature in self.features(action)]
+
+    def features(self, action: str) -> list[str]:
+        """How `action` relates to what was just done, just seen and listed before."""
+        command = self.grammar.parse(action)
+        shape, did = command.template, self.command.template
+        lists = f"{action in self.source:d}{action in self.earlier:d}{action in self.start:d}"
+        roles = [self._role(thing) for thing in command.things]
+        again = action == self.action
+        status = [self.chronicle.status.get(thing, "") for thing in command.things]
+        hand = self._hand(command)
+        together = "/".join(roles)
+        last = self.visited.get(shape) == (command.things[0] if command.things else "")
+        found = [
+            f"{shape}",
+            f"{shape}|{lists}",
+            f"{shape}|{did}|{again}|{lists}",
+            f"{shape}|{last}|{lists}",
+            f"{shape}|{did}|{together}",
+            f"{shape}|{together}|{lists}",
+            f"{shape}|{self.outline}|{together}",
+            f"{shape}|{hand}|{together}",
+            f"{shape}|{','.join(command.kinds)}",
+            f"{shape}|{','.join(command.kinds)}|{together}",
+            f"{shape}|{did}|{hand}|{together}",
+        ]
+        return found + [f"{shape}|{at}|{role}|{state}" for at, (role, state) in enumerate(zip(roles, status, strict=True))]
+
+    def _role(self, thing: str) -> str:
+        """Where a thing stands: in the last action, in the last answer, or where the agent went last."""
+        at = self.command.things.index(thing) if thing in self.command.things else "-"
+        here = any(thing == place for place in self.visited.values())
+        return f"{at}{thing in self.shown:d}{thing in self.around:d}{here:d}{'h' if self._holds(thing) else ''}"
+
+    def _holds(self, thing: str) -> bool:
+        return self.held is not None and thing == self.held.things[0]
+
+    def _hand(self, command: Command) -> str:
+        held = self.held.template if self.held is not None else ""
+        return f"{held}|{any(self._holds(thing) for thing in command.things)}"
+
+
+class Admissibility(nn.Module):
+    """The probability that the world lists an action."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.EmbeddingBag(BUCKETS, 1, mode="sum", padding_idx=0)
+        self.bias = nn.Parameter(torch.tensor(-2.0))
+        nn.init.zeros_(self.weights.weight)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """features (n, F) -> logits (n,)."""
+        said: Tensor = self.weights(features).squeeze(-1)
+        return said + self.bias
+
+    @torch.no_grad()
+    def allowed(self, situation: Situation, fillers: Fillers) -> tuple[str, ...]:
+        """The actions more likely listed than not; where none is, the likeliest one."""
+        asked = situation.proposals(fillers)
+        if not asked:
+            return ()
+        logits = self(torch.from_numpy(padded_ids([situation.ids(action) for action in asked]))).numpy()
+        kept = tuple(action for action, logit in zip(asked, logits, strict=True) if logit > 0)
+        return kept or (asked[int(np.argmax(logits))],)
+
+
+def padded_ids(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
+    table = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.int64)
+    for row, ids in zip(table, rows, strict=True):
+        row[: len(ids)] = ids
+    return table
+
+
+def listed_actions(episodes: Sequence[Trajectory]) -> list[str]:
+    """Every distinct action a log took or listed."""
+    found: dict[str, None] = {}
+    taken: dict[str, None] = {}
+    for episode in episodes:
+        for step in episode.steps:
+            taken[step.action] = None
+            for action in step.admissible or ():
+                found[action] = None
+    return [*found, *(action for action in taken if action not in found)]

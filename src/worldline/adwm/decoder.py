@@ -1,0 +1,176 @@
+"""From a latent to text: which of the memory's candidates the world answers with, p(o | z_hat, h, a).
+
+The paper decodes nothing; a policy that reads text needs it. A log-linear model over hashed features of a candidate
+(how near its source is, whether its things agree with what this episode and this task have shown, what has become of
+the goal's things) plus the distance of its latent from the sampled one. It is fitted by maximum likelihood on the
+log itself, each episode answered by the others, and with sampled latents, so it knows how far to trust them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from worldline.adwm.chronicle import Chronicle, shared
+from worldline.adwm.grammar import kind
+from worldline.adwm.listing import listing
+from worldline.adwm.memory import KIND, OWN, SAME, SHAPE, VIEW, Candidate, Memory
+from worldline.adwm.tokenizer import stable_hash
+
+Array = npt.NDArray[np.float64]
+FEATURES = 1 << 16
+_NEAR = {near: row for row, near in enumerate((OWN, VIEW, "task", SAME, KIND, SHAPE, "refused"))}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidates for one answer: hashed features (n, F), 0 for none; nearness (n,); latent of the source or -1."""
+
+    candidates: list[Candidate]
+    features: npt.NDArray[np.int64]
+    near: npt.NDArray[np.int64]
+    sources: npt.NDArray[np.int64]
+
+
+def choice(memory: Memory, chronicle: Chronicle, action: str, listed: bool | None) -> Choice:
+    """The candidates for the answer to `action`, described. `listed`: whether the world offered the action."""
+    found = memory.candidates(chronicle, action)
+    rows = _Describer(memory, chronicle, action, listed).rows(found)
+    table = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.int64)
+    for row, ids in zip(table, rows, strict=True):
+        row[: len(ids)] = ids
+    return Choice(
+        found,
+        table,
+        np.array([_NEAR[candidate.near] for candidate in found], dtype=np.int64),
+        np.array([-1 if c.source is None else c.source.index for c in found], dtype=np.int64),
+    )
+
+
+class _Describer:
+    """Features of the candidates for one answer."""
+
+    def __init__(self, memory: Memory, chronicle: Chronicle, action: str, listed: bool | None) -> None:
+        self.grammar, self.chronicle, self.action, self.listed = memory.grammar, chronicle, action, listed
+        self.command = memory.grammar.parse(action)
+        self.states = chronicle.states(self.command)
+        self.known = memory.known(chronicle)
+        last = chronicle.answers(action)
+        self.last = set(memory.grammar.things(last[0])) - set(self.command.things) if last else set()
+        self.here = {thing for thing, actions in self.known.items() if action in actions}
+        self.goals = [(role, name, self._whereabouts(name)) for role, name in self._roles()]
+        self._memo: dict[str, list[str]] = {}
+
+    def rows(self, candidates: Sequence[Candidate]) -> list[list[int]]:
+        return [
+            [1 + stable_hash(feature) % (FEATURES - 1) for feature in (*self._source(c), *self._text(c.text, c.near))]
+            for c in candidates
+        ]
+
+    def _roles(self) -> list[tuple[str, str]]:
+        return sorted(self.grammar.goal_roles(self.chronicle.goal).items())
+
+    def _whereabouts(self, name: str) -> str:
+        """What is known of the goal's kind of thing: seen in this episode, here or elsewhere by the log, or not."""
+        if any(kind(thing) == name for thing in self.chronicle.where):
+            return "seen"
+        others = [actions for thing, actions in self.known.items() if kind(thing) == name]
+        return "unknown" if not others else "here" if any(self.action in a for a in others) else "elsewhere"
+
+    def _source(self, c: Candidate) -> list[str]:
+        """How near the source is and whether it was in the same state."""
+        shape, near, source = self.command.template, c.near, c.source
+        same = "self" if source is None else str(source.states == self.states)
+        valid = source is None or source.valid
+        features = [near, f"{shape}|{near}", f"{near}|{same}|{c.aligned}", f"valid|{valid}|{self.listed}"]
+        if source is not None and near in (SAME, KIND, SHAPE):
+            alike = shared(" ".join(source.command.things).split(), " ".join(self.command.things).split())
+            goals = shared(source.goal.split(), self.chronicle.goal.split())
+            features += [f"{shape}|alike|{alike:.1f}", f"goals|{goals:.1f}", f"{near}|{same}|goals|{goals:.1f}"]
+        return features
+
+    def _text(self, text: str, near: str) -> list[str]:
+        """What the text says, and whether that agrees with what has been seen."""
+        features = self._memo.get(text)
+        if features is None:
+            things = [thing for thing in self.grammar.things(text) if thing not in self.command.things]
+            features = self._memo[text] = [*self._said(text), *self._agreement(things), *self._goal(things)]
+        return [*features, *(f"{near}|{feature}" for feature in features[2:6])]
+
+    def _said(self, text: str) -> list[str]:
+        outline, shape = self.grammar.outline(text), self.command.template
+        shown = listing(text, self.grammar)
+        size = "-" if shown is None else str(min(len(shown.things), 4))
+        kinds = ",".join(self.command.kinds)
+        return [f"{shape}|{self.states[-1]}|{outline}", f"{shape}|{kinds}|{size}"]
+
+    def _agreement(self, things: Sequence[str]) -> list[str]:
+        """Counts of things that were seen elsewhere, known elsewhere, new, or missing; and what befell each."""
+        moved = elsewhere = new = 0
+        features = []
+        for thing in things:
+            status = self.chronicle.status.get(thing)
+            if status is not None:
+                features.append(f"there|{status}")
+            elif thing in self.chronicle.where:
+                moved += self.action not in self.chronicle.where[thing] and thing not in self.last
+            elif thing in self.known:
+                elsewhere += thing not in self.here
+            else:
+                new += 1
+        present = set(things)
+        missing = [thing for thing in self.last - present if thing not in self.chronicle.status]
+        unseen = [thing for thing in self.here - present if thing not in self.chronicle.status]
+        features += [f"gone|{self.chronicle.status[t]}" for t in self.last - present if t in self.chronicle.status]
+        counts = (("moved", moved), ("elsewhere", elsewhere), ("missing", len(missing)), ("unseen", len(unseen)))
+        return [*(f"{name}|{min(count, 3)}" for name, count in counts), f"new|{min(new, 4)}", *features]
+
+    def _goal(self, things: Sequence[str]) -> list[str]:
+        features = []
+        present = {kind(thing) for thing in things}
+        kinds = ",".join(self.command.kinds)
+        for role, name, whereabouts in self.goals:
+            said = f"{role}|{name in present}|{whereabouts}"
+            features += [f"goal|{said}", f"goal|{said}|{self.command.template}", f"goal|{said}|{kinds}"]
+            features.append(f"goal|{said}|{kinds}|{name}")
+        return features
+
+
+class Decoder(nn.Module):
+    """Scores candidates. Untrained, it prefers the nearest source."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.EmbeddingBag(FEATURES, 1, mode="sum", padding_idx=0)
+        self.prior = nn.Parameter(torch.linspace(2.0, -2.0, len(_NEAR)))
+        self.distance = nn.Parameter(torch.zeros(len(_NEAR)))
+        nn.init.zeros_(self.weights.weight)
+
+    def forward(self, features: Tensor, near: Tensor, distance: Tensor) -> Tensor:
+        """features (n, F), near (n,), squared distance per latent dimension (n,) -> scores (n,)."""
+        said: Tensor = self.weights(features).squeeze(-1)
+        return said + self.prior[near] - nn.functional.softplus(self.distance[near] - 2) * distance
+
+
+def targets(candidates: Sequence[Candidate], answer: str, memory: Memory, goal: str) -> Array:
+    """Which candidates are the answer; where none is, which come nearest to it, weighed to one in all."""
+    exact = np.array([candidate.text == answer for candidate in candidates], dtype=np.float64)
+    if exact.any() or not len(exact):
+        return exact
+    grammar = memory.grammar
+    wanted, outline = grammar.things(answer), grammar.outline(answer)
+    named = set(grammar.goal_roles(goal).values())
+    found = named & {kind(thing) for thing in wanted}
+    near = np.array(
+        [
+            shared(grammar.things(c.text), wanted)
+            + 2 * (grammar.outline(c.text).split()[:6] == outline.split()[:6])
+            + 2 * (named & {kind(thing) for thing in grammar.things(c.text)} == found)
+            for c in candidates
+        ]
+    )
+    best: Array = (near >= near.max() - 1e-9).astype(np.float64)
+    return best

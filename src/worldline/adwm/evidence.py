@@ -1,0 +1,90 @@
+"""Features of what an action achieved, for the wide part of the heads: is the episode over, and what did it earn?
+
+The networks read the words; these features read the relations that words alone make hard to learn from a few hundred
+episodes: does the action name what the goal names, what had been done to that thing before, how often has this been
+done already, what did this same action earn in other episodes of this task. Nothing here knows an environment.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from worldline.adwm.chronicle import Chronicle, shared
+from worldline.adwm.grammar import SLOT, Command
+from worldline.adwm.memory import Memory, Transition
+from worldline.adwm.tokenizer import stable_hash, words
+
+
+class Evidence:
+    """Describes steps by features, with what the log says of how episodes of each task ended."""
+
+    def __init__(self, memory: Memory, buckets: int) -> None:
+        self.grammar = memory.grammar
+        self.buckets = buckets
+        self._ends: dict[str, list[Transition]] = defaultdict(list)
+        for transition in memory.transitions:
+            if transition.ended:
+                self._ends[transition.task].append(transition)
+
+    def ids(self, chronicle: Chronicle, action: str, answer: str) -> list[int]:
+        """The features of doing `action` now and being answered `answer`, hashed; 0 is left for padding."""
+        return [1 + stable_hash(feature) % (self.buckets - 1) for feature in self.features(chronicle, action, answer)]
+
+    def features(self, chronicle: Chronicle, action: str, answer: str) -> list[str]:
+        command = self.grammar.parse(action)
+        asked = [word for word in self.grammar.outline(chronicle.goal).split() if word != SLOT and len(word) > 2]
+        event = self._event(command, chronicle.goal)
+        found = [event, f"{event}|{' '.join(self.grammar.outline(answer).split()[:5])}"]
+        had = self._had(chronicle, command)
+        past = self._past(chronicle, event)
+        found += [f"{event}|{fact}" for fact in (*had, *past, *(f"asked {word}" for word in asked))]
+        found += [f"{event}|{word}|{fact}" for word in asked for fact in (*had, *past)]
+        return [*found, *self._overlap(chronicle, command, event), *self._precedent(chronicle, action, event)]
+
+    def _event(self, command: Command, goal: str) -> str:
+        """The action with its things reduced to whether the goal names them: "move * to *|11"."""
+        named = self.grammar.goal_roles(goal).values()
+        return f"{command.template}|{''.join('1' if name in named else '0' for name in command.kinds)}"
+
+    def _had(self, chronicle: Chronicle, command: Command) -> list[str]:
+        """What had been done before to the first thing the action is about."""
+        if not command.things:
+            return []
+        thing = command.things[0]
+        done = {past.template for past in chronicle.commands if thing in past.things}
+        return [f"had {template}" for template in sorted(done)] or ["had nothing"]
+
+    def _past(self, chronicle: Chronicle, event: str) -> list[str]:
+        """What has been achieved so far: how many things had this same event, and the last action on two things."""
+        alike = {past.things for past in chronicle.commands if self._event(past, chronicle.goal) == event}
+        pair = next((past for past in reversed(chronicle.commands) if len(past.things) > 1), None)
+        return [
+            f"times {min(len(alike), 3)}",
+            f"holding {self._event(pair, chronicle.goal) if pair else ''}",
+        ]
+
+    def _overlap(self, chronicle: Chronicle, command: Command, event: str) -> list[str]:
+        """How much of the goal is in what was named, chosen and seen: what web and search tasks are judged by."""
+        goal = set(words(chronicle.goal))
+        named = set(words(" ".join(command.things)))
+        chosen = {word for past in chronicle.commands for thing in past.things for word in thing.split()}
+        seen = set(words(chronicle.observation))
+        read = {word for text in chronicle.observations[1:] for word in words(text)}
+        size = max(1, len(goal))
+        return [
+            f"{event}|goal chosen {len(goal & chosen) / size:.1f}",
+            f"{event}|goal seen {len(goal & seen) / size:.1f}",
+            f"{event}|named seen {len(named & read) / max(1, len(named)):.1f}",
+            f"{event}|named in goal {len(named & goal) / max(1, len(named)):.1f}",
+            f"{event}|step {min(len(chronicle.actions), 40) // 4}",
+        ]
+
+    def _precedent(self, chronicle: Chronicle, action: str, event: str) -> list[str]:
+        """How episodes of this task ended that ended like this: the reward of the most similar last action."""
+        ends: Sequence[Transition] = [end for end in self._ends[chronicle.task] if end.episode != chronicle.episode]
+        if not ends:
+            return [f"{event}|no precedent"]
+        said = words(action)
+        likeness, reward = max((round(shared(words(end.action), said), 1), end.reward) for end in ends)
+        return [f"{event}|precedent {likeness}|{reward:.1f}"]
+
+
