@@ -70,6 +70,7 @@ _WORD_LISTS = {"list_empty": "nothing", "list_separator": ", ", "list_last_separ
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[object, ...]:
+    text = text.lstrip()  # the official parser passes over it too: `help` does not begin with a blank line
     parts: list[object] = []
     end = 0
     for match in _PART.finditer(text):
