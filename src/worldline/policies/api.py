@@ -67,13 +67,8 @@ class APIPolicy:
 
     def _decide(self, turn: Turn) -> Decision:
         choice = self._ask(turn)
-        text: str = choice["message"]["content"] or ""
-        tokens = (choice.get("logprobs") or {}).get("content") or ()
-        return Decision(
-            action=self._template.parse(text, turn),
-            response=text,
-            token_logprobs=tuple(float(token["logprob"]) for token in tokens) or None,
-        )
+        text: str = choice["message"].get("content") or ""
+        return Decision(action=self._template.parse(text, turn), response=text, token_logprobs=_token_logprobs(choice))
 
     def _ask(self, turn: Turn) -> dict[str, Any]:
         """The first choice of the completion, after as many attempts as it takes and may take."""
@@ -166,6 +161,13 @@ def _first_choice(answer: bytes) -> dict[str, Any]:
         raise RefusedError(f"not a chat completion: {_shown(answer.decode(errors='replace'))}") from None
     found: dict[str, Any] = choice
     return found
+
+
+def _token_logprobs(choice: dict[str, Any]) -> tuple[float, ...] | None:
+    try:
+        return tuple(float(token["logprob"]) for token in choice["logprobs"]["content"]) or None
+    except (LookupError, TypeError, ValueError):  # not offered, or not in the usual shape
+        return None
 
 
 def _explained(status: int, said: str) -> str:
