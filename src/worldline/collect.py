@@ -7,6 +7,7 @@ A run is named by a digest of everything that decides its episodes; its episode 
 import fcntl
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from worldline import envs, policies, store
 from worldline.config import option, positional
-from worldline.ope.intervals import Interval, clustered_t, wilson
+from worldline.ope.intervals import Interval, interval
 from worldline.policies import PolicyConfig
 from worldline.rollout import Episode, Rollout, plan
 from worldline.types import InputError, Trajectory, World, WorldlineError
@@ -32,7 +35,7 @@ class CollectConfig(PolicyConfig):
     examples: ClassVar[tuple[str, ...]] = (
         "worldline collect household --policy expert --episodes 100",
         "worldline collect household --policy hf:runs/clone --split unseen --episodes 512 --epsilon 0.1 --out logs/",
-        "worldline collect alfworld --data ~/alfworld --policy api:gpt-4o-mini@https://api.openai.com/v1 --prompt react",
+        "worldline collect alfworld --data ~/alfworld --policy api:MODEL@http://localhost:8000/v1 --prompt react",
     )
 
     env: str = positional(help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID")
@@ -87,10 +90,19 @@ class Tally:
         return sum(map(bool, self.successes)) / len(self.successes) if self.successes else float("nan")
 
     def success(self) -> Interval:
-        return wilson([bool(won) for won in self.successes], clusters=self.tasks)
+        return _wilson(self.success_rate, len(set(self.tasks)), len(self.successes))
 
     def mean_return(self) -> Interval:
-        return clustered_t(self.returns, clusters=self.tasks)
+        codes = np.unique(self.tasks, return_inverse=True)[1]
+        return interval(np.array(self.returns), codes, "student-t")
+
+
+def _wilson(rate: float, units: int, n: int) -> Interval:
+    """Wilson's 95 % interval of a success rate: honest at 0 and 1 too. Episodes of one task count as one unit."""
+    z2 = 1.959964**2
+    centre = (rate + z2 / (2 * units)) / (1 + z2 / units)
+    half = math.sqrt(z2 * (rate * (1 - rate) / units + z2 / (4 * units**2))) / (1 + z2 / units)
+    return Interval(rate, centre - half, centre + half, n)
 
 
 @dataclass(frozen=True)
@@ -171,7 +183,7 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         seconds=seconds,
         retried=player.retried,
         failed=tuple(player.failed),
-        truncated_prompts=getattr(policy, "truncated", 0),
+        truncated_prompts=policies.truncated_prompts(policy),
     )
 
 

@@ -1,5 +1,7 @@
 """Diffusion on Gaussian data, where the optimal denoiser, the samples and the tilted law are known in closed form."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -92,7 +94,7 @@ def test_few_ddim_steps_follow_the_linear_recursion(steps: int) -> None:
     mean, std = 0.7, 0.4
     slope, shift = 1.0, 0.0
     ks = np.linspace(50, 0, steps + 1).round().astype(int)
-    for k, lower in zip(ks[:-1], ks[1:], strict=True):
+    for k, lower in itertools.pairwise(ks):
         a, b = abar[k].item(), abar[lower].item()
         gain = np.sqrt(1 - a) / (a * std**2 + 1 - a)
         factor = np.sqrt(b / a) * (1 - np.sqrt(1 - a) * gain) + np.sqrt(1 - b) * gain

@@ -4,6 +4,7 @@ Pure functions of tensors: `abar` is the table abar_0 .. abar_K with abar_0 = 1,
 shape (B, d). Nothing here knows about text, policies or training. Left out: learned variances and other schedules.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -51,14 +52,15 @@ def continuation_gradient(zk: Tensor, k: Tensor, predict: Noise, log_policy: Log
     with torch.enable_grad():
         leaf = zk.detach().requires_grad_()
         total = log_policy(denoised(leaf, k, predict(leaf, k), abar)).sum()
-        (gradient,) = torch.autograd.grad(total, leaf)
-    return gradient.to(zk.dtype)
+        gradient: Tensor = torch.autograd.grad(total, leaf)[0]
+    return gradient
 
 
 def clipped(gradient: Tensor, norm: float) -> Tensor:
     """Each row scaled down to length `norm` where it is longer."""
     length = gradient.norm(dim=-1, keepdim=True)
-    return gradient * (norm / length.clamp(min=norm))
+    scale: Tensor = norm / length.clamp(min=norm)
+    return gradient * scale
 
 
 def guided(
@@ -118,7 +120,7 @@ def sample(
         raise ValueError("eta > 0 needs the noise it injects")
     zk = start
     ks = torch.linspace(len(abar) - 1, 0, steps + 1).round().long().tolist()
-    for index, (k, lower) in enumerate(zip(ks, ks[1:], strict=False)):
+    for index, (k, lower) in enumerate(itertools.pairwise(ks)):
         rows = torch.full((len(zk),), k, dtype=torch.long, device=zk.device)
         level, target = abar[k].to(zk.dtype), abar[lower].to(zk.dtype)
         eps = predict(zk, rows)

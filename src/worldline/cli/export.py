@@ -10,9 +10,12 @@ from worldline.types import InputError
 
 
 class Settings(Config):
-    """Write the episodes of one or several logs as JSON lines, one episode a line; `worldline import jsonl` reads it."""
+    """Write the episodes of logs as JSON lines, one episode a line; `worldline import jsonl` reads it back."""
 
-    examples: ClassVar[tuple[str, ...]] = ("worldline export logs/ --out episodes.jsonl", "worldline export a/ b/ --out all.jsonl.gz")
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline export logs/ --out episodes.jsonl",
+        "worldline export a/ b/ --out all.jsonl.gz",
+    )
 
     log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
     out: Path = option(help="the file to write; .gz and .xz compress")

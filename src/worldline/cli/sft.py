@@ -15,9 +15,7 @@ def run(settings: SftConfig) -> Outcome:
             bar.update(line, completed=count)
 
         def trained(now: Progress) -> None:
-            bar.update(
-                line, description="updates", total=now.steps, completed=now.step, detail=f"loss {now.loss:.3f}"
-            )
+            bar.update(line, description="updates", total=now.steps, completed=now.step, detail=f"loss {now.loss:.3f}")
 
         result = sft(settings, gathered, trained)
     told = result.summary()

@@ -40,6 +40,7 @@ SCHEMA = pa.schema(
         "id": pa.string(),
         "env": pa.string(),
         "env_version": pa.string(),
+        "family": pa.string(),
         "task_id": pa.string(),
         "split": pa.string(),
         "goal": pa.string(),
