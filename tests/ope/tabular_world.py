@@ -1,7 +1,7 @@
 """A small world whose values are known exactly: states, text actions, random ends, a step budget; lengths vary.
 
-Values come from backward recursion over (time, state), episodes from the same tables; nothing of `worldline.ope` is used
-to make either.
+Values come from backward recursion over (time, state), episodes from the same tables; nothing of `worldline.ope` is
+used to make either.
 """
 
 from dataclasses import dataclass
@@ -58,10 +58,12 @@ class TabularWorld:
         """Exact V(pi), tasks being uniform."""
         return float((self.starts @ self.values(policy, gamma)[1][0]).mean())
 
-    def play(self, policy: np.ndarray, episodes: int, seed: int) -> "TabularLog":
-        """Episodes round robin over the tasks, all at once."""
+    def play(self, policy: np.ndarray, episodes: int, seed: int, drawn_tasks: int = 0) -> "TabularLog":
+        """Episodes round robin over the tasks (or over so many drawn at random), all at once."""
         rng = np.random.default_rng(seed)
         tasks = np.arange(episodes) % len(self.starts)
+        if drawn_tasks:
+            tasks = rng.integers(0, len(self.starts), size=drawn_tasks)[np.arange(episodes) % drawn_tasks]
         state = _draw(self.starts[tasks], rng)
         alive = np.ones(episodes, dtype=bool)
         lengths = np.zeros(episodes, dtype=np.int64)

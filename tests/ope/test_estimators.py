@@ -124,11 +124,8 @@ def test_fitted_values_are_the_exact_ones(everything: TabularLog) -> None:
 def test_mips_pools_actions_that_are_alike() -> None:
     """Two action texts that do the same: pooling their ratios keeps the mean and takes away spread."""
     world = dyadic_world()
-    world.moves[:, 1], world.stops[:, 1], world.rewards[:, 1] = (
-        world.moves[:, 0],
-        world.stops[:, 0],
-        world.rewards[:, 0],
-    )
+    for table in (world.moves, world.stops, world.rewards):
+        table[:, 1] = table[:, 0]
     log = population(world, DYADIC_BEHAVIOUR)
     target = np.array([[0.7, 0.0, 0.3, 0.0], [0.0, 0.9, 0.0, 0.1]])
     same = np.where(log.action == 1, 0, log.action)
@@ -277,9 +274,7 @@ def test_returns_to_go_against_a_loop() -> None:
     for episode in range(flat.episodes):
         tail = 0.0
         for row in reversed(range(flat.offsets[episode], flat.offsets[episode + 1])):
-            tail = flat.rewards[row] + (
-                0.9 * np.exp(ratios[row + 1]) * tail if row + 1 < flat.offsets[episode + 1] else 0
-            )
+            tail = flat.rewards[row] + (0.9 * np.exp(ratios[row + 1]) * tail if row < flat.ends[episode] else 0)
             expected[row] = tail
     np.testing.assert_allclose(returns_to_go(flat, 0.9, ratios), expected, atol=1e-10)
 
