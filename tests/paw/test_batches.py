@@ -16,7 +16,7 @@ def random_rows(count: int, seed: int) -> list[Row]:
     for index in range(count):
         parts = [tuple(rng.choices(range(1, 50), k=rng.randrange(low, 9))) for low in (1, 1, 0)]
         observed = tuple(rng.random() < 0.8 for _ in parts[2])
-        rows.append(Row(index // 3, index % 3, *parts, observed=observed, cut=False))
+        rows.append(Row(index // 3, index % 3, *parts, observed=observed, noisy=observed[::-1], cut=False))
     return rows
 
 

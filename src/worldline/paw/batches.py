@@ -27,6 +27,8 @@ class Batch:
     world_at: Tensor  # (targets,)
     world: Tensor  # (targets,) observation tokens
     world_row: Tensor  # (targets,) place of the row in the update
+    world_noisy: Tensor  # (targets,) 0 or 1, for the noise diagnostic
+    world_share: Tensor  # (targets,) 1 / |o_{t+1}| of the token's row
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
@@ -46,22 +48,24 @@ def pack(rows: Sequence[Row], starts: Sequence[int], chosen: Iterable[int], worl
     picked = [(index, rows[index], world is not None and world[index]) for index in chosen]
     length = max((_length(row, with_world) for _, row, with_world in picked), default=1)
     tokens = torch.zeros(max(1, len(picked)), length, dtype=torch.long)
-    columns: tuple[list[int], ...] = ([], [], [], [], [], [])
-    action_at, action, action_index, world_at, target, world_row = columns
+    columns: dict[str, list[int]] = {name: [] for name in Batch.__slots__[1:-1]}
+    shares: list[float] = []
     for place, (index, row, with_world) in enumerate(picked):
         sequence = row.prompt + row.response + (row.continuation if with_world else ())
         tokens[place, : len(sequence)] = torch.tensor(sequence)
         before = place * length + len(row.prompt) - 1  # the state before a token predicts it
-        action_at += range(before, before + len(row.response))
-        action += row.response
-        action_index += range(starts[index], starts[index] + len(row.response))
-        if with_world:
-            before += len(row.response)
+        columns["action_at"] += range(before, before + len(row.response))
+        columns["action"] += row.response
+        columns["action_index"] += range(starts[index], starts[index] + len(row.response))
+        if with_world and row.targets:
             seen = [i for i, observed in enumerate(row.observed) if observed]
-            world_at += [before + i for i in seen]
-            target += [row.continuation[i] for i in seen]
-            world_row += [index] * len(seen)
-    return Batch(tokens, *(torch.tensor(column, dtype=torch.long) for column in columns))
+            columns["world_at"] += [before + len(row.response) + i for i in seen]
+            columns["world"] += [row.continuation[i] for i in seen]
+            columns["world_row"] += [index] * len(seen)
+            columns["world_noisy"] += [row.noisy[i] for i in seen]
+            shares += [1 / len(seen)] * len(seen)
+    indices = {name: torch.tensor(column, dtype=torch.long) for name, column in columns.items()}
+    return Batch(tokens=tokens, world_share=torch.tensor(shares), **indices)
 
 
 def micro_batches(
