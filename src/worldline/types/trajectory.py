@@ -42,6 +42,8 @@ class Trajectory(BaseModel):
     id: str
     env: str
     env_version: str = ""
+    family: str = ""
+    """The kind of environment, which decides the prompt's wording (see `World.family`)."""
     task_id: str
     split: str = ""
     goal: str = ""

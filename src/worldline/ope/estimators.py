@@ -1,0 +1,86 @@
+"""The weight-based and doubly robust estimators: pure functions to one value per episode, whose mean is the estimate.
+
+`weights` is log rho_{1:t} per step (plain, balanced or clipped: the functions do not care), `value` a fitted Q and V at
+the logged steps. Self-normalised estimators return linearised values, so that one interval function serves all. The
+formulas are those of COBS (Voloshin et al. 2019) and of ADWM appendix F.2 (44-47), made ragged.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from worldline.ope.log import Episodes, RaggedLog, RefusalError, Steps
+from worldline.ope.weights import NO_EVIDENCE, exp, normalised, previous, self_normalised
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A value function read at the log: Q(h_t, a_t) and V(h_t) = sum_a pi_e(a|h_t) Q(h_t, a) of every step."""
+
+    q: Steps
+    v: Steps
+
+
+def naive(log: RaggedLog, gamma: float) -> Episodes:
+    """NAIVE: mean of G under the loggers; knows nothing of the target."""
+    return log.returns(gamma)
+
+
+def importance(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
+    """IS: rho_{1:T} G (Precup, Sutton & Singh 2000)."""
+    _refuse_without_evidence(weights[log.ends])
+    return exp(weights[log.ends]) * log.returns(gamma)
+
+
+def weighted_importance(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
+    """WIS: sum_i w_i G_i / sum_i w_i, w = rho_{1:T} (Precup et al. 2000)."""
+    _refuse_without_evidence(weights[log.ends])
+    final = weights[log.ends]
+    scaled = np.exp(final - final.max())
+    returns = log.returns(gamma)
+    estimate = float(scaled @ returns / scaled.sum())
+    return np.asarray(estimate + scaled / scaled.mean() * (returns - estimate))
+
+
+def per_decision(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
+    """PDIS: sum_t gamma^(t-1) rho_{1:t} r_t (Precup et al. 2000)."""
+    _refuse_without_evidence(weights[log.starts])
+    return log.total(exp(weights) * log.rewards * log.discounts(gamma))
+
+
+def weighted_per_decision(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
+    """PDWIS: sum_t gamma^(t-1) sum_i rho_{1:t} r_t / sum_i rho_{1:t}, ended episodes at their last weight (ibid.)."""
+    return self_normalised(log.rewards, normalised(weights, weights[log.ends], log), log, gamma)
+
+
+def doubly_robust(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episodes:
+    """DR: sum_t gamma^(t-1) [rho_{1:t} (r_t - Q_t) + rho_{1:t-1} V_t] (Jiang & Li 2016; COBS DR_v2; ADWM eq. 47)."""
+    step = exp(weights) * (log.rewards - value.q) + exp(previous(weights, log)) * value.v
+    return log.total(step * log.discounts(gamma))
+
+
+def weighted_doubly_robust(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episodes:
+    """WDR: DR with both weights self-normalised per step (Thomas & Brunskill 2016)."""
+    now = normalised(weights, weights[log.ends], log)
+    before = normalised(previous(weights, log), weights[log.ends], log)
+    correction = self_normalised(log.rewards - value.q, now, log, gamma)
+    return correction + self_normalised(value.v, before, log, gamma)
+
+
+def start_value(log: RaggedLog, gamma: float, value: Value) -> Episodes:
+    """FQE, Q-Reg, linear FQE: V(h_1), the fitted value where each logged episode began (Le et al. 2019)."""
+    return value.v[log.starts]
+
+
+def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:
+    """AM: mean return of rollouts imagined from each logged start, by any world model (ADWM eq. 10)."""
+    if len(imagined) != log.episodes:
+        raise RefusalError(
+            f"{len(imagined)} imagined returns for {log.episodes} logged starts: one per episode is needed"
+        )
+    return imagined
+
+
+def _refuse_without_evidence(weights: Episodes) -> None:
+    if np.isneginf(weights).all():
+        raise RefusalError(NO_EVIDENCE)

@@ -1,0 +1,64 @@
+"""MAGIC: a blend of partial importance sampling and model, from all model to all weights (Thomas & Brunskill 2016)."""
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import nnls
+
+from worldline.ope.estimators import Value
+from worldline.ope.intervals import bootstrap_means
+from worldline.ope.log import Episodes, Matrix, RaggedLog, Steps
+from worldline.ope.weights import cumulative, normalised, previous
+
+BLENDS = 16
+"""How many switch points j are tried, spread from 'model only' to 'weights only'."""
+
+
+def magic(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episodes:
+    """MAGIC: sum_j x_j g^(j), x = argmin x'(covariance + bias bias')x on the simplex, g^(j) = WDR to step j, then V."""
+    returns = partial_returns(log, gamma, weights, value)
+    covariance = np.atleast_2d(np.cov(returns, rowvar=False)) / log.episodes
+    complete = bootstrap_means(returns[:, -1:], log.tasks, replicates=200, seed=0)[:, 0]
+    low, high = np.quantile(complete, [0.25, 0.75])
+    means = returns.mean(axis=0)
+    bias = means - np.clip(means, low, high)
+    return returns @ simplex_minimum(covariance + np.outer(bias, bias))
+
+
+def partial_returns(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Matrix:
+    """g^(j) of every episode (rows) for each switch point j (columns): j = -1 is V(h_1), the last one WDR."""
+    now = normalised(weights, weights[log.ends], log).weights
+    before = normalised(previous(weights, log), weights[log.ends], log).weights
+    discounts = log.discounts(gamma)
+    step = discounts * (now * (log.rewards - value.q) + before * value.v)
+    done = cumulative(step, log.offsets)
+    model = discounts * before * value.v
+    columns = [_switched(int(j), done, model, log) for j in _switch_points(log.horizon)]
+    return np.stack(columns, axis=1)
+
+
+def _switched(j: int, done: Steps, model: Steps, log: RaggedLog) -> Episodes:
+    """The weighted part of the first j steps, then the model's value of step j + 1 where the episode goes on."""
+    last = np.minimum(j, log.lengths) - 1
+    so_far = np.where(last >= 0, done[log.starts + np.maximum(last, 0)], 0.0)
+    goes_on = log.lengths > j
+    rest = np.where(goes_on, model[np.minimum(log.starts + j, log.steps - 1)], 0.0)
+    return so_far + rest
+
+
+def _switch_points(horizon: int) -> npt.NDArray[np.int64]:
+    return np.unique(np.round(np.linspace(0, horizon, min(BLENDS, horizon + 1))).astype(np.int64))
+
+
+def simplex_minimum(matrix: Matrix) -> npt.NDArray[np.float64]:
+    """argmin x'Mx over x >= 0, sum x = 1, by non-negative least squares.
+
+    For x = s u, u on the simplex, the penalised objective s^2 u'Mu + (s - 1)^2 has the same best u at every s > 0, so
+    rescaling the NNLS solution is exact whatever the penalty.
+    """
+    scale = float(np.abs(matrix).max())
+    if scale == 0:
+        return np.full(len(matrix), 1 / len(matrix))
+    eigenvalues, vectors = np.linalg.eigh(matrix / scale)
+    root = np.sqrt(np.maximum(eigenvalues, 0))[:, None] * vectors.T
+    solution, _ = nnls(np.vstack([root, np.ones(len(matrix))]), np.append(np.zeros(len(matrix)), 1.0))
+    return np.asarray(solution / solution.sum())
