@@ -117,7 +117,7 @@ def frozen_copy(learner: Learner, dtype: torch.dtype) -> Learner:
     return Learner(copy.deepcopy(learner.plain).to(dtype)).eval().requires_grad_(False)
 
 
-def _states(decoder: Any, batch: Batch) -> Tensor:  # (rows * length, width)
+def _states(decoder: Any, batch: Batch) -> Tensor:  # (strands * length, width)
     return decoder(input_ids=batch.tokens, use_cache=False).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]
 
 

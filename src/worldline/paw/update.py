@@ -20,6 +20,7 @@ from worldline.config import Config, option
 from worldline.paw import loss
 from worldline.paw.batches import Batch, action_starts, deal, micro_batches, mini_batches, pack
 from worldline.paw.rows import Row
+from worldline.paw.strands import strands
 
 
 class UpdateConfig(Config):
@@ -73,7 +74,7 @@ def score(learner: Any, rows: Sequence[Row], accelerator: Any, batch_tokens: int
     """Log-probability, entropy and value of all response tokens under `learner`, on the CPU. No observation is read."""
     starts = action_starts(rows)
     table = torch.zeros(3, starts[-1], device=accelerator.device)
-    batches = micro_batches(rows, range(len(rows)), None, batch_tokens)
+    batches = micro_batches(strands(rows, range(len(rows)), None), batch_tokens)
     with torch.no_grad():
         for chosen in deal(batches, accelerator.process_index, accelerator.num_processes):
             batch = pack(rows, starts, chosen, None).to(accelerator.device)
@@ -131,7 +132,8 @@ def gradient(
     world = (experience.world_weights > 0).tolist()
     action_weight = 1 / sum(len(rows[index].response) for index in chosen)
     world_scale = len(rows) / len(chosen)
-    share = deal(micro_batches(rows, chosen, world, config.batch_tokens), accelerator.process_index, ranks)
+    batches = micro_batches(strands(rows, chosen, world), config.batch_tokens)
+    share = deal(batches, accelerator.process_index, ranks)
     sums: dict[str, Tensor] = {}
     for place, part in enumerate(share, start=1):
         batch = pack(rows, starts, part, world).to(accelerator.device)
