@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from worldline.config import Config, option
-from worldline.paw import anchors, credit
+from worldline.paw import credit
+from worldline.paw.anchors import identical, similar
 from worldline.paw.pool import Pool
 
 Algorithm = Literal["grpo", "gigpo", "rloo", "ppo"]
@@ -48,8 +49,8 @@ def _per_row(pool: Pool, algorithm: Algorithm, config: CreditConfig) -> Tensor:
 def _anchors(pool: Pool, config: CreditConfig) -> Tensor:
     observations, groups = [step.observation for step in pool.steps], pool.groups.tolist()
     if config.anchors == "identical":
-        return anchors.identical(observations, groups)
-    return anchors.similar(observations, groups, config.similarity)
+        return identical(observations, groups)
+    return similar(observations, groups, config.similarity)
 
 
 def _ppo(pool: Pool, values: Tensor | None) -> credit.TokenCredit:

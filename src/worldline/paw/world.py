@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from worldline.config import Config, option
-from worldline.paw import objective, selection
+from worldline.paw.objective import Coefficient, adaptive_coefficients, scheduled_coefficient, world_weights
 from worldline.paw.pool import Pool
+from worldline.paw.selection import Selector, duplicates, random_scores, sampled_entropy, select
 
 
 class WorldConfig(Config):
@@ -15,8 +16,8 @@ class WorldConfig(Config):
 
     alpha: float = option(0.75, help="share of the update's transitions that are learnt from", gt=0, le=1)
     rho: float = option(0.2, help="tokens predicted with more than this probability are left alone", ge=0, le=1)
-    selection: selection.Selector = option("entropy", help="how transitions are ranked; sampled: the printed formula")
-    coefficient: objective.Coefficient = option("adaptive", help="1 - return / best return of each group, or a number")
+    selection: Selector = option("entropy", help="how transitions are ranked; sampled: the printed formula")
+    coefficient: Coefficient = option("adaptive", help="1 - return / best return of each group, or a number")
     start: float = option(1.0, help="the constant coefficient, or where the schedule starts", ge=0)
     end: float = option(0.0, help="where the schedule ends", ge=0)
     deduplicate: bool = option(False, help="count equal transitions of an update once")
@@ -45,34 +46,34 @@ def select_world(
     seed: int,
 ) -> WorldTargets:
     """Select the transitions (eq. 4), balance the groups (eq. 10), weigh the rows (eq. 11)."""
-    repeated = selection.duplicates([row.transition for row in pool.rows])
+    repeated = duplicates([row.transition for row in pool.rows])
     candidates = torch.tensor([row.targets > 0 for row in pool.rows])
     if config.deduplicate:
         candidates &= ~repeated
     ranking = _ranking(pool, entropies, config.selection, seed)
-    selected = selection.select(ranking, candidates, 1.0 if config.selection == "all" else config.alpha)
+    selected = select(ranking, candidates, 1.0 if config.selection == "all" else config.alpha)
     coefficients = _coefficients(pool, config, update, updates)
-    weights = objective.world_weights(selected, pool.groups, coefficients)
+    weights = world_weights(selected, pool.groups, coefficients)
     return WorldTargets(weights.float(), selected, coefficients, float(repeated.double().mean()))
 
 
-def _ranking(pool: Pool, entropies: Tensor, selector: selection.Selector, seed: int) -> Tensor:
+def _ranking(pool: Pool, entropies: Tensor, selector: Selector, seed: int) -> Tensor:
     match selector:
         case "entropy":
             return entropies
         case "sampled":
-            return torch.tensor([selection.sampled_entropy(step.token_logprobs or ()) for step in pool.steps])
+            return torch.tensor([sampled_entropy(step.token_logprobs or ()) for step in pool.steps])
         case "random":
-            return torch.tensor(selection.random_scores(len(pool.rows), seed))
+            return torch.tensor(random_scores(len(pool.rows), seed))
         case "all":
             return torch.zeros(len(pool.rows))
 
 
 def _coefficients(pool: Pool, config: WorldConfig, update: int, updates: int) -> Tensor:
     if config.coefficient == "adaptive":
-        return objective.adaptive_coefficients(pool.episode_returns, pool.episode_groups, pool.max_return)
+        return adaptive_coefficients(pool.episode_returns, pool.episode_groups, pool.max_return)
     groups = int(pool.episode_groups.max()) + 1
     value = config.start
     if config.coefficient == "schedule":
-        value = objective.scheduled_coefficient(config.start, config.end, update, updates)
+        value = scheduled_coefficient(config.start, config.end, update, updates)
     return torch.full((groups,), value, dtype=torch.float64)
