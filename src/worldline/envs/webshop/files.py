@@ -53,7 +53,7 @@ class DataFiles:
         return list(made.values())
 
     def wishes(self) -> Mapping[str, list[Wish]]:
-        """What is asked for, by asin: annotators' sentences where there is a file of them, else one made of attributes."""
+        """What is asked for, by asin: annotators' sentences, or one sentence made of attributes."""
         if self.human is not None:
             return {
                 asin: [
