@@ -150,9 +150,7 @@ class Collection:
 
 def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally: None) -> Collection:
     """Play what the config asks for, less what a resumed folder already holds. `watch` sees every finished episode."""
-    world = envs.load(config.env, config.data, config.options)
-    if config.workers:
-        world = envs.in_workers(world, config.workers)
+    world = envs.load(config.env, config.data, config.options, workers=config.workers)
     split = _split(world, config)
     policy = policies.load(config.policy, world, config)
     player = Rollout(
