@@ -27,9 +27,9 @@ class Config(BaseModel):
     examples: ClassVar[tuple[str, ...]] = ()
 
 
-def positional(default: Any = ..., *, help: str, many: bool = False) -> Any:  # noqa: A002 - reads as argparse does
-    """A field given without a flag, in the order of declaration; `many` takes all that follow."""
-    return Field(default, description=help, json_schema_extra={"positional": True, "many": many})
+def positional(default: Any = ..., *, help: str) -> Any:  # noqa: A002 - reads as argparse does
+    """A field given without a flag, in the order of declaration; a tuple takes all that follow."""
+    return Field(default, description=help, json_schema_extra={"positional": True})
 
 
 def option(default: Any = ..., *, help: str, **constraints: Any) -> Any:  # noqa: A002 - reads as argparse does

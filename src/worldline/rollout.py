@@ -178,6 +178,7 @@ class _Running:
             id=self.episode.id,
             env=self.world.name,
             env_version=self.world.version,
+            family=self.world.family,
             task_id=self.episode.task,
             split=self.episode.split,
             goal=self.goal,

@@ -9,7 +9,6 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 VERBS = {
@@ -47,13 +46,15 @@ def _run(verb: str, words: list[str]) -> int:
 
     as_json = "--json" in words
     words = [word for word in words if word != "--json"]
-    module = _module(verb)
-    if "--help" in words or "-h" in words:
-        print(config.usage(module.Settings, f"worldline {verb}"))
-        print("  --json  print the result as JSON on stdout, and nothing else there")
-        return 0
     try:
-        outcome = module.run(config.read(module.Settings, words))
+        command = _command(verb, words)
+        if verb == "bench":
+            verb = f"bench {words.pop(0)}"
+        if "--help" in words or "-h" in words:
+            print(config.usage(command.Settings, f"worldline {verb}"))
+            print("\n--json prints the result as JSON on stdout, and nothing else there.")
+            return 0
+        outcome = command.run(config.read(command.Settings, words))
         if as_json:
             print(json.dumps(_finite(outcome.data), ensure_ascii=False))
         else:
@@ -77,8 +78,10 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _module(verb: str) -> ModuleType:
-    return importlib.import_module(f"worldline.cli.{'import_' if verb == 'import' else verb}")
+def _command(verb: str, words: list[str]) -> Any:
+    """What has the verb's `Settings` and `run`: its module, or one bench of many."""
+    module = importlib.import_module(f"worldline.cli.{'import_' if verb == 'import' else verb}")
+    return module.choose(words) if verb == "bench" else module
 
 
 def _fail(message: str, code: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     for index, column in enumerate(columns):
         drawn.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*(Text(cell) for cell in row))
     return drawn
 
 

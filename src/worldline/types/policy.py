@@ -4,12 +4,15 @@ A policy keeps no state between calls: a `Turn` holds everything the agent has s
 re-ordered, re-scored from a log, or played inside a world model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from worldline.types.randomness import derive_seed
+from worldline.types.trajectory import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,21 @@ class Turn:
     @property
     def step(self) -> int:
         return len(self.history)
+
+
+def turns(trajectory: Trajectory) -> Iterator[Turn]:
+    """What the agent knew at each step of a logged episode: what it was asked then, it can be asked again."""
+    history: list[Exchange] = []
+    for index, step in enumerate(trajectory.steps):
+        yield Turn(
+            family=trajectory.family,
+            goal=trajectory.goal,
+            observation=step.observation,
+            admissible=step.admissible,
+            history=tuple(history),
+            seed=derive_seed(trajectory.seed, index),
+        )
+        history.append(Exchange(step.observation, step.action))
 
 
 @dataclass(frozen=True, slots=True)

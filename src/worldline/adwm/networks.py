@@ -1,0 +1,206 @@
+"""The networks of the world model: encoders of text and history, the score network, the heads (ADWM appendix E.6).
+
+Sizes are arguments; `model.py` holds the presets. Transformer layers are PyTorch's TransformerEncoderLayer to the
+parameter (post-norm, SiLU), written out so that the history encoder can keep keys and values between steps.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from worldline.adwm.tokenizer import PAD
+
+
+def mlp(*sizes: int, activation: type[nn.Module] = nn.SiLU) -> nn.Sequential:
+    """Linear layers with `activation` between them."""
+    layers: list[nn.Module] = []
+    for index, (into, out) in enumerate(itertools.pairwise(sizes)):
+        layers += [activation()] if index else []
+        layers.append(nn.Linear(into, out))
+    return nn.Sequential(*layers)
+
+
+class Block(nn.Module):
+    """One transformer layer."""
+
+    def __init__(self, width: int, heads: int, ff: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.attend = nn.Linear(width, 3 * width)
+        self.join = nn.Linear(width, width)
+        self.widen = nn.Linear(width, ff)
+        self.narrow = nn.Linear(ff, width)
+        self.norm_attention = nn.LayerNorm(width)
+        self.norm_feedforward = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """x (B, T, width); `mask` is True where a query may look; `past` (2, B, heads, P, -) holds earlier steps."""
+        batch, length, width = x.shape
+        query, key, value = self.attend(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if past is not None:
+            key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)
+        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        x = self.norm_attention(x + self.dropout(self.join(seen.transpose(1, 2).reshape(batch, length, width))))
+        x = self.norm_feedforward(x + self.dropout(self.narrow(self.dropout(F.silu(self.widen(x))))))
+        return x, torch.stack([key, value])
+
+
+class TextEncoder(nn.Module):
+    """Tokens, with marks that say which other texts they occur in, to one vector (mean over the tokens)."""
+
+    def __init__(
+        self,
+        words: nn.Embedding,
+        length: int,
+        layers: int,
+        heads: int,
+        ff: int,
+        out: nn.Module,
+        marks: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        width = words.embedding_dim
+        self.words = words
+        self.positions = nn.Embedding(length, width)
+        self.marks = nn.Embedding(1 << marks, width) if marks else None
+        self.blocks = nn.ModuleList(Block(width, heads, ff, dropout) for _ in range(layers))
+        self.out = out
+        for table in (self.positions, self.marks):
+            if table is not None:
+                nn.init.normal_(table.weight, std=0.1)
+
+    def forward(self, ids: Tensor, marks: Tensor | None = None) -> Tensor:
+        """ids, marks (N, L) -> (N, out)."""
+        real = ids != PAD
+        x = self.words(ids) + self.positions.weight[: ids.shape[1]]
+        if self.marks is not None and marks is not None:
+            x = x + self.marks(marks)
+        looked_at = real.clone()
+        looked_at[:, 0] = True  # an empty text still needs one key
+        for block in self.blocks:
+            x, _ = block(x, looked_at[:, None, None, :])
+        pooled = (x * looked_at.unsqueeze(-1)).sum(1) / looked_at.sum(1, keepdim=True)
+        out: Tensor = self.out(pooled)
+        return out
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Keys and values of the steps that B histories hold, one (2, B, heads, P, -) per layer, and which are real (B, P).
+
+    Histories of different length share a batch: the order of keys does not matter, because positions were added
+    before the layers, so gaps are only marked.
+    """
+
+    layers: tuple[Tensor, ...]
+    real: Tensor
+
+    @staticmethod
+    def stack(rows: Sequence["Cache"]) -> "Cache":
+        """Caches of one row each, as one batch."""
+        longest = max(row.length for row in rows)
+        layers = tuple(
+            torch.cat([F.pad(layer, (0, 0, 0, longest - layer.shape[3])) for layer in same], 1)
+            for same in zip(*(row.layers for row in rows), strict=True)
+        )
+        return Cache(layers, torch.cat([F.pad(row.real, (0, longest - row.length)) for row in rows]))
+
+    def split(self) -> list["Cache"]:
+        """One cache per row, without gaps."""
+        kept = [real.nonzero().squeeze(-1) for real in self.real]
+        return [
+            Cache(tuple(layer[:, i : i + 1, :, keep] for layer in self.layers), self.real[i : i + 1, keep])
+            for i, keep in enumerate(kept)
+        ]
+
+    @property
+    def length(self) -> int:
+        return self.real.shape[1]
+
+
+class HistoryEncoder(nn.Module):
+    """Causal transformer over steps; token t holds what was seen at t and what was done just before it."""
+
+    def __init__(
+        self, inputs: int, width: int, layers: int, heads: int, ff: int, positions: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.enter = nn.Linear(inputs, width)
+        self.positions = nn.Embedding(positions, width)
+        self.blocks = nn.ModuleList(Block(width, heads, ff, dropout) for _ in range(layers))
+        nn.init.normal_(self.positions.weight, std=0.1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens (B, T, inputs) -> h (B, T, width), h_t a function of tokens 1..t. Padding belongs at the end."""
+        length = tokens.shape[1]
+        x = self.enter(tokens) + self.positions.weight[:length]
+        causal = torch.ones(length, length, dtype=torch.bool, device=tokens.device).tril()
+        for block in self.blocks:
+            x, _ = block(x, causal)
+        out: Tensor = x
+        return out
+
+    def step(self, token: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """One more token (B, inputs) for every row: h (B, width), the same as `forward` would give, and the cache."""
+        x = (self.enter(token) + self.positions(cache.real.sum(1))).unsqueeze(1)
+        real = F.pad(cache.real, (0, 1), value=True)
+        kept = []
+        for block, past in zip(self.blocks, cache.layers, strict=True):
+            x, layer = block(x, real[:, None, None, :], past)
+            kept.append(layer)
+        return x.squeeze(1), Cache(tuple(kept), real)
+
+    def empty(self) -> Cache:
+        """The cache of one history that has not begun."""
+        width, heads = self.positions.embedding_dim, self.heads
+        nothing = self.positions.weight.new_zeros(2, 1, heads, 0, width // heads)
+        return Cache((nothing,) * len(self.blocks), nothing.new_zeros(1, 0, dtype=torch.bool))
+
+
+class ScoreNet(nn.Module):
+    """eps_theta(z^k, k | h, a): an MLP whose layers are scaled and shifted by the condition (FiLM); starts at zero."""
+
+    def __init__(self, latent: int, history: int, action: int, width: int, layers: int = 3, time: int = 64) -> None:
+        super().__init__()
+        self.time_size = time
+        self.time = mlp(time, 2 * time, time)
+        self.layers = nn.ModuleList(nn.Linear(latent if not i else width, width) for i in range(layers))
+        self.films = nn.ModuleList(nn.Linear(time + history + action, 2 * width) for _ in range(layers))
+        self.out = nn.Linear(width, latent)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, zk: Tensor, k: Tensor, history: Tensor, action: Tensor) -> Tensor:
+        half = self.time_size // 2
+        rates = torch.exp(-math.log(1e4) * torch.arange(half, device=zk.device, dtype=zk.dtype) / half)
+        angles = k.to(zk.dtype).unsqueeze(-1) * rates
+        time = self.time(torch.cat([angles.sin(), angles.cos()], -1))
+        condition = torch.cat([time, history, action], -1)
+        x = zk
+        for layer, film in zip(self.layers, self.films, strict=True):
+            scale, shift = film(condition).chunk(2, -1)
+            x = F.silu(layer(x) * (1 + scale) + shift)
+        out: Tensor = self.out(x)
+        return out
+
+
+class Projector(nn.Module):
+    """A latent as `tokens` soft tokens of a language model's input width (appendix E.9)."""
+
+    def __init__(self, latent: int, hidden: int, tokens: int, width: int) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.net = mlp(latent, hidden, hidden, tokens * width, activation=nn.GELU)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(..., latent) -> (..., tokens, width)."""
+        out: Tensor = self.net(z)
+        return out.view(*z.shape[:-1], self.tokens, -1)

@@ -1,0 +1,20 @@
+"""The measured figures of the README and the docs, each reproducible by one command: `worldline bench NAME`.
+
+Ratios are measured side by side in one run; absolute figures belong to the machine that is named beside them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+BENCHES = {
+    "env": "environment steps per second, and the rollout engine against one episode at a time",
+    "ope": "the classical estimators on a log of a million steps",
+}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a bench measured: named numbers, and the rows of its table."""
+
+    figures: dict[str, float]
+    rows: list[dict[str, Any]] = field(default_factory=list)

@@ -1,0 +1,78 @@
+"""`worldline bench NAME`: measure, and say on what machine and at which commit."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from worldline.bench import BENCHES, Figures
+from worldline.cli.outcome import Outcome, table
+from worldline.config import Config, suggest
+from worldline.types import InputError
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A bench as a verb: its settings, and a run that adds where and how it was measured."""
+
+    name: str
+    Settings: type[Config]
+    measure: Callable[[Config], Figures]
+
+    def run(self, settings: Config) -> Outcome:
+        measured = self.measure(settings)
+        data = {
+            "bench": self.name,
+            "command": " ".join(["worldline", *sys.argv[1:]]),
+            "commit": _commit(),
+            "device": _device(),
+            "figures": measured.figures,
+            "rows": measured.rows,
+        }
+        return Outcome(data, tuple(_views(self.name, measured)))
+
+
+def choose(words: list[str]) -> Bench:
+    """The bench that the first word names."""
+    if not words or words[0].startswith("-"):
+        raise InputError("name a bench: " + "; ".join(f"{name}: {text}" for name, text in BENCHES.items()))
+    if words[0] not in BENCHES:
+        raise InputError(f"unknown bench '{words[0]}'{suggest(words[0], list(BENCHES))}")
+    module = importlib.import_module(f"worldline.bench.{words[0]}")
+    return Bench(words[0], module.Settings, module.run)
+
+
+def _views(name: str, measured: Figures) -> list[Any]:
+    views: list[Any] = [table(name, ("figure", "value"), [(k, _number(v)) for k, v in measured.figures.items()])]
+    if measured.rows:
+        columns = list(dict.fromkeys(key for row in measured.rows for key in row))
+        views.append(
+            table("", columns, [[_number(row.get(column, "")) for column in columns] for row in measured.rows])
+        )
+    return views
+
+
+def _number(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def _commit() -> str | None:
+    """The commit the package was run from; none for an installed wheel."""
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or None
+
+
+def _device() -> str:
+    import os
+    import platform
+
+    import torch
+
+    if torch.cuda.is_available():
+        return str(torch.cuda.get_device_name(0))
+    return f"{platform.machine()} CPU, {os.cpu_count()} cores, torch threads {torch.get_num_threads()}"

@@ -1,0 +1,34 @@
+"""`worldline collect`: play a policy, print how it did, keep the log."""
+
+from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.collect import CollectConfig, Collection, Tally, collect
+
+Settings = CollectConfig
+
+
+def run(settings: CollectConfig) -> Outcome:
+    with progress() as bar:
+        line = bar.add_task("episodes", total=settings.episodes, detail="")
+
+        def watch(tally: Tally) -> None:
+            count = len(tally.returns)
+            speed = bar.tasks[0].speed or 0.0
+            bar.update(line, completed=count, detail=f"{speed:.1f}/s success {tally.success_rate:.2f}")
+
+        done = collect(settings, watch)
+    for reason in done.failed:
+        note(f"failed twice, left out: {reason}")
+    return Outcome(done.summary(), (_view(done),))
+
+
+def _view(done: Collection) -> object:
+    told = done.summary()
+    rows = [
+        ("success", f"{told['success']:.3f}", f"[{told['success_low']:.3f}, {told['success_high']:.3f}]"),
+        ("return", f"{told['return']:.3f}", f"[{told['return_low']:.3f}, {told['return_high']:.3f}]"),
+        ("steps per episode", f"{told['mean_length']:.1f}", ""),
+        ("invalid actions", str(told["invalid_actions"]), ""),
+        ("steps/s", f"{told['steps_per_second']:.0f}", ""),
+    ]
+    title = f"{told['policy']} in {told['env']} ({told['split']}), {told['episodes']} episodes"
+    return table(title, ("", "value", "95 % interval"), rows)

@@ -1,0 +1,57 @@
+"""`worldline env`: what is installed and what it runs on, to paste into a bug report."""
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from typing import ClassVar
+
+from worldline.cli.outcome import Outcome, table
+from worldline.config import Config
+
+PACKAGES = ("worldline", "torch", "transformers", "accelerate", "peft", "pyarrow", "pydantic", "scipy", "bm25s")
+EXTRAS = {
+    "gymnasium": "gymnasium",
+    "scienceworld": "scienceworld",
+    "alfworld-reference": "alfworld",
+    "track": "trackio",
+}
+
+
+class Settings(Config):
+    """Versions, devices and extras, for a bug report."""
+
+    examples: ClassVar[tuple[str, ...]] = ("worldline env", "worldline env --json")
+
+
+def run(settings: Settings) -> Outcome:
+    system = {"python": sys.version.split()[0], "platform": platform.platform(), "cpu_cores": os.cpu_count()}
+    devices = _devices()
+    packages = {name: _version(name) for name in PACKAGES}
+    extras = {extra: importlib.util.find_spec(module) is not None for extra, module in EXTRAS.items()}
+    java = shutil.which("java") is not None
+    rows = [
+        *((name, str(value)) for name, value in system.items()),
+        ("devices", ", ".join(devices)),
+        *((name, version or "missing") for name, version in packages.items()),
+        *((f"[{extra}]", "yes" if there else "no") for extra, there in extras.items()),
+        ("java", "yes" if java else "no"),
+    ]
+    data = {**system, "devices": devices, "packages": packages, "extras": extras, "java": java}
+    return Outcome(data, (table("", ("what", "found"), rows),))
+
+
+def _devices() -> list[str]:
+    import torch
+
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return names or (["mps"] if torch.backends.mps.is_available() else ["cpu"])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,32 @@
+"""`worldline export`: a log as JSON lines."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from worldline import logs, store
+from worldline.cli.outcome import Outcome
+from worldline.config import Config, option, positional
+from worldline.types import InputError
+
+
+class Settings(Config):
+    """Write the episodes of logs as JSON lines, one episode a line; `worldline import jsonl` reads it back."""
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline export logs/ --out episodes.jsonl",
+        "worldline export a/ b/ --out all.jsonl.gz",
+    )
+
+    log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
+    out: Path = option(help="the file to write; .gz and .xz compress")
+    policies: tuple[str, ...] = option((), help="only these policies")
+    splits: tuple[str, ...] = option((), help="only these splits")
+    overwrite: bool = option(False, help="replace the file if it is there")
+
+
+def run(settings: Settings) -> Outcome:
+    if settings.out.exists() and not settings.overwrite:
+        raise InputError(f"{settings.out}: is there already: --overwrite replaces it")
+    episodes = store.read(settings.log, policies=settings.policies or None, splits=settings.splits or None)
+    count = logs.export_jsonl(episodes, settings.out)
+    return Outcome({"episodes": count, "out": str(settings.out)}, (f"{count} episodes -> {settings.out}",))

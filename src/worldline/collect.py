@@ -1,0 +1,277 @@
+"""Playing a policy in an environment and keeping the log. This is also the online evaluation.
+
+A run is named by a digest of everything that decides its episodes; its episode ids start with that name. So
+`--resume` knows what is missing, other runs can share the folder, and nothing is played or stored twice.
+"""
+
+import fcntl
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from worldline import envs, policies, store
+from worldline.config import option, positional
+from worldline.ope.intervals import Interval, interval
+from worldline.policies import PolicyConfig
+from worldline.rollout import Episode, Rollout, plan
+from worldline.types import InputError, Trajectory, World, WorldlineError
+
+
+class CollectConfig(PolicyConfig):
+    """Run a policy in an environment; print success, return and their 95 % intervals; write a Parquet log.
+
+    Tasks are played in their canonical order, so two policies collected with the same seed meet the same tasks
+    and the same luck.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline collect household --policy expert --episodes 100",
+        "worldline collect household --policy hf:runs/clone --split unseen --episodes 512 --epsilon 0.1 --out logs/",
+        "worldline collect alfworld --data ~/alfworld --policy api:MODEL@http://localhost:8000/v1 --prompt react",
+    )
+
+    env: str = positional(help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID")
+    policy: str = option(help="expert, random, hf:PATH, api:MODEL@URL or module:attr")
+    data: Path | None = option(None, help="the environment's data, where it needs some")
+    options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
+    split: str = option("", help="which tasks; default: the environment's first split")
+    tasks: str = option("", help="a slice of the split's tasks, START:STOP, or indices 3,5,8")
+    episodes: int = option(100, help="how many episodes", ge=1)
+    epsilon: float = option(
+        0.0, help="share of steps at which a uniformly random admissible action is taken", ge=0, le=1
+    )
+    name: str = option("", help="the policy's name in the log; default: its specification")
+    seed: int = option(0, help="decides every random draw")
+    batch_size: int = option(64, help="episodes played at once", ge=1)
+    max_steps: int | None = option(None, help="step budget; default: the environment's", ge=1)
+    workers: int = option(0, help="run environments in this many worker processes", ge=0)
+    out: Path | None = option(None, help="folder of the log; without it nothing is stored")
+    resume: bool = option(False, help="go on with a run that was interrupted")
+    overwrite: bool = option(False, help="throw away this run's earlier episodes in the folder")
+
+    @property
+    def run(self) -> str:
+        """The run's name: changes whenever the episodes would."""
+        ignored = {"out", "resume", "overwrite", "batch_size", "workers", "episodes"}
+        decisive = self.model_dump(mode="json", exclude=ignored)
+        return hashlib.blake2b(json.dumps(decisive, sort_keys=True).encode(), digest_size=5).hexdigest()
+
+
+@dataclass
+class Tally:
+    """Running totals of a collection: what the summary needs, and no more than that."""
+
+    tasks: list[str] = field(default_factory=list)
+    returns: list[float] = field(default_factory=list)
+    successes: list[bool | None] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    steps: int = 0
+    invalid: int = 0
+
+    def add(self, trajectory: Trajectory) -> None:
+        self.tasks.append(trajectory.task_id)
+        self.returns.append(trajectory.episode_return)
+        self.successes.append(trajectory.success)
+        if trajectory.score is not None:
+            self.scores.append(trajectory.score)
+        self.steps += len(trajectory)
+        self.invalid += sum(not step.valid for step in trajectory.steps)
+
+    @property
+    def success_rate(self) -> float:
+        return sum(map(bool, self.successes)) / len(self.successes) if self.successes else float("nan")
+
+    def success(self) -> Interval:
+        return _wilson(self.success_rate, len(set(self.tasks)), len(self.successes))
+
+    def mean_return(self) -> Interval:
+        codes = np.unique(self.tasks, return_inverse=True)[1]
+        return interval(np.array(self.returns), codes, "student-t")
+
+
+def _wilson(rate: float, units: int, n: int) -> Interval:
+    """Wilson's 95 % interval of a success rate: honest at 0 and 1 too. Episodes of one task count as one unit."""
+    z2 = 1.959964**2
+    centre = (rate + z2 / (2 * units)) / (1 + z2 / units)
+    half = math.sqrt(z2 * (rate * (1 - rate) / units + z2 / (4 * units**2))) / (1 + z2 / units)
+    return Interval(rate, centre - half, centre + half, n)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What a collection came to."""
+
+    config: CollectConfig
+    split: str
+    tally: Tally
+    played: int
+    played_steps: int
+    seconds: float
+    retried: int
+    failed: tuple[str, ...]
+    truncated_prompts: int
+
+    def summary(self) -> dict[str, Any]:
+        success, mean = self.tally.success(), self.tally.mean_return()
+        episodes = len(self.tally.returns)
+        return {
+            "env": self.config.env,
+            "split": self.split,
+            "policy": self.config.name or self.config.policy,
+            "epsilon": self.config.epsilon,
+            "seed": self.config.seed,
+            "episodes": episodes,
+            "success": success.value,
+            "success_low": success.low,
+            "success_high": success.high,
+            "return": mean.value,
+            "return_low": mean.low,
+            "return_high": mean.high,
+            "score": sum(self.tally.scores) / len(self.tally.scores) if self.tally.scores else None,
+            "steps": self.tally.steps,
+            "mean_length": self.tally.steps / max(episodes, 1),
+            "invalid_actions": self.tally.invalid,
+            "truncated_prompts": self.truncated_prompts,
+            "retried": self.retried,
+            "failed": list(self.failed),
+            "seconds": self.seconds,
+            "steps_per_second": self.played_steps / self.seconds if self.seconds > 0 else 0.0,
+            "out": str(self.config.out) if self.config.out else None,
+        }
+
+
+def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally: None) -> Collection:
+    """Play what the config asks for, less what a resumed folder already holds. `watch` sees every finished episode."""
+    world = envs.load(config.env, config.data, config.options)
+    if config.workers:
+        world = envs.in_workers(world, config.workers)
+    split = _split(world, config)
+    policy = policies.load(config.policy, world, config)
+    player = Rollout(
+        world,
+        policies.mix(policy, config.epsilon),
+        batch_size=config.batch_size,
+        epsilon=config.epsilon,
+        policy_name=config.name or config.policy,
+        max_steps=config.max_steps,
+    )
+    episodes = plan(world, split, config.episodes, seed=config.seed, run=config.run, tasks=_tasks(world, split, config))
+    tally = Tally()
+    with _log(config, tally) as (writer, done):
+        missing = [episode for episode in episodes if episode.id not in done]
+        kept, started = tally.steps, time.perf_counter()
+        for trajectory in _guarded(player, missing):
+            tally.add(trajectory)
+            if writer is not None:
+                writer.append(trajectory)
+            watch(tally)
+    seconds = time.perf_counter() - started
+    return Collection(
+        config=config,
+        split=split,
+        tally=tally,
+        played=len(missing),
+        played_steps=tally.steps - kept,
+        seconds=seconds,
+        retried=player.retried,
+        failed=tuple(player.failed),
+        truncated_prompts=policies.truncated_prompts(policy),
+    )
+
+
+def _split(world: World, config: CollectConfig) -> str:
+    known = world.splits()
+    if config.split and config.split not in known:
+        raise InputError(f"--split: {config.env} has no split '{config.split}': it has {', '.join(known)}")
+    return config.split or known[0]
+
+
+def _tasks(world: World, split: str, config: CollectConfig) -> tuple[int, ...]:
+    """`--tasks` as indices: START:STOP or I,J,K; none for all."""
+    if not config.tasks:
+        return ()
+    size = world.num_tasks(split)
+    try:
+        if ":" in config.tasks:
+            start, stop = (int(part) if part else None for part in config.tasks.split(":"))
+            chosen = tuple(range(size)[start:stop])
+        else:
+            chosen = tuple(int(part) for part in config.tasks.split(","))
+    except ValueError:
+        raise InputError(f"--tasks: give START:STOP or indices such as 3,5,8, got '{config.tasks}'") from None
+    if not chosen or not all(0 <= index < size for index in chosen):
+        raise InputError(f"--tasks: '{config.tasks}' is not within the {size} tasks of split '{split}'")
+    return chosen
+
+
+def _guarded(player: Rollout, episodes: list[Episode]) -> Iterator[Trajectory]:
+    """The rollout's trajectories; a policy that raises fails the work with one line, after what it finished is out."""
+    try:
+        yield from player.play(episodes)
+    except WorldlineError:
+        raise
+    except Exception as error:
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise WorldlineError(
+            f"policy '{player.policy_name}' failed in the middle: {cause}; finished episodes are kept, --resume goes on"
+        ) from error
+
+
+@contextmanager
+def _log(config: CollectConfig, tally: Tally) -> Iterator[tuple[store.StoreWriter | None, set[str]]]:
+    """The writer of the run's log and the ids it holds already, which are entered in the tally."""
+    if config.out is None:
+        yield None, set()
+        return
+    with store.StoreWriter(config.out) as writer, _locked(config.out, config.run):
+        done = {name for name in store.ids(config.out) if name.startswith(f"{config.run}-")}
+        if done and config.overwrite:
+            _discard(config.out, config.run)
+            done = set()
+        elif done and not config.resume:
+            raise InputError(
+                f"{config.out}: holds {len(done)} episodes of this very run: --resume goes on, --overwrite starts anew"
+            )
+        if done:
+            _recall(config.out, done, tally)
+        yield writer, done
+
+
+@contextmanager
+def _locked(folder: Path, run: str) -> Iterator[None]:
+    """One process per run; the lock dies with its holder, so a killed run leaves nothing to clean up."""
+    path = folder / f".{run}.lock"
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder}: another process is collecting this very run; give another --seed") from None
+        yield
+        path.unlink(missing_ok=True)
+
+
+def _discard(folder: Path, run: str) -> None:
+    """Delete the run's shards; a writer serves one run, so a shard is all of one run."""
+    for shard in store.shards(folder):
+        if all(name.startswith(f"{run}-") for name in store.ids(shard)):
+            shard.unlink()
+
+
+def _recall(folder: Path, done: set[str], tally: Tally) -> None:
+    table = store.scan(folder, ["task_id", "return", "success", "score", "steps.valid"], ids=done)
+    for row in table.to_pylist():
+        tally.tasks.append(row["task_id"])
+        tally.returns.append(row["return"])
+        tally.successes.append(row["success"])
+        if row["score"] is not None:
+            tally.scores.append(row["score"])
+        tally.steps += len(row["steps"])
+        tally.invalid += sum(not step["valid"] for step in row["steps"])

@@ -1,0 +1,139 @@
+"""Your own environments: `module:attr` names a World, an Environment, or anything that makes one of them.
+
+A bare Environment becomes a World with the single split `all`. Its tasks are those of its attribute `tasks` (strings)
+where it has one; otherwise they are the seeds 0, 1, 2, ... A Gymnasium environment is welcome too.
+"""
+
+import copy
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+from worldline.config import suggest
+from worldline.types import Environment, Info, InputError, StepResult, Turn, World
+
+SPLIT = "all"
+SEEDS = 1_000
+MAX_STEPS = 50
+
+
+def load_custom(path: str, data: Path | None, options: dict[str, Any]) -> World:
+    """The world behind `module:attr`; `options` (and `data`, if given) are passed to it where it can be called."""
+    found = _attribute(path)
+    arguments = options | ({"data": data} if data is not None else {})
+    if _is_world(found) and not isinstance(found, type):
+        if arguments:
+            raise InputError(f"{path} is a ready-made World: it takes no settings, got {', '.join(arguments)}")
+        return cast(World, found)
+    if not callable(found):
+        raise InputError(f"{path} is a {type(found).__name__}: it must be a World, an Environment class, or make one")
+    made = _made(path, found, arguments)
+    if _is_world(made):
+        return cast(World, made)
+    if _is_gymnasium(made):
+        from worldline.envs.gym import GymConfig, GymWorld
+
+        return GymWorld(path, GymConfig(), lambda: _made(path, found, arguments))
+    missing = [method for method in ("reset", "step") if not callable(getattr(made, method, None))]
+    if missing:
+        raise InputError(f"{path} made a {type(made).__name__} without {' and '.join(missing)}(): not an Environment")
+    return CustomWorld(path, lambda: cast(Environment, _made(path, found, arguments)))
+
+
+class CustomWorld:
+    """A World around a bare Environment: what it does not say about itself gets a default."""
+
+    def __init__(self, name: str, factory: Callable[[], Environment]) -> None:
+        sample = factory()
+        self.name = name
+        self.version = str(getattr(sample, "version", ""))
+        self.family = str(getattr(sample, "family", "generic"))
+        self.max_steps = int(getattr(sample, "max_steps", MAX_STEPS))
+        self.max_return = float(getattr(sample, "max_return", 1.0))
+        self._factory = factory
+        tasks: Sequence[str] | None = getattr(sample, "tasks", None)
+        self._seeded = tasks is None
+        self._tasks = tuple(map(str, range(SEEDS) if tasks is None else tasks))
+        self._advice: Callable[[Turn], str] | None = getattr(sample, "expert", None)
+
+    def splits(self) -> tuple[str, ...]:
+        return (SPLIT,)
+
+    def num_tasks(self, split: str) -> int:
+        self._check(split)
+        return len(self._tasks)
+
+    def get_task(self, split: str, index: int) -> str:
+        self._check(split)
+        return self._tasks[index]
+
+    def make(self) -> Environment:
+        return CustomEnvironment(self._factory(), seeded=self._seeded)
+
+    def expert(self, turn: Turn) -> str:
+        if self._advice is None:
+            raise InputError(f"{self.name} has no expert: give it a method expert(turn), or choose another policy")
+        return self._advice(turn)
+
+    def _check(self, split: str) -> None:
+        if split != SPLIT:
+            raise InputError(f"{self.name} has no split '{split}'{suggest(split, [SPLIT])}")
+
+
+class CustomEnvironment:
+    """The user's environment, with task ids turned into seeds where it has no tasks, and `clone` where it has none."""
+
+    def __init__(self, inner: Environment, *, seeded: bool) -> None:
+        self._inner = inner
+        self._seeded = seeded
+
+    def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
+        if self._seeded:
+            seed = int(task) if task is not None else seed or 0
+            observation, info = self._inner.reset(seed=seed)
+            task = str(seed)
+        else:
+            observation, info = self._inner.reset(seed=seed, task=task)
+        defaults: Info = {"admissible": None, "won": False, "task_id": task or "", "goal": ""}
+        return observation, cast(Info, {**defaults, **info})
+
+    def step(self, action: str) -> StepResult:
+        return self._inner.step(action)
+
+    def clone(self) -> Self:
+        inner = self._inner.clone() if hasattr(self._inner, "clone") else copy.deepcopy(self._inner)
+        return type(self)(inner, seeded=self._seeded)
+
+
+def _attribute(path: str) -> Any:
+    module_name, _, attribute = path.partition(":")
+    if not module_name or not attribute:
+        raise InputError(f"'{path}': user code is named as module:attr, for example my_envs:Maze")
+    if os.getcwd() not in sys.path:  # a console script does not look beside the user's files
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise InputError(f"{path}: no module named '{error.name}' here or installed") from None
+    if not hasattr(module, attribute):
+        raise InputError(f"{path}: module {module_name} has no '{attribute}'{suggest(attribute, list(vars(module)))}")
+    return getattr(module, attribute)
+
+
+def _made(path: str, factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    try:
+        return factory(**arguments)
+    except TypeError as error:
+        raise InputError(f"{path} cannot be made with ({', '.join(arguments)}): {error}") from error
+
+
+def _is_world(thing: Any) -> bool:
+    return all(callable(getattr(thing, method, None)) for method in ("splits", "num_tasks", "get_task", "make"))
+
+
+def _is_gymnasium(thing: Any) -> bool:
+    gymnasium = sys.modules.get("gymnasium")
+    return gymnasium is not None and isinstance(thing, gymnasium.Env)

@@ -1,0 +1,90 @@
+"""Micro-batches of strands: right-padded tokens, and which states predict which tokens.
+
+Strands of similar length go together, as many as a token budget holds. Padding is on the right, where no real token can
+see it under the causal mask, so no attention mask is needed. A batch carries no advantages and no weights: it says
+where its tokens stand in the update's flat arrays, and the update looks them up there. Padding therefore has no
+place to get a weight from.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from worldline.paw.rows import Row
+from worldline.paw.strands import Strand
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One forward pass. `*_at` index the flattened (strands x length) states that predict the tokens beside them."""
+
+    tokens: Tensor  # (strands, length)
+    action_at: Tensor  # (actions,)
+    action: Tensor  # (actions,) response tokens
+    action_index: Tensor  # (actions,) place of the token among all response tokens of the update
+    world_at: Tensor  # (targets,)
+    world: Tensor  # (targets,) observation tokens
+    world_row: Tensor  # (targets,) place of the row in the update
+    world_noisy: Tensor  # (targets,) 0 or 1, for the noise diagnostic
+    world_share: Tensor  # (targets,) 1 / |o_{t+1}| of the token's row
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
+
+
+def action_starts(rows: Sequence[Row]) -> list[int]:
+    """Where each row's response begins in the flat arrays of response tokens; last, how many there are."""
+    return [0, *accumulate(len(row.response) for row in rows)]
+
+
+def pack(rows: Sequence[Row], starts: Sequence[int], chosen: Sequence[Strand], world: Sequence[bool] | None) -> Batch:
+    """Some strands of the update's rows as one batch; `world` as the strands were made with."""
+    length = max((len(strand.tokens) for strand in chosen), default=1)
+    tokens = torch.zeros(max(1, len(chosen)), length, dtype=torch.long)
+    columns: dict[str, list[int]] = {name: [] for name in Batch.__slots__[1:-1]}
+    shares: list[float] = []
+    for place, strand in enumerate(chosen):
+        tokens[place, : len(strand.tokens)] = torch.tensor(strand.tokens)
+        for index in strand.members:
+            row = rows[index]
+            before = place * length + len(row.prompt) - 1  # the state before a token predicts it
+            columns["action_at"] += range(before, before + len(row.response))
+            columns["action"] += row.response
+            columns["action_index"] += range(starts[index], starts[index] + len(row.response))
+            if world is not None and world[index] and row.targets:
+                seen = [i for i, observed in enumerate(row.observed) if observed]
+                columns["world_at"] += [before + len(row.response) + i for i in seen]
+                columns["world"] += [row.continuation[i] for i in seen]
+                columns["world_row"] += [index] * len(seen)
+                columns["world_noisy"] += [row.noisy[i] for i in seen]
+                shares += [1 / len(seen)] * len(seen)
+    indices = {name: torch.tensor(column, dtype=torch.long) for name, column in columns.items()}
+    return Batch(tokens=tokens, world_share=torch.tensor(shares), **indices)
+
+
+def micro_batches(strands: Sequence[Strand], budget: int) -> list[list[Strand]]:
+    """Micro-batches of at most `budget` padded tokens (a longer strand goes alone), longest strands first."""
+    batches: list[list[Strand]] = []
+    for strand in sorted(strands, key=lambda strand: (-len(strand.tokens), strand.members)):
+        if batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= budget:
+            batches[-1].append(strand)
+        else:
+            batches.append([strand])
+    return batches
+
+
+def deal(batches: Sequence[list[Strand]], rank: int, ranks: int) -> list[list[Strand]]:
+    """This rank's share. All ranks get equally many, for they must meet at every collective; the rest are empty."""
+    most = -(-len(batches) // ranks)
+    share = list(batches[rank::ranks])
+    return share + [[] for _ in range(most - len(share))]
+
+
+def mini_batches(count: int, size: int | None, generator: torch.Generator) -> list[list[int]]:
+    """All rows once, in random order, in round(count / size) parts of nearly equal size."""
+    order: list[int] = torch.randperm(count, generator=generator).tolist()
+    parts = max(1, round(count / size)) if size else 1
+    return [order[count * k // parts : count * (k + 1) // parts] for k in range(parts)]

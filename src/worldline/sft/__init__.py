@@ -1,0 +1,192 @@
+"""Supervised fine-tuning: an environment's expert, or a log, cloned into a causal language model.
+
+Gives the start policies: a small model from nothing in minutes on a CPU, or any checkpoint, fully or by LoRA.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+import transformers
+
+from worldline import envs, policies, store
+from worldline.config import Config, option, positional
+from worldline.policies import TEMPLATES, Encoder
+from worldline.rollout import Rollout, plan
+from worldline.sft.clone import Progress, Schedule, clone
+from worldline.sft.examples import Target, sequences, texts
+from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
+from worldline.types import InputError, Trajectory
+
+
+class SftConfig(Config):
+    """Clone an environment's expert, or the actions of a log, into a causal language model.
+
+    The model is saved as a transformers folder in OUT/model, with a ladder of earlier checkpoints in OUT/checkpoints:
+    policies of rising quality.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline sft household --out runs/clone",
+        "worldline sft logs/ --model HuggingFaceTB/SmolLM2-135M-Instruct --lora 16 --out runs/smol",
+        "worldline collect household --policy hf:runs/clone/model --split unseen",
+    )
+
+    source: str = positional(help="an environment (its expert is played) or a folder of logs")
+    out: Path = option(help="run folder")
+    model: str = option("nano", help="nano, micro or mini: a small new model; else a folder or hub id to start from")
+    data: Path | None = option(None, help="the environment's data, where it needs some")
+    options: dict[str, Any] = option({}, help="settings of the environment itself")
+    split: str = option("", help="which tasks; default: the environment's first split (of a log: all)")
+    episodes: int = option(2000, help="demonstrations to play (of a log: to use at most)", ge=1)
+    only_success: bool = option(True, help="of a log, clone successful episodes only")
+    target: Target = option("action", help="what is learned")
+    prompt: Literal["transcript", "plain", "paper", "react"] = option("transcript", help="prompt template")
+    history: int | None = option(None, help="past steps in the prompt; default: the template's")
+    context: int = option(1024, help="longest sequence in tokens", ge=64)
+    vocabulary: int = option(1024, help="tokens of a small model's tokenizer", ge=300)
+    epochs: float = option(3.0, help="passes over the demonstrations", gt=0)
+    learning_rate: float | None = option(None, help="default 2e-3 for a small model, 1e-4 for LoRA, 2e-5 else", gt=0)
+    batch_tokens: int = option(8192, help="tokens per update", ge=64)
+    lora: int = option(0, help="rank of LoRA adapters; 0 trains everything", ge=0)
+    checkpoints: int = option(5, help="checkpoints along the way, the last one at the end", ge=1)
+    dtype: Literal["float32", "bfloat16"] = option("float32", help="precision of the weights")
+    seed: int = option(0, help="decides every random draw")
+    resume: bool = option(False, help="go on with a run that was interrupted")
+    overwrite: bool = option(False, help="start anew in a folder that holds a run")
+
+    @property
+    def small(self) -> bool:
+        return self.model in SIZES
+
+    @property
+    def rate(self) -> float:
+        return self.learning_rate or (2e-3 if self.small else 1e-4 if self.lora else 2e-5)
+
+
+@dataclass(frozen=True)
+class Cloned:
+    """What came out of a cloning run."""
+
+    config: SftConfig
+    episodes: int
+    parameters: int
+    progress: Progress
+    seconds: float
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "source": self.config.source,
+            "episodes": self.episodes,
+            "parameters": self.parameters,
+            "updates": self.progress.step,
+            "tokens": self.progress.tokens,
+            "loss": self.progress.loss,
+            "seconds": self.seconds,
+            "model": str(self.config.out / "model"),
+            "checkpoints": [str(path) for path in sorted((self.config.out / "checkpoints").glob("step-*"))],
+        }
+
+
+def sft(
+    config: SftConfig,
+    gathered: Callable[[int], None] = lambda count: None,
+    trained: Callable[[Progress], None] = lambda progress: None,
+) -> Cloned:
+    """Gather demonstrations, make or load the model, clone, save. The two callbacks watch the two phases."""
+    started = time.perf_counter()
+    _open_folder(config)
+    episodes: list[Trajectory] = []
+    for episode in islice(_demonstrations(config), config.episodes):
+        episodes.append(episode)
+        gathered(len(episodes))
+    if not episodes:
+        raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
+    model, tokenizer = _model(config, episodes)
+    # What a checkpoint was trained with travels in its config.json, so that acting reads turns the same way.
+    model.config.worldline = {"prompt": config.prompt, "history": config.history}
+    template = TEMPLATES[config.prompt]
+    encoder = Encoder(tokenizer, template, config.context - template.max_new_tokens, config.history)
+    wrapped = _with_lora(model, config)
+
+    def save(folder: Path) -> None:
+        _merged(wrapped).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    progress = clone(
+        model,
+        sequences(episodes, encoder, config.target),
+        Schedule(config.epochs, config.batch_tokens, config.rate, checkpoints=config.checkpoints),
+        pad=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
+        seed=config.seed,
+        folder=config.out,
+        save=save,
+        watch=trained,
+        resume=config.resume,
+    )
+    save(config.out / "model")
+    count = sum(parameter.numel() for parameter in model.parameters())
+    return Cloned(config, len(episodes), count, progress, time.perf_counter() - started)
+
+
+def _open_folder(config: SftConfig) -> None:
+    """The run folder with its config.json; never silently overwritten."""
+    if (config.out / "config.json").exists() and not config.resume:
+        if not config.overwrite:
+            raise InputError(f"{config.out}: holds a run already: --resume goes on with it, --overwrite starts anew")
+        shutil.rmtree(config.out)
+    config.out.mkdir(parents=True, exist_ok=True)
+    (config.out / "config.json").write_text(config.model_dump_json(indent=1), encoding="utf-8")
+
+
+def _demonstrations(config: SftConfig) -> Iterator[Trajectory]:
+    """The log's episodes, or the expert's, played on demand; a failed demonstration teaches nothing."""
+    if Path(config.source).exists():
+        found = store.read(Path(config.source), splits=[config.split] if config.split else None)
+        return (episode for episode in found if episode.success or not config.only_success)
+    world = envs.load(config.source, config.data, config.options)
+    split = config.split or world.splits()[0]
+    player = Rollout(world, policies.load("expert", world))
+    return (
+        episode
+        for episode in player.play(plan(world, split, config.episodes, seed=config.seed, run="expert"))
+        if episode.success
+    )
+
+
+def _model(config: SftConfig, episodes: list[Trajectory]) -> tuple[Any, Any]:
+    """The model to train, on its device, and its tokenizer."""
+    if config.small:
+        tokenizer = small_tokenizer(texts(episodes), config.vocabulary)
+        model = small_model(tokenizer, cast(Size, config.model), config.context, config.seed)
+    else:
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(config.model)
+            model = transformers.AutoModelForCausalLM.from_pretrained(config.model, dtype=getattr(torch, config.dtype))
+        except (OSError, ValueError) as error:
+            raise InputError(f"--model {config.model}: cannot be loaded: {str(error).splitlines()[0]}") from None
+    return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+
+
+def _with_lora(model: Any, config: SftConfig) -> Any:
+    """The model with adapters put into it (its own weights are then frozen), or the model itself."""
+    if not config.lora:
+        return model
+    from peft import LoraConfig, get_peft_model
+
+    adapters = LoraConfig(r=config.lora, lora_alpha=2 * config.lora, target_modules="all-linear", task_type="CAUSAL_LM")
+    return get_peft_model(model, adapters)
+
+
+def _merged(wrapped: Any) -> Any:
+    """A plain transformers model: adapters, where there are any, folded into a copy of the weights."""
+    if not hasattr(wrapped, "merge_and_unload"):
+        return wrapped
+    import copy
+
+    return copy.deepcopy(wrapped).merge_and_unload()

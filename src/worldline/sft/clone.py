@@ -1,0 +1,183 @@
+"""Behaviour cloning of sequences into a causal LM: one loop, top to bottom.
+
+Leaves out multi-device training: this makes start policies. `paw` is the trainer that scales.
+"""
+
+import json
+import math
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from worldline.types import InputError, WorldlineError, derive_seed
+
+
+@dataclass(frozen=True)
+class Example:
+    """A token sequence and which of its tokens are to be learned."""
+
+    tokens: tuple[int, ...]
+    learned: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train."""
+
+    epochs: float
+    batch_tokens: int
+    learning_rate: float
+    warmup: float = 0.05
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    checkpoints: int = 1
+    """How many checkpoints along the way, the last one at the end: a ladder of policies of rising quality."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of metrics.jsonl."""
+
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    tokens: int
+
+
+def clone(
+    model: Any,
+    examples: Sequence[Example],
+    schedule: Schedule,
+    *,
+    pad: int,
+    seed: int,
+    folder: Path,
+    save: Callable[[Path], None],
+    watch: Callable[[Progress], None] = lambda progress: None,
+    resume: bool = False,
+) -> Progress:
+    """Train `model` in place on the learned tokens; checkpoints and metrics go to `folder`."""
+    device = model.device
+    batches = _Batches(examples, schedule.batch_tokens, seed)
+    total = max(1, math.ceil(schedule.epochs * len(batches.epoch(0))))
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(trained, lr=schedule.learning_rate, weight_decay=schedule.weight_decay)
+    done = _restore(folder, model, optimiser) if resume else 0
+    marks = {math.ceil(total * (k + 1) / schedule.checkpoints) for k in range(schedule.checkpoints)}
+    tokens, progress = 0, Progress(done, total, float("nan"), 0.0, 0)
+    model.train()
+    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
+        for step, batch in enumerate(batches.stream(done), start=done + 1):
+            if step > total:
+                break
+            rate = schedule.learning_rate * _rate(step, total, schedule.warmup)
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+            loss = _loss(model, batch, pad, device)
+            if not torch.isfinite(loss):
+                raise WorldlineError(f"the loss became {loss.item()} at step {step}: lower --learning-rate")
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(trained, schedule.clip)
+            optimiser.step()
+            tokens += sum(len(example.tokens) for example in batch)
+            progress = Progress(step, total, loss.item(), rate, tokens)
+            metrics.write(json.dumps(asdict(progress)) + "\n")
+            watch(progress)
+            if step in marks:
+                _checkpoint(folder, step, model, optimiser, save)
+    model.eval()
+    return progress
+
+
+def _loss(model: Any, batch: Sequence[Example], pad: int, device: torch.device) -> torch.Tensor:
+    """Mean cross-entropy over the learned tokens; logits are computed only where something is learned."""
+    width = max(len(example.tokens) for example in batch)
+    tokens = torch.full((len(batch), width), pad, dtype=torch.long)
+    learned = torch.zeros((len(batch), width), dtype=torch.bool)
+    for row, example in enumerate(batch):
+        tokens[row, : len(example.tokens)] = torch.tensor(example.tokens)
+        learned[row, : len(example.tokens)] = torch.tensor(example.learned)
+    tokens, learned = tokens.to(device), learned.to(device)
+    # Right padding under a causal mask cannot reach a real token, so no attention mask is needed.
+    hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state[:, :-1]
+    wanted = learned[:, 1:]
+    logits = model.get_output_embeddings()(hidden[wanted])
+    return F.cross_entropy(logits.float(), tokens[:, 1:][wanted])
+
+
+class _Batches:
+    """Batches of similar length under a token budget, in a seeded order that is new every epoch."""
+
+    def __init__(self, examples: Sequence[Example], budget: int, seed: int) -> None:
+        self.examples, self.budget, self.seed = examples, budget, seed
+
+    def epoch(self, number: int) -> list[list[Example]]:
+        order = random.Random(derive_seed(self.seed, "epoch", number))
+        ranked = sorted(self.examples, key=lambda example: len(example.tokens) * (1 + 0.1 * order.random()))
+        batches: list[list[Example]] = [[]]
+        for example in ranked:
+            if batches[-1] and (len(batches[-1]) + 1) * len(example.tokens) > self.budget:
+                batches.append([])
+            batches[-1].append(example)
+        order.shuffle(batches)
+        return batches
+
+    def stream(self, skip: int) -> Iterator[list[Example]]:
+        number = 0
+        while True:
+            for batch in self.epoch(number):
+                if skip:
+                    skip -= 1
+                    continue
+                yield batch
+            number += 1
+
+
+def _rate(step: int, total: int, warmup: float) -> float:
+    """Linear warm-up, then cosine down to a tenth."""
+    ramp = max(1.0, warmup * total)
+    if step <= ramp:
+        return step / ramp
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * (step - ramp) / max(1.0, total - ramp)))
+
+
+def _checkpoint(
+    folder: Path, step: int, model: Any, optimiser: torch.optim.Optimizer, save: Callable[[Path], None]
+) -> None:
+    """A folder transformers loads, whole or not at all, and beside it what resuming needs."""
+    target = folder / "checkpoints" / f"step-{step:06d}"
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    save(partial)
+    partial.replace(target)
+    state = {"step": step, "optimiser": optimiser.state_dict(), "weights": _trained(model)}
+    torch.save(state, folder / ".training_state.partial")
+    (folder / ".training_state.partial").replace(folder / "training_state.pt")
+
+
+def _restore(folder: Path, model: Any, optimiser: torch.optim.Optimizer) -> int:
+    """Put model, optimiser and metrics back to the newest checkpoint; the step it was made at."""
+    path = folder / "training_state.pt"
+    if not path.exists():
+        return 0
+    state = torch.load(path, map_location=model.device, weights_only=True)
+    if state["weights"].keys() != _trained(model).keys():
+        raise InputError(f"{path}: belongs to another model; give the same --model and --lora, or --overwrite")
+    model.load_state_dict(state["weights"], strict=False)
+    optimiser.load_state_dict(state["optimiser"])
+    metrics = folder / "metrics.jsonl"
+    lines = [line for line in metrics.read_text().splitlines() if json.loads(line)["step"] <= state["step"]]
+    metrics.write_text("".join(f"{line}\n" for line in lines))
+    return int(state["step"])
+
+
+def _trained(model: Any) -> dict[str, torch.Tensor]:
+    return {name: value.detach() for name, value in model.named_parameters() if value.requires_grad}

@@ -1,0 +1,183 @@
+"""Reading: by episode (`read`) or by column (`scan`), over one or several folders, filtered where they lie.
+
+A log is given as a folder of shards, as a run folder that holds `log/`, or as one shard. Row groups without a
+matching episode are not opened beyond the columns the filter names. Episodes come in the order they were written,
+folder after folder. A broken shard raises, unless the caller takes the errors (`on_bad`) and goes on with the rest.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TypedDict, TypeVar, Unpack
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from worldline.config import suggest
+from worldline.store.schema import SCHEMA, STEP, VERSION_KEY, to_trajectories
+from worldline.types import SCHEMA_VERSION, InputError, Trajectory
+
+Folders = Path | str | Sequence[Path | str]
+OnBad = Callable[[InputError], None]
+"""Takes the error of each unreadable shard, which is then left out; without one the first such error is raised."""
+T = TypeVar("T")
+
+
+class Where(TypedDict, total=False):
+    """Which episodes: those whose value is among the given ones, for every filter given (None: no filter)."""
+
+    policies: Collection[str] | None
+    tasks: Collection[str] | None
+    splits: Collection[str] | None
+    ids: Collection[str] | None
+
+
+_FILTERED = {"policies": "policy", "tasks": "task_id", "splits": "split", "ids": "id"}
+_STEP_FIELDS = [f"steps.{field.name}" for field in STEP]
+_BROKEN = (pa.ArrowException, OSError, ValidationError, UnicodeDecodeError)
+
+
+def read(folders: Folders, *, on_bad: OnBad | None = None, **where: Unpack[Where]) -> Iterator[Trajectory]:
+    """The episodes that match. Every shard's footer is checked before the first episode comes out."""
+    paths = _checked(folders, on_bad)
+    mine = _by_column(where)
+
+    def episodes(path: Path) -> list[Trajectory]:
+        return list(to_trajectories(_table(path, SCHEMA.names, mine)))
+
+    return (episode for shard in _each(paths, episodes, on_bad) for episode in shard)
+
+
+def scan(folders: Folders, columns: Sequence[str], *, on_bad: OnBad | None = None, **where: Unpack[Where]) -> pa.Table:
+    """The given columns of the episodes that match. `steps.reward` opens one field of the steps and leaves the rest."""
+    for column in columns:
+        if column not in SCHEMA.names and column not in _STEP_FIELDS:
+            raise InputError(f"a log has no column '{column}'{suggest(column, [*SCHEMA.names, *_STEP_FIELDS])}")
+    mine = _by_column(where)
+    tables = _each(_checked(folders, on_bad), lambda path: _table(path, columns, mine), on_bad)
+    return pa.concat_tables([_projection(columns).empty_table(), *tables])
+
+
+def ids(folder: Path | str, *, on_bad: OnBad | None = None) -> set[str]:
+    """The ids of the episodes that are there: what a resumed run need not do again. Empty where no log is yet."""
+    if not shards(folder):
+        return set()
+    return set(scan(folder, ["id"], on_bad=on_bad)["id"].to_pylist())
+
+
+def count(folders: Folders, *, on_bad: OnBad | None = None) -> int:
+    """How many episodes there are, by the footers alone."""
+    return sum(_each(_checked(folders, on_bad), lambda path: pq.read_metadata(path).num_rows, on_bad))
+
+
+def check_unique(folders: Folders) -> None:
+    """InputError if an episode is there more than once, as when one log is given twice."""
+    counted = Counter(scan(folders, ["id"])["id"].to_pylist())
+    repeated = sorted(name for name, times in counted.items() if times > 1)
+    if repeated:
+        where = ", ".join(map(str, _as_list(folders)))
+        more = f" (so are {len(repeated) - 1} more)" if len(repeated) > 1 else ""
+        times = counted[repeated[0]]
+        raise InputError(f"{where}: episode '{repeated[0]}' is there {times} times{more}: give each log once")
+
+
+def shards(folder: Path | str) -> list[Path]:
+    """The shards of a log in the order they were written; none if there is no such folder."""
+    path = Path(folder)
+    if path.is_file():
+        return [path]
+    return sorted(path.glob("*.parquet")) or sorted((path / "log").glob("*.parquet"))
+
+
+def _as_list(folders: Folders) -> list[Path | str]:
+    return [folders] if isinstance(folders, Path | str) else list(folders)
+
+
+def _checked(folders: Folders, on_bad: OnBad | None) -> list[Path]:
+    """The shards of all folders that are whole and ours, by their footers."""
+    paths: list[Path] = []
+    for folder in _as_list(folders):
+        if not Path(folder).exists():
+            raise InputError(f"{folder}: no such log")
+        found = shards(folder)
+        if not found:
+            raise InputError(f"{folder}: holds no log: there is no *.parquet file in it, nor in a folder 'log' of it")
+        paths += found
+    return list(_each(paths, _check, on_bad))
+
+
+def _each(paths: Sequence[Path], work: Callable[[Path], T], on_bad: OnBad | None) -> Iterator[T]:
+    """`work` of each shard, with what goes wrong inside it told as one line that names the file."""
+    for path in paths:
+        try:
+            result = work(path)
+        except _BROKEN as error:
+            reason = " ".join(str(error).split())
+            problem = InputError(f"{path}: broken shard: {reason[:200]}: delete it, or restore it from a copy")
+        except InputError as error:
+            problem = error
+        else:
+            yield result
+            continue
+        if on_bad is None:
+            raise problem
+        on_bad(problem)
+
+
+def _check(path: Path) -> Path:
+    with pq.ParquetFile(path) as file:
+        version = (file.schema_arrow.metadata or {}).get(VERSION_KEY)
+        if version not in (None, str(SCHEMA_VERSION).encode()):
+            raise _wrong_version(path, version.decode(errors="replace"))
+        for name in SCHEMA.names:
+            if name not in file.schema_arrow.names:
+                raise InputError(f"{path}: a Parquet file, but no worldline log: it has no column '{name}'")
+        if version is None:  # other tools drop the file's metadata when they write a log anew
+            others = set(file.read(["schema_version"])["schema_version"].to_pylist()) - {SCHEMA_VERSION}
+            if others:
+                raise _wrong_version(path, str(others.pop()))
+    return path
+
+
+def _wrong_version(path: Path, version: str) -> InputError:
+    how = "export it to JSONL with the worldline that wrote it"
+    return InputError(f"{path}: schema version {version}, this worldline reads version {SCHEMA_VERSION}: {how}")
+
+
+def _table(path: Path, columns: Sequence[str], where: dict[str, pa.Array]) -> pa.Table:
+    """The columns of the matching episodes of one shard."""
+    target = _projection(columns)
+    inside = [column.replace("steps.", "steps.list.element.", 1) for column in columns]
+    tables = [target.empty_table()]
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for group in range(file.num_row_groups):
+            keep = None
+            if where:
+                keys = file.read_row_group(group, columns=list(where))
+                for name, wanted in where.items():
+                    found = pc.is_in(keys[name], wanted)
+                    keep = found if keep is None else pc.and_(keep, found)
+                if not pc.any(keep).as_py():
+                    continue
+            table = file.read_row_group(group, columns=inside).select(target.names)
+            tables.append((table if keep is None else table.filter(keep)).cast(target))
+    return pa.concat_tables(tables)
+
+
+def _projection(columns: Sequence[str]) -> pa.Schema:
+    """The schema of what `columns` ask for: whole columns, and steps cut down to the fields named."""
+    fields = {}
+    for column in columns:
+        name = column.partition(".")[0]
+        kind = SCHEMA.field(name).type
+        if name == "steps" and name not in columns:
+            kind = pa.list_(pa.struct([field for field in STEP if f"steps.{field.name}" in columns]))
+        fields[name] = kind
+    return pa.schema(fields)
+
+
+def _by_column(where: Where) -> dict[str, pa.Array]:
+    given = {_FILTERED[name]: values for name, values in where.items() if values is not None}
+    return {column: pa.array(values, pa.string()) for column, values in given.items()}

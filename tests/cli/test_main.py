@@ -1,0 +1,56 @@
+"""The contract of the command line: exit codes, one-line errors, clean stdout."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from worldline.cli import VERBS, main
+
+
+def test_help_names_every_verb_and_loads_nothing_heavy() -> None:
+    probe = (
+        "import sys; from worldline.cli import main; main(['--help']); "
+        "print(sorted({'torch', 'transformers', 'pyarrow', 'pydantic', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert all(verb in done.stdout for verb in VERBS)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("verb", sorted(set(VERBS) - {"bench"}))
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"usage: worldline {verb}" in shown
+    assert "examples:" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["colect"], "worldline unknown verb 'colect': did you mean 'collect'?"),
+        (["collect"], "worldline collect: missing ENV"),
+        (
+            ["collect", "household", "--polcy", "x"],
+            "worldline collect: unknown flag '--polcy': did you mean",
+        ),
+        (["bench"], "worldline bench: name a bench"),
+        (["bench", "evn"], "worldline bench: unknown bench 'evn': did you mean 'env'?"),
+        (["sft", "household"], "worldline sft: missing --out"),
+    ],
+)
+def test_bad_words_are_one_line_and_exit_code_two(
+    words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(line)
+    assert told.err.count("\n") == 1
+
+
+def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["env", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["packages"]["torch"]

@@ -1,0 +1,92 @@
+"""A real Gymnasium environment behind the text protocol."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from worldline.envs import load
+from worldline.types import Environment, InputError, World
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs the extra 'gymnasium'")
+
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789 "
+
+
+class Guess(gymnasium.Env):  # type: ignore[misc, name-defined]
+    """Guess a number from 0 to 9 by 'higher' and 'lower'."""
+
+    observation_space = gymnasium.spaces.Text(40, charset=CHARACTERS)
+    action_space = gymnasium.spaces.Text(10, charset=CHARACTERS)
+
+    def __init__(self, top: int = 9) -> None:
+        self.top = top
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.secret = int(self.np_random.integers(0, self.top + 1))
+        return "guess", {"admissible_commands": [str(number) for number in range(self.top + 1)], "goal": "find it"}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        won = action == str(self.secret)
+        said = "yes" if won else "higher" if action < str(self.secret) else "lower"
+        return said, float(won), won, False, {"is_success": won}
+
+
+class Pixels(Guess):
+    observation_space = gymnasium.spaces.Box(0, 1, (3,))
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    gymnasium.register("Guess-v0", entry_point=Guess, max_episode_steps=12)
+    gymnasium.register("Pixels-v0", entry_point=Pixels)
+    yield
+    del gymnasium.registry["Guess-v0"], gymnasium.registry["Pixels-v0"]
+
+
+def test_episodes_are_those_of_the_environment_with_tasks_as_seeds() -> None:
+    world = load("gym:Guess-v0", options={"tasks": 50})
+    assert isinstance(world, World)
+    assert isinstance(world.make(), Environment)
+    assert (world.max_steps, world.num_tasks("all"), world.get_task("all", 7)) == (12, 50, "7")
+    for task in ("0", "7", "31"):
+        reference = Guess()
+        reference.reset(seed=int(task))
+        environment = world.make()
+        observation, info = environment.reset(task=task)
+        assert observation == "guess"
+        assert (info["goal"], info["task_id"], list(info["admissible"] or ())[:2]) == ("find it", task, ["0", "1"])
+        for guess in ("5", str(reference.secret)):
+            observation, reward, terminated, _, info = environment.step(guess)
+            assert (observation, reward, terminated) == reference.step(guess)[:3]
+        assert info["won"] is True
+
+
+def test_the_time_limit_truncates_and_a_clone_is_independent() -> None:
+    environment = load("gym:Guess-v0", options={"kwargs": {"top": 8}}).make()
+    _, info = environment.reset(task="1")
+    assert len(info["admissible"] or ()) == 9
+    truncated = [environment.step("x")[3] for _ in range(11)]
+    copy = environment.clone()
+    assert environment.step("x")[3] is True
+    assert copy.step("x")[3] is True
+    assert not any(truncated)
+
+
+def test_a_gymnasium_class_by_its_path() -> None:
+    world = load(f"{__name__}:Guess", options={"top": 3})
+    assert len(world.make().reset(task="0")[1]["admissible"] or ()) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("gym:Pixels-v0", "the observation space is Box"),
+        ("gym:NoSuch-v3", "NoSuch"),
+        ("gym:no_such_module:Maze-v0", "no_such_module"),
+    ],
+)
+def test_one_clear_line(name: str, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        load(name)

@@ -1,0 +1,53 @@
+"""Worlds by name: what is found, and the one line when it is not."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from worldline.config import Config
+from worldline.envs import WORLDS, _attribute, load
+from worldline.types import InputError, World
+
+
+@pytest.mark.parametrize("name", ["household", "shop", "searchqa"])
+def test_embedded_worlds_load_without_data(name: str) -> None:
+    module = WORLDS[name].world.partition(":")[0]
+    if importlib.util.find_spec(module.rpartition(".")[0]) is None:
+        pytest.skip(f"{module} is not part of this checkout")
+    world = load(name)
+    assert isinstance(world, World)
+    assert world.name == name
+    assert world.make().reset(task=world.get_task(world.splits()[0], 0))[0]
+
+
+def test_options_are_the_worlds_own_and_typos_get_a_suggestion() -> None:
+    assert load("searchqa", options={"max_turns": 6}).max_steps == 6
+    with pytest.raises(InputError, match=r"searchqa: unknown setting 'max_turn': did you mean 'max_turns'\?"):
+        load("searchqa", options={"max_turn": 6})
+    with pytest.raises(InputError, match="--max-turns"):
+        load("searchqa", options={"max_turns": "many"})
+
+
+def test_unknown_names_get_a_suggestion() -> None:
+    with pytest.raises(InputError, match="unknown environment 'serchqa': did you mean 'searchqa'"):
+        load("serchqa")
+
+
+@pytest.mark.parametrize("name", ["alfworld", "webshop"])
+def test_missing_data_names_the_flag_and_what_it_holds(name: str) -> None:
+    module = WORLDS[name].world.partition(":")[0]
+    if importlib.util.find_spec(module.rpartition(".")[0]) is None or importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not part of this checkout")
+    with pytest.raises(InputError, match=f"{name} needs --data PATH: a folder"):
+        load(name)
+    with pytest.raises(InputError, match="nowhere: no such file or folder"):
+        load(name, data=Path("nowhere"))
+
+
+def test_the_table_names_what_exists() -> None:
+    for source in WORLDS.values():
+        module = source.config.partition(":")[0]
+        if importlib.util.find_spec(module.rpartition(".")[0]) and importlib.util.find_spec(module):
+            assert issubclass(_attribute(source.config), Config)
+            assert callable(_attribute(source.world))

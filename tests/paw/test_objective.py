@@ -1,0 +1,40 @@
+"""The per-row weights against eq. 11 spelled out as a mean over groups of means."""
+
+import statistics
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worldline.paw import objective
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.floats(0, 5)), max_size=25),
+    lambdas=st.lists(st.floats(0, 1), min_size=4, max_size=4),
+)
+def test_weights_make_a_sum_of_the_mean_of_means(rows: list[tuple[int, bool, float]], lambdas: list[float]) -> None:
+    total = 0.0
+    for group in range(4):
+        chosen = [loss for g, selected, loss in rows if g == group and selected]
+        total += lambdas[group] * statistics.fmean(chosen) / 4 if chosen else 0.0
+    weights = objective.world_weights(
+        torch.tensor([s for _, s, _ in rows], dtype=torch.bool),
+        torch.tensor([g for g, _, _ in rows], dtype=torch.long),
+        torch.tensor(lambdas, dtype=torch.float64),
+    )
+    losses = torch.tensor([loss for _, _, loss in rows], dtype=torch.float64)
+    assert float((weights * losses).sum()) == pytest.approx(total, abs=1e-9)
+
+
+def test_lambda_is_one_minus_the_mean_return_clipped() -> None:
+    returns = torch.tensor([10.0, 0.0, 0.0, 0.0, 10.0, 10.0, 30.0, -20.0])
+    groups = torch.tensor([0, 0, 1, 1, 2, 2, 3, 4])
+    assert objective.adaptive_coefficients(returns, groups, 10.0).tolist() == [0.5, 1.0, 0.0, 0.0, 1.0]
+
+
+def test_schedule_is_linear_and_ends_at_the_last_update() -> None:
+    values = [objective.scheduled_coefficient(1.0, 0.0, u, 5) for u in range(5)]
+    assert values == [1.0, 0.75, 0.5, 0.25, 0.0]
+    assert objective.scheduled_coefficient(1.0, 0.0, 0, 1) == 1.0

@@ -1,0 +1,163 @@
+"""Whole or not at all: killed writers, several writers, failing disks."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from worldline import store
+from worldline.types import InputError, Trajectory, WorldlineError
+
+WRITER = """
+import itertools, os, signal, sys
+from worldline import store
+from worldline.types import Step, Trajectory
+
+folder, name, episodes, when = sys.argv[1:]
+if when == "die in the middle of a shard":
+    os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+with store.StoreWriter(folder, flush_every=3) as writer:
+    for number in itertools.islice(itertools.count(), int(episodes) or None):
+        steps = tuple(Step(observation="x" * 500, action=f"{name} {number} {k}") for k in range(number % 9))
+        writer.append(Trajectory(id=f"{name}-{number}", env="e", task_id="t", policy=name, seed=number, steps=steps))
+"""
+
+
+def start_writer(folder: Path, name: str, episodes: int, when: str = "") -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-c", WRITER, folder, name, str(episodes), when], env=environment)
+
+
+def assert_whole(episodes: list[Trajectory]) -> None:
+    for episode in episodes:
+        assert [step.action for step in episode.steps] == [
+            f"{episode.policy} {episode.seed} {k}" for k in range(episode.seed % 9)
+        ]
+
+
+def wait_for(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, "the writer never got there"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("trial", range(3))
+def test_after_kill_9_every_shard_is_readable_and_no_episode_is_cut(tmp_path: Path, trial: int) -> None:
+    process = start_writer(tmp_path, "a", 0)
+    wait_for(lambda: store.shards(tmp_path))
+    time.sleep(random.uniform(0, 0.3))
+    process.kill()
+    process.wait()
+    episodes = list(store.read(tmp_path))
+    assert_whole(episodes)
+    # Shards of three: what is there is the beginning of what was written, without a gap.
+    assert [episode.seed for episode in episodes] == list(range(len(episodes)))
+    assert len(episodes) % 3 == 0
+
+
+def test_two_processes_at_once_give_the_union(tmp_path: Path) -> None:
+    processes = [start_writer(tmp_path, name, 150) for name in "ab"]
+    assert [process.wait() for process in processes] == [0, 0]
+    episodes = list(store.read(tmp_path))
+    assert_whole(episodes)
+    assert sorted(episode.id for episode in episodes) == sorted(f"{n}-{k}" for n in "ab" for k in range(150))
+    store.check_unique(tmp_path)
+
+
+def test_what_a_killed_writer_left_is_ignored_and_then_removed(
+    tmp_path: Path, episode: Callable[..., Trajectory]
+) -> None:
+    assert start_writer(tmp_path, "a", 0, "die in the middle of a shard").wait() == -9
+    (left,) = tmp_path.iterdir()
+    assert left.stat().st_size > 0
+    assert store.ids(tmp_path) == set()
+    with store.StoreWriter(tmp_path) as writer:
+        writer.append(episode(1))
+    assert not left.exists()
+    assert store.ids(tmp_path) == {"e1"}
+
+
+def test_what_a_living_writer_is_at_stays(tmp_path: Path) -> None:
+    process = start_writer(tmp_path, "a", 0, "die in the middle of a shard")
+    process.wait()
+    (left,) = tmp_path.iterdir()
+    mine = left.rename(left.with_name(left.name.replace(f"@{process.pid}.", f"@{os.getpid()}.")))
+    store.StoreWriter(tmp_path)
+    assert mine.exists()
+
+
+def test_no_other_file_is_ever_visible_as_a_shard(tmp_path: Path) -> None:
+    start_writer(tmp_path, "a", 0, "die in the middle of a shard").wait()
+    assert not list(tmp_path.glob("*.parquet"))
+    assert not list(tmp_path.glob("**/*.parquet"))
+
+
+def test_a_shard_is_written_by_count_by_time_and_by_size(tmp_path: Path, episode: Callable[..., Trajectory]) -> None:
+    by_count = store.StoreWriter(tmp_path / "count", flush_every=2)
+    for number in range(5):
+        by_count.append(episode(number))
+    assert (by_count.written, store.count(tmp_path / "count")) == (4, 4)
+    by_count.flush()
+    assert (by_count.written, store.count(tmp_path / "count")) == (5, 5)
+
+    by_time = store.StoreWriter(tmp_path / "time", flush_seconds=0.0)
+    by_time.append(episode(1))
+    assert store.count(tmp_path / "time") == 1
+
+    by_size = store.StoreWriter(tmp_path / "size")
+    by_size.append(episode(0))
+    assert not store.shards(tmp_path / "size")
+    by_size.append(episode(1, steps=({"observation": "x" * (70 << 20), "action": ""},)))
+    assert store.count(tmp_path / "size") == 2
+
+
+def test_episodes_done_before_an_exception_are_kept(tmp_path: Path, episode: Callable[..., Trajectory]) -> None:
+    def run() -> None:
+        with store.StoreWriter(tmp_path) as writer:
+            writer.append(episode(1))
+            raise RuntimeError("policy broke")
+
+    with pytest.raises(RuntimeError, match="policy broke"):
+        run()
+    assert store.ids(tmp_path) == {"e1"}
+
+
+def test_a_failing_disk_is_one_clear_line_and_loses_nothing(
+    tmp_path: Path, episode: Callable[..., Trajectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = store.StoreWriter(tmp_path)
+    writer.append(episode(4))
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(WorldlineError, match="cannot write a shard: No space left"):
+            writer.flush()
+    assert list(tmp_path.iterdir()) == []
+    writer.flush()
+    assert list(store.read(tmp_path)) == [episode(4)]
+
+
+def test_a_file_in_the_place_of_the_folder_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("not a folder")
+    with pytest.raises(InputError, match="cannot be a log folder: File exists"):
+        store.StoreWriter(tmp_path / "log")
+
+
+def test_shards_say_their_version_in_the_file_and_in_the_column(
+    tmp_path: Path, episode: Callable[..., Trajectory]
+) -> None:
+    with store.StoreWriter(tmp_path) as writer:
+        writer.append(episode(2))
+    (shard,) = store.shards(tmp_path)
+    assert pq.read_schema(shard).metadata[b"worldline.schema_version"] == b"1"
+    assert pq.read_table(shard)["schema_version"].to_pylist() == [1]
