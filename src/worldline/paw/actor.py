@@ -14,6 +14,7 @@ import torch
 from peft import PeftModel
 from peft.tuners.lora import LoraLayer
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from worldline.paw.model import Learner
 
@@ -70,4 +71,4 @@ def _within_adapter(name: str) -> bool:
 
 def _whole(weight: Tensor) -> Tensor:
     """The full tensor, where only a shard of it lives here."""
-    return weight.full_tensor() if isinstance(weight, torch.distributed.tensor.DTensor) else weight
+    return weight.full_tensor() if isinstance(weight, DTensor) else weight

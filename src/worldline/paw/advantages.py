@@ -46,9 +46,7 @@ def _per_row(pool: Pool, algorithm: Algorithm, statistics: credit.Statistics, co
         return credit.rloo(returns, penalties, groups, trajectories, statistics)
     steps = credit.step_returns(pool.rewards, trajectories, config.gamma)
     places = _anchors(pool, config)
-    return credit.gigpo(
-        returns, penalties, steps, groups, trajectories, places, config.omega, statistics, config.norm
-    )
+    return credit.gigpo(returns, penalties, steps, groups, trajectories, places, config.omega, statistics, config.norm)
 
 
 def _anchors(pool: Pool, config: CreditConfig) -> Tensor:

@@ -12,6 +12,7 @@ from worldline.paw.update import UpdateConfig
 from worldline.paw.world import WorldConfig
 from worldline.policies import PolicyConfig
 
+
 class EvaluationConfig(Config):
     """Playing unseen tasks along the way."""
 
@@ -24,7 +25,7 @@ class EvaluationConfig(Config):
 class TrainConfig(Config):
     """Train a language agent by reinforcement learning, with or without world-model co-training (PaW).
 
-    The run folder gets checkpoints that transformers loads, metrics.jsonl, and the training episodes as an ordinary log.
+    The run folder gets checkpoints that transformers loads, metrics.jsonl, and the training episodes as a log.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
@@ -38,7 +39,9 @@ class TrainConfig(Config):
     model: str = option(help="the causal LM to start from: a folder or a hub id")
     out: Path = option(help="run folder")
     algo: Algorithm = option("grpo", help="how actions are credited")
-    wm: Literal["paw", "mae", "ce", "off"] = option("paw", help="world-model loss: clipped MAE, MAE, cross-entropy, none")
+    wm: Literal["paw", "mae", "ce", "off"] = option(
+        "paw", help="world-model loss: clipped MAE, MAE, cross-entropy, none"
+    )
     preset: Statistics = option(
         "textbook", help="group statistics over trajectories, or over step rows with an entropy bonus of 0.001"
     )
@@ -69,8 +72,8 @@ class TrainConfig(Config):
 
     @property
     def world_loss(self) -> WorldLoss:
-        """Also where no row has a world weight: then it is only a diagnostic of nothing."""
-        return "cmae" if self.wm in ("paw", "off") else self.wm
+        """With `off` it does not matter which: no row weighs anything."""
+        return "cmae" if self.wm == "paw" or self.wm == "off" else self.wm
 
     @property
     def stepping(self) -> UpdateConfig:

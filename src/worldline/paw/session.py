@@ -12,7 +12,6 @@ from transformers import AutoTokenizer
 from worldline import envs
 from worldline.paw import model, noise
 from worldline.paw.actor import Actor
-from worldline.paw.pool import Pool
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.rewards import rule
 from worldline.paw.rows import Row, to_rows

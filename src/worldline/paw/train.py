@@ -106,7 +106,9 @@ def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda 
             )
             actor.refresh()
         if not learnt["steps"]:
-            raise WorldlineError(f"update {number}: the loss was never finite: lower --update.lr; checkpoints are whole")
+            raise WorldlineError(
+                f"update {number}: the loss was never finite: lower --update.lr; checkpoints are whole"
+            )
 
         metrics = {"update": number} | _told(played, pool) | learnt
         if config.wm != "off":
