@@ -16,7 +16,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from worldline.config import Config, option
 from worldline.envs.household.engine import Stage
 from worldline.envs.household.episode import Episode
 from worldline.envs.household.expert import act
@@ -32,12 +31,6 @@ Source = Callable[[], Stage]
 """Reads and parses one game."""
 
 
-class AlfworldConfig(Config):
-    """What can be set about the official games."""
-
-    max_steps: int = option(50, help="step budget of an episode", ge=1)
-
-
 class AlfworldWorld:
     """The official games under `data`."""
 
@@ -46,9 +39,9 @@ class AlfworldWorld:
     family = "household"
     max_return = 1.0
 
-    def __init__(self, data: Path | str, config: AlfworldConfig | None = None) -> None:
+    def __init__(self, data: Path | str, max_steps: int = 50) -> None:
         self.data = Path(data)
-        self.max_steps = (config or AlfworldConfig()).max_steps
+        self.max_steps = max_steps
         self._files = _split_files(self.data)
         self._index: dict[str, dict[str, Source]] = {}
         self.stage = lru_cache(maxsize=512)(self._read_stage)
