@@ -24,6 +24,7 @@ _MENTION = re.compile(
 _FUNCTION_WORDS = """the a an he she it its his her they their this that these those in on at by of from for to as and
     but or after before since until who what when where which whose whom how why is was were are did does do has had
     name born with"""
+_VERBS = frozenset(("is", "are", "was", "were", "do", "does", "did", "has", "have", "had", "can", "could"))
 _NOT_A_NAME = frozenset(_FUNCTION_WORDS.split())
 
 
@@ -40,8 +41,9 @@ def admissible(question: str, findings: Sequence[Findings]) -> list[str]:
     passages = _by_interest(findings)
     named = mentions(question)
     found = [mention for passage in passages for mention in (passage.title, *mentions(passage.text))]
+    verdicts = ("yes", "no") if _asks_whether(question) else ()
     queries = _distinct((question, *named, *(name for name in found if not name[0].isdigit())), MAX_SEARCHES)
-    names = _distinct((*found, *named), MAX_NAMES)
+    names = _distinct((*verdicts, *found, *named), MAX_NAMES)
     quotes = _distinct((quote for passage in passages[:1] for quote in _sentences(passage.text)), MAX_SENTENCES)
     return [*map(search_action, queries), *map(answer_action, [*names, *quotes])]
 
@@ -64,6 +66,10 @@ def _trimmed(mention: str) -> str:
     while words and words[0].lower() in _NOT_A_NAME and not (words[0] == "The" and len(words) > 1):
         words = words[1:]
     return " ".join(words)
+
+
+def _asks_whether(question: str) -> bool:
+    return question.split(" ", 1)[0].lower() in _VERBS
 
 
 def _sentences(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from worldline.envs.searchqa import names, wording
 from worldline.envs.searchqa.passage import Passage
-from worldline.envs.searchqa.question import Question
+from worldline.envs.searchqa.questions import Question
 from worldline.envs.searchqa.wording import Relation
 from worldline.types import derive_seed
 

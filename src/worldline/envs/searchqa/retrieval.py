@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import bm25s
 import numpy as np
@@ -25,19 +25,16 @@ class Retriever(Protocol):
 class Bm25:
     """BM25 over passages held in memory (or memory-mapped: `corpus.open_index`), ties in corpus order."""
 
-    def __init__(self, index: bm25s.BM25, passages: Sequence[Any]) -> None:
+    def __init__(self, index: bm25s.BM25, passages: Sequence[Passage]) -> None:
         self._index = index
-        self._passages = passages
+        self.passages = passages
 
     @classmethod
     def of(cls, passages: Sequence[Passage]) -> "Bm25":
         return cls(build(f"{passage.title} {passage.text}" for passage in passages), passages)
 
-    def __len__(self) -> int:
-        return len(self._passages)
-
     def search(self, query: str, k: int) -> tuple[Passage, ...]:
-        return tuple(self._passage(index) for index in self.ranking(query, k))
+        return tuple(self.passages[index] for index in self.ranking(query, k))
 
     def ranking(self, query: str, k: int) -> list[int]:
         """The corpus positions of the `k` best passages that share a word with the query."""
@@ -50,10 +47,6 @@ class Bm25:
         best = np.flatnonzero(scores >= bar)
         order = np.lexsort((best, -scores[best]))[:kept]
         return [int(index) for index in best[order]]
-
-    def _passage(self, index: int) -> Passage:
-        found = self._passages[index]
-        return found if isinstance(found, Passage) else Passage(found["title"], found["text"])
 
 
 def build(texts: Iterable[str]) -> bm25s.BM25:

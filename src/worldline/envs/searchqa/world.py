@@ -10,14 +10,15 @@ import functools
 import random
 import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from worldline.config import Config, option, suggest
-from worldline.envs.searchqa import encyclopedia, expert, match, passage
+from worldline.envs.searchqa import expert, match, passage
 from worldline.envs.searchqa.candidates import admissible
+from worldline.envs.searchqa.library import Library, Search, generated_library, open_library
 from worldline.envs.searchqa.passage import Findings
-from worldline.envs.searchqa.question import Question
-from worldline.envs.searchqa.retrieval import Bm25, Retriever
+from worldline.envs.searchqa.questions import Question
+from worldline.envs.searchqa.retrieval import Bm25
 from worldline.types import Info, InputError, LazyActions, StepResult, Turn, WorldlineError, derive_seed
 
 HOW_TO_ACT = "This action is invalid: write <search>query</search> or <answer>answer</answer>, one of them, once."
@@ -34,6 +35,15 @@ class SearchQAConfig(Config):
     topk: int = option(3, help="passages per search", ge=1)
     seed: int = option(0, help="of the generated encyclopedia")
     entities: int = option(450, help="entries of the generated encyclopedia", ge=50)
+    dataset: str = option("", help="only questions of this data set, where --data holds several")
+    corpus: Path | None = option(
+        None,
+        help="passages to search, a .jsonl file or a folder; default: the passage files among --data, "
+        "else the paragraphs that each question brings",
+    )
+    index: Path | None = option(None, help="folder that keeps the corpus's index; default: beside the corpus")
+    retriever: str = option("bm25", help="bm25, dense:MODEL (sentence-transformers), or a Search-R1 retriever's URL")
+    timeout: float = option(30.0, help="seconds to wait for a retriever's answer", gt=0)
 
 
 class SearchQAWorld:
@@ -46,14 +56,18 @@ class SearchQAWorld:
 
     def __init__(self, config: SearchQAConfig | None = None, data: Path | None = None) -> None:
         self.config = config or SearchQAConfig()
+        self.data = data
         self.max_steps = self.config.max_turns
-        generated = encyclopedia.generate(self.config.seed, self.config.entities)
-        self._questions = {question.id: question for question in generated.questions}
+        library = self._library()
+        self.questions = {question.id: question for question in library.questions}
+        self.engine = library.engine
         self._by_split: dict[str, list[str]] = {}
-        for question in generated.questions:
+        for question in library.questions:
             self._by_split.setdefault(question.split, []).append(question.id)
-        self._retriever: Retriever = Bm25.of(generated.passages)
         self.search = functools.lru_cache(_CACHED_SEARCHES)(self._search)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.config, self.data)  # another process opens the same index instead of copying it
 
     def splits(self) -> tuple[str, ...]:
         return tuple(self._by_split)
@@ -65,18 +79,31 @@ class SearchQAWorld:
         return self._tasks(split)[index]
 
     def question(self, task: str) -> Question:
-        if task not in self._questions:
-            raise InputError(f"searchqa has no task '{task}'{suggest(task, list(self._questions))}")
-        return self._questions[task]
+        if task not in self.questions:
+            raise InputError(f"searchqa has no task '{task}'{suggest(task, list(self.questions))}")
+        return self.questions[task]
 
     def make(self) -> "SearchQAEnvironment":
         return SearchQAEnvironment(self)
 
     def expert(self, turn: Turn) -> str:
+        if self.data:
+            raise InputError("searchqa has no expert for real questions: choose another policy")
         return expert.act(turn)
 
-    def _search(self, query: str) -> Findings:
-        return Findings(query, self._retriever.search(query, self.config.topk))
+    def _library(self) -> Library:
+        config = self.config
+        search = Search(config.corpus, config.index, config.retriever, config.timeout)
+        if self.data:
+            return open_library(self.data, config.dataset, search)
+        for name in ("dataset", "corpus", "index", "retriever"):
+            if getattr(config, name) != SearchQAConfig.model_fields[name].default:
+                raise InputError(f"searchqa's option '{name}' is for real data: give the questions by --data PATH")
+        return generated_library(config.seed, config.entities)
+
+    def _search(self, query: str, question: Question) -> Findings:
+        engine = self.engine or Bm25.of(question.passages)
+        return Findings(query, engine.search(query, self.config.topk))
 
     def _tasks(self, split: str) -> list[str]:
         if split not in self._by_split:
@@ -112,7 +139,7 @@ class SearchQAEnvironment:
         if kind == "answer":
             return self._answered(text)
         if kind == "search":
-            self._findings = (*self._findings, self._world.search(text))
+            self._findings = (*self._findings, self._world.search(text, self._question))
         observation = passage.write(self._findings[-1].passages) if kind == "search" else HOW_TO_ACT
         info: Info = {"admissible": self._admissible(), "won": False, "score": 0.0, "valid": kind == "search"}
         return observation, 0.0, False, not self._turns_left, info

@@ -1,0 +1,54 @@
+"""How much of a question set a corpus can answer: before an agent is blamed, look at what it could have found."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from worldline.envs.searchqa.match import normalise
+from worldline.envs.searchqa.passage import Passage
+from worldline.envs.searchqa.questions import Question
+from worldline.envs.searchqa.retrieval import Retriever
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Shares of the questions: an answer stands somewhere in the corpus, and in the best k passages found."""
+
+    questions: int
+    in_corpus: float
+    recall: dict[int, float]
+
+
+def measure(
+    questions: Sequence[Question], passages: Iterable[Passage], engine: Retriever, depths: Collection[int] = (3, 20)
+) -> Coverage:
+    """Searches with each question's own words, as the first search of a simple agent would."""
+    present = _present({normalise(answer) for question in questions for answer in question.answers}, passages)
+    hits = dict.fromkeys(depths, 0)
+    for question in questions:
+        golds = {normalise(answer) for answer in question.answers}
+        rank = _first_hit(golds, engine.search(question.text, max(depths)))
+        for depth in depths:
+            hits[depth] += rank < depth
+    held = sum(any(normalise(answer) in present for answer in question.answers) for question in questions)
+    count = len(questions)
+    return Coverage(count, held / count, {depth: found / count for depth, found in hits.items()})
+
+
+def _first_hit(golds: set[str], found: Sequence[Passage]) -> float:
+    """At which rank an answer stands first; infinity where it is not found."""
+    return next((rank for rank, passage in enumerate(found) if _present(golds, [passage])), float("inf"))
+
+
+def _present(golds: set[str], passages: Iterable[Passage]) -> set[str]:
+    """Those of `golds` (normalised) that occur in a passage as whole words. Yes and no are never looked up."""
+    by_first: dict[str, list[list[str]]] = {}
+    for gold in golds - {"", "yes", "no"}:
+        by_first.setdefault(gold.split()[0], []).append(gold.split())
+    seen: set[str] = set()
+    for passage in passages:
+        words = normalise(f"{passage.title} {passage.text}").split()
+        for start, word in enumerate(words):
+            for wanted in by_first.get(word, ()):
+                if words[start : start + len(wanted)] == wanted:
+                    seen.add(" ".join(wanted))
+    return seen

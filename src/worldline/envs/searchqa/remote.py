@@ -1,0 +1,46 @@
+"""A search engine behind HTTP, in the form of Search-R1's retrieval server.
+
+`{"queries": [...], "topk": k, "return_scores": true}` is posted to `/retrieve`; what comes back is
+`{"result": [[{"document": {...}, "score": x}, ...]]}`.
+"""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from worldline.envs.searchqa.corpus import to_passage
+from worldline.envs.searchqa.passage import Passage
+from worldline.types import WorldlineError
+
+
+class RemoteRetriever:
+    """Asks the server at `url`; one that does not answer within `timeout` seconds costs the episode, not the run."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self._url = url if url.rstrip("/").endswith("/retrieve") else url.rstrip("/") + "/retrieve"
+        self._timeout = timeout
+
+    def search(self, query: str, k: int) -> tuple[Passage, ...]:
+        asked = {"queries": [query], "topk": k, "return_scores": True}
+        answer = self._post(json.dumps(asked).encode())
+        try:
+            rows = [found.get("document", found) for found in answer["result"][0]]
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise WorldlineError(f"retriever {self._url}: no {{'result': [[...]]}} in {str(answer)[:80]!r}") from None
+        return tuple(to_passage(row, f"retriever {self._url}") for row in rows[:k])
+
+    def _post(self, body: bytes) -> Any:
+        request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as response:
+                return json.load(response)
+        except TimeoutError:
+            raise WorldlineError(
+                f"retriever {self._url}: no answer within {self._timeout:g} s (option 'timeout')"
+            ) from None
+        except urllib.error.HTTPError as error:
+            raise WorldlineError(f"retriever {self._url}: answered {error.code} {error.reason}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise WorldlineError(f"retriever {self._url}: {reason} (is it running?)") from None

@@ -1,0 +1,70 @@
+"""A retriever behind HTTP, played by a real local server: well, slow, broken and absent."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from worldline.envs.searchqa.passage import Passage
+from worldline.envs.searchqa.remote import RemoteRetriever
+from worldline.types import WorldlineError
+
+ASKED: list[dict[str, Any]] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        ASKED.append({"path": self.path, **body})
+        query = body["queries"][0]
+        if query == "slow":
+            time.sleep(1.5)
+        documents = [{"id": n, "contents": f'"Title {n}"\n{query} text {n}'} for n in range(body["topk"])]
+        result: Any = {"result": [[{"document": document, "score": 1.0} for document in documents]]}
+        answer = b"<html>" if query == "garbage" else json.dumps({} if query == "empty" else result).encode()
+        self.send_response(500 if query == "broken" else 200)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_search_r1s_form(url: str) -> None:
+    found = RemoteRetriever(url, timeout=5).search("owls", 2)
+    assert found == (Passage("Title 0", "owls text 0"), Passage("Title 1", "owls text 1"))
+    assert ASKED[-1] == {"path": "/retrieve", "queries": ["owls"], "topk": 2, "return_scores": True}
+    assert RemoteRetriever(f"{url}/retrieve", timeout=5).search("owls", 2) == found
+
+
+@pytest.mark.parametrize(
+    ("query", "line"),
+    [
+        ("slow", r"no answer within 0\.3 s"),
+        ("broken", "answered 500"),
+        ("garbage", "Expecting value"),
+        ("empty", "no {'result'"),
+    ],
+)
+def test_trouble_is_one_line_and_costs_no_run(url: str, query: str, line: str) -> None:
+    retriever = RemoteRetriever(url, timeout=0.3)
+    with pytest.raises(WorldlineError, match=line) as raised:
+        retriever.search(query, 3)
+    assert raised.value.exit_code == 1  # the engine retries such an episode; bad input would end the run
+    assert len(retriever.search("after that", 3)) == 3
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(WorldlineError, match="is it running"):
+        RemoteRetriever("http://127.0.0.1:9", timeout=1).search("x", 1)
