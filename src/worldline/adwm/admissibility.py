@@ -5,9 +5,10 @@ the log's templates filled with the things now in view; a logistic model over ha
 each. Fitted on the lists of the log, each episode answered by the others. A log without lists gives none.
 """
 
+import copy
 import itertools
-
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ class Situation:
         self.chronicle, self.grammar = chronicle, chronicle.grammar
         names = dict(source.names) if source is not None else {}
         listed = source.source.admissible if source is not None and source.source is not None else None
-        self.source = frozenset(renamed(action, names) for action in listed or ())
+        self.source = None if listed is None else frozenset(renamed(action, names) for action in listed)
         self.earlier = frozenset(earlier or ())
         self.start = frozenset(start or ())
         self.action = chronicle.actions[-1] if chronicle.actions else ""
@@ -86,48 +87,57 @@ class Situation:
         self.around = custom.contents(chronicle, self.command.things[-1]) if self.command.things else frozenset()
         self.outline = self.grammar.outline(chronicle.observation)
         self.held = next((past for past in reversed(chronicle.commands) if len(past.things) > 1), None)
+        self._roles: dict[str, str] = {}
         self.visited: dict[str, str] = {}
         for past in chronicle.commands:
             self.visited[past.template] = past.things[0] if past.things else ""
+
+    def of(self, chronicle: Chronicle) -> "Situation":
+        """The same situation in a copy of the episode."""
+        twin = copy.copy(self)
+        twin.chronicle = chronicle
+        return twin
 
     def proposals(self, fillers: Fillers) -> list[str]:
         """Actions worth asking about: anything listed lately, and what the templates say about what is in view."""
         focus = dict.fromkeys([*self.shown, *self.around, *self.command.things, *self.chronicle.status])
         local = (t for action in self.earlier - self.start for t in self.grammar.parse(action).things)
         things = [*dict.fromkeys([*focus, *local])]
-        return sorted({*self.source, *self.earlier, *self.start, *fillers.fill(things)})
+        return sorted({*(self.source or ()), *self.earlier, *self.start, *fillers.fill(things)})
 
     def ids(self, action: str) -> list[int]:
-        return [1 + stable_hash(feature) % (BUCKETS - 1) for feature in self.features(action)]
+        """The features of `action`, hashed. They depend on its relations alone, so each is worked out once."""
+        relations = self.relations(action)
+        found = _HASHED.get(relations)
+        if found is None:
+            found = _HASHED[relations] = [1 + stable_hash(text) % (BUCKETS - 1) for text in relations.features()]
+        return found
 
-    def features(self, action: str) -> list[str]:
+    def relations(self, action: str) -> "Relations":
         """How `action` relates to what was just done, just seen and listed before."""
         command = self.grammar.parse(action)
-        shape, did = command.template, self.command.template
-        lists = f"{action in self.source:d}{action in self.earlier:d}{action in self.start:d}"
-        roles = [self._role(thing) for thing in command.things]
-        again = action == self.action
-        status = [self.chronicle.status.get(thing, "") for thing in command.things]
-        hand = self._hand(command)
-        together = "/".join(roles)
-        last = self.visited.get(shape) == (command.things[0] if command.things else "")
-        found = [
-            f"{shape}",
-            f"{shape}|{lists}",
-            f"{shape}|{did}|{again}|{lists}",
-            f"{shape}|{last}|{lists}",
-            f"{shape}|{did}|{together}",
-            f"{shape}|{together}|{lists}",
-            f"{shape}|{self.outline}|{together}",
-            f"{shape}|{hand}|{together}",
-            f"{shape}|{','.join(command.kinds)}",
-            f"{shape}|{','.join(command.kinds)}|{together}",
-            f"{shape}|{did}|{hand}|{together}",
-        ]
-        return found + [f"{shape}|{at}|{role}|{state}" for at, (role, state) in enumerate(zip(roles, status, strict=True))]
+        source = "-" if self.source is None else f"{action in self.source:d}"
+        return Relations(
+            shape=command.template,
+            did=self.command.template,
+            lists=f"{source}{action in self.earlier:d}{action in self.start:d}",
+            again=action == self.action,
+            last=self.visited.get(command.template) == (command.things[0] if command.things else ""),
+            roles=tuple([self._role(thing) for thing in command.things]),
+            status=tuple([self.chronicle.status.get(thing, "") for thing in command.things]),
+            outline=self.outline,
+            hand=self._hand(command),
+            kinds=command.kinds,
+        )
 
     def _role(self, thing: str) -> str:
-        """Where a thing stands: in the last action, in the last answer, or where the agent went last."""
+        """Where a thing stands: in the last action, in the last answer, at the last place, or where the agent went."""
+        role = self._roles.get(thing)
+        if role is None:
+            role = self._roles[thing] = self._role_of(thing)
+        return role
+
+    def _role_of(self, thing: str) -> str:
         at = self.command.things.index(thing) if thing in self.command.things else "-"
         here = any(thing == place for place in self.visited.values())
         return f"{at}{thing in self.shown:d}{thing in self.around:d}{here:d}{'h' if self._holds(thing) else ''}"
@@ -138,6 +148,44 @@ class Situation:
     def _hand(self, command: Command) -> str:
         held = self.held.template if self.held is not None else ""
         return f"{held}|{any(self._holds(thing) for thing in command.things)}"
+
+
+class Relations(NamedTuple):
+    """All that the admissibility of an action is judged by."""
+
+    shape: str
+    did: str
+    lists: str
+    """Whether it is in the source's list, the list before and the first list."""
+    again: bool
+    last: bool
+    roles: tuple[str, ...]
+    status: tuple[str, ...]
+    outline: str
+    hand: str
+    kinds: tuple[str, ...]
+
+    def features(self) -> list[str]:
+        shape, together, kinds = self.shape, "/".join(self.roles), ",".join(self.kinds)
+        slots = enumerate(zip(self.roles, self.status, strict=True))
+        return [
+            shape,
+            f"{shape}|{self.lists}",
+            f"{shape}|{self.did}|{self.again}|{self.lists}",
+            f"{shape}|{self.last}|{self.lists}",
+            f"{shape}|{self.did}|{together}",
+            f"{shape}|{together}|{self.lists}",
+            f"{shape}|{self.outline}|{together}",
+            f"{shape}|{self.hand}|{together}",
+            f"{shape}|{kinds}",
+            f"{shape}|{kinds}|{together}",
+            f"{shape}|{self.did}|{self.hand}|{together}",
+            *(f"{shape}|{at}|{role}|{state}" for at, (role, state) in slots),
+        ]
+
+
+_HASHED: dict[Relations, list[int]] = {}
+"""A memo; as large as the log has kinds of situations."""
 
 
 class Admissibility(nn.Module):
@@ -153,16 +201,6 @@ class Admissibility(nn.Module):
         """features (n, F) -> logits (n,)."""
         said: Tensor = self.weights(features).squeeze(-1)
         return said + self.bias
-
-    @torch.no_grad()
-    def allowed(self, situation: Situation, fillers: Fillers) -> tuple[str, ...]:
-        """The actions more likely listed than not; where none is, the likeliest one."""
-        asked = situation.proposals(fillers)
-        if not asked:
-            return ()
-        logits = self(torch.from_numpy(padded_ids([situation.ids(action) for action in asked]))).numpy()
-        kept = tuple(action for action, logit in zip(asked, logits, strict=True) if logit > 0)
-        return kept or (asked[int(np.argmax(logits))],)
 
 
 def padded_ids(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:

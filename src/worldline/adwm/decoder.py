@@ -6,6 +6,7 @@ the goal's things) plus the distance of its latent from the sampled one. It is f
 log itself, each episode answered by the others, and with sampled latents, so it knows how far to trust them.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,8 +36,8 @@ class Choice:
     sources: npt.NDArray[np.int64]
 
 
-def choice(memory: Memory, chronicle: Chronicle, action: str, listed: bool | None) -> Choice:
-    """The candidates for the answer to `action`, described. `listed`: whether the world offered the action."""
+def choice(memory: Memory, chronicle: Chronicle, action: str, listed: str) -> Choice:
+    """The candidates for the answer to `action`, described. `listed` says how likely the world offered it."""
     found = memory.candidates(chronicle, action)
     rows = _Describer(memory, chronicle, action, listed).rows(found)
     table = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.int64)
@@ -50,10 +51,15 @@ def choice(memory: Memory, chronicle: Chronicle, action: str, listed: bool | Non
     )
 
 
+@functools.lru_cache(1 << 18)
+def _hashed(feature: str) -> int:
+    return 1 + stable_hash(feature) % (FEATURES - 1)
+
+
 class _Describer:
     """Features of the candidates for one answer."""
 
-    def __init__(self, memory: Memory, chronicle: Chronicle, action: str, listed: bool | None) -> None:
+    def __init__(self, memory: Memory, chronicle: Chronicle, action: str, listed: str) -> None:
         self.grammar, self.chronicle, self.action, self.listed = memory.grammar, chronicle, action, listed
         self.command = memory.grammar.parse(action)
         self.states = chronicle.states(self.command)
@@ -65,10 +71,7 @@ class _Describer:
         self._memo: dict[str, list[str]] = {}
 
     def rows(self, candidates: Sequence[Candidate]) -> list[list[int]]:
-        return [
-            [1 + stable_hash(feature) % (FEATURES - 1) for feature in (*self._source(c), *self._text(c.text, c.near))]
-            for c in candidates
-        ]
+        return [[_hashed(feature) for feature in (*self._source(c), *self._text(c.text, c.near))] for c in candidates]
 
     def _roles(self) -> list[tuple[str, str]]:
         return sorted(self.grammar.goal_roles(self.chronicle.goal).items())

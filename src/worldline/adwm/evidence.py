@@ -86,5 +86,3 @@ class Evidence:
         said = words(action)
         likeness, reward = max((round(shared(words(end.action), said), 1), end.reward) for end in ends)
         return [f"{event}|precedent {likeness}|{reward:.1f}"]
-
-

@@ -10,7 +10,7 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from worldline.adwm.tokenizer import words
 
@@ -27,12 +27,13 @@ class Command:
 
     template: str
     things: tuple[str, ...]
+    kinds: tuple[str, ...] = field(init=False)
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(kind(thing) for thing in self.things)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", tuple(kind(thing) for thing in self.things))
 
 
+@functools.lru_cache(_MEMO)
 def kind(thing: str) -> str:
     """What sort of thing it is: its name without numbers. "apple 1" is an apple."""
     named = [word for word in thing.split() if not word.isdigit()]
@@ -46,6 +47,7 @@ class Grammar:
         self.frames = dict(frames)
         """Verb -> the words of its template."""
         self.roles = dict(roles)
+        self._openings = {name.split()[0] for name in roles}
         """Kind -> the slot it fills most often ("take * from *#0"): its part of speech, so to say."""
         self.parse = functools.lru_cache(_MEMO)(self._parse)
         self.things = functools.lru_cache(_MEMO)(self._things)
@@ -99,9 +101,10 @@ class Grammar:
         found: list[str] = []
         at = 0
         while at < len(tokens):
-            for length in range(min(_LONGEST_THING, len(tokens) - at), 0, -1):
+            longest = min(_LONGEST_THING, len(tokens) - at) if tokens[at] in self._openings else 0
+            for length in range(longest, 0, -1):
                 phrase = " ".join(tokens[at : at + length])
-                if not tokens[at].isdigit() and kind(phrase) in self.roles:
+                if kind(phrase) in self.roles:
                     found.append(phrase)
                     shape.append(SLOT)
                     at += length
@@ -131,15 +134,17 @@ def _frame(verb: str, said: list[list[str]]) -> frozenset[str]:
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """`text` with every name replaced by its image; names trade places, so that two things never become one."""
     both = {**{new: old for old, new in names.items()}, **names}
-    both = {old: new for old, new in both.items() if old and old != new}
-    if not both:
-        return text
-    return _pattern(tuple(sorted(both, key=len, reverse=True))).sub(
-        lambda m: both[" ".join(m[0].lower().split())], text
-    )
+    lowered = text.lower()
+    there = {old: new for old, new in both.items() if old and old != new and old in lowered}
+    return _renamed(text, tuple(there.items())) if there else text
+
+
+@functools.lru_cache(_MEMO)
+def _renamed(text: str, names: tuple[tuple[str, str], ...]) -> str:
+    images = dict(names)
+    return _pattern(tuple(sorted(images, key=len, reverse=True))).sub(lambda m: images[m[0].lower()], text)
 
 
 @functools.lru_cache(_MEMO)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    spelled = (r"\s+".join(map(re.escape, name.split())) for name in names)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(spelled)})(?!\w)", re.IGNORECASE)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)", re.IGNORECASE)

@@ -21,6 +21,8 @@ OWN, VIEW, TASK, SAME, KIND, SHAPE, REFUSED = "own", "view", "task", "same", "ki
 """How near a source is: an earlier answer of this episode, its last view of the place, this task, the same words,
 the same kinds of things, the same template; and answers to actions the world did not understand."""
 _FRAMES = 8
+_ENOUGH = 3
+"""Of each farther kind, where this task has been seen in this very state."""
 LIMITS = {OWN: 2, TASK: 8, SAME: 12, KIND: 16, SHAPE: 8, REFUSED: 2}
 
 
@@ -101,14 +103,18 @@ class Memory:
         found = [Candidate(OWN, text, None) for text in chronicle.answers(action)[: LIMITS[OWN]]]
         taken: set[int] = set()
         states, roles = chronicle.states(command), self.grammar.goal_roles(chronicle.goal)
+        known = False
         for near, keys in _questions(chronicle.task, action, command, states, roles):
-            room = LIMITS[near]
-            for key in keys:
-                for index in self._index.get(key, ()):
-                    if room and index not in taken and self.transitions[index].episode != chronicle.episode:
-                        taken.add(index)
-                        room -= 1
-                        found.append(self._carried(near, self.transitions[index], chronicle, command))
+            room = _ENOUGH if known and near != REFUSED else LIMITS[near]
+            for index in itertools.chain.from_iterable(self._index.get(key, ()) for key in keys):
+                if not room:
+                    break
+                source = self.transitions[index]
+                if index not in taken and source.episode != chronicle.episode:
+                    taken.add(index)
+                    room -= 1
+                    known = known or (near == TASK and source.states == states)
+                    found.append(self._carried(near, source, chronicle, command))
         return [*self._recalled(found, chronicle, command), *found]
 
     def _recalled(self, found: Sequence[Candidate], chronicle: Chronicle, command: Command) -> Iterator[Candidate]:

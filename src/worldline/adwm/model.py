@@ -175,6 +175,9 @@ class WorldModel(nn.Module):
         self.inverse_head = mlp(3 * size.latent + size.width, size.inverse_width, named, activation=nn.ReLU)
         self.reward_head = mlp(read, size.head_width, size.head_width, 3 if text else 1)
         self.termination_head = mlp(read, size.head_width, 1)
+        if text:  # the wide part is fitted first and alone: the networks start by adding nothing to it
+            for head in (self.reward_head, self.termination_head):
+                nn.init.zeros_(head[-1].weight)  # type: ignore[arg-type]
         self.register_buffer("abar", cosine_schedule(size.diffusion_steps).float(), persistent=False)
 
     @property

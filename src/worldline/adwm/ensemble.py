@@ -1,0 +1,220 @@
+"""A fitted world model: a few members that saw different tasks, the log they read from, and how to read their heads.
+
+Each member is a network and a narrator. Members hold out different tasks, so that every logged task can be judged by
+one that has not been trained on it, and their disagreement is part of every interval. On disk: one folder per
+member, the log itself (decoding needs its texts), and a card.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict
+from safetensors.torch import load_model, save_model
+from torch import Tensor
+
+from worldline import store
+from worldline.adwm.calibration import Array, Platt, fit_platt, logit
+from worldline.adwm.diffusion import sample
+from worldline.adwm.episodes import EpisodeData, encode
+from worldline.adwm.model import Outcome, WorldModel
+from worldline.adwm.narrator import Lore, Narrator
+from worldline.adwm.training import Priors
+from worldline.types import InputError, derive_seed
+
+_MEMBER, _LOG, _HEADS = "member-{}", "log", "heads.json"
+BOUND = 3.0
+"""Latents have unit mean square: nothing real is beyond this in any dimension."""
+
+
+class Heads(BaseModel):
+    """What stands between a logit and a probability: the training prior, then slope and offset on held-out tasks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    priors: Priors
+    hazard: tuple[float, float] = (1.0, 0.0)
+    reward: tuple[float, float] = (1.0, 0.0)
+    success: tuple[float, float] = (1.0, 0.0)
+    held_out: tuple[str, ...] = ()
+    """The tasks this member was not trained on."""
+
+    def corrected(self, outcome: Outcome) -> Outcome:
+        """The logits with the upsampling of training undone."""
+        shift = {name: _shift(*getattr(self.priors, name)) for name in ("hazard", "reward", "success")}
+        return Outcome(
+            outcome.hazard + shift["hazard"],
+            outcome.reward_at_end + shift["reward"],
+            outcome.reward_on_way,
+            outcome.success + shift["success"],
+        )
+
+    def read(self, outcome: Outcome) -> Outcome:
+        """Calibrated probabilities."""
+        return self.calibrated(self.corrected(outcome))
+
+    def calibrated(self, told: Outcome) -> Outcome:
+        """Probabilities from corrected logits."""
+        return Outcome(
+            torch.sigmoid(self.hazard[0] * told.hazard + self.hazard[1]),
+            torch.sigmoid(self.reward[0] * told.reward_at_end + self.reward[1]),
+            torch.sigmoid(told.reward_on_way),
+            torch.sigmoid(self.success[0] * told.success + self.success[1]),
+        )
+
+
+def _shift(trained: float, natural: float) -> float:
+    return float(logit(natural) - logit(trained))
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network with its narrator and the reading of its heads."""
+
+    model: WorldModel
+    narrator: Narrator
+    heads: Heads
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The members, and the lore they share."""
+
+    members: tuple[Member, ...]
+    lore: Lore
+
+    def save(self, folder: Path, *, cards: Sequence[str] = ()) -> None:
+        """Everything `load` needs. The log is written once, beside the members."""
+        for index, member in enumerate(self.members):
+            save_member(member, folder / _MEMBER.format(index), card=cards[index] if cards else "")
+        save_log(self.lore, folder)
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "cpu") -> "Ensemble":
+        parts = sorted(folder.glob(_MEMBER.format("*")), key=lambda part: int(part.name.rpartition("-")[2]))
+        if not parts:
+            raise InputError(
+                f"{folder}: not a world model: it holds no {_MEMBER.format(0)}; make one with worldline fit"
+            )
+        wide = WorldModel.from_pretrained(parts[0]).architecture.wide
+        lore = Lore.of(list(store.read(folder / _LOG)), wide)
+        return cls(tuple(load_member(part, lore, device) for part in parts), lore)
+
+
+def save_log(lore: Lore, folder: Path) -> None:
+    if not (folder / _LOG).is_dir():
+        with store.StoreWriter(folder / _LOG) as writer:
+            for episode in lore.episodes:
+                writer.append(episode)
+
+
+def save_member(member: Member, folder: Path, card: str = "") -> None:
+    member.model.save_pretrained(folder, card=card)
+    save_model(member.narrator, str(folder / "narrator.safetensors"))
+    # written last: a member is there whole or not at all
+    (folder / _HEADS).write_text(member.heads.model_dump_json(indent=1), encoding="utf-8")
+
+
+def load_member(folder: Path, lore: Lore, device: str = "cpu") -> Member:
+    model = WorldModel.from_pretrained(folder)
+    narrator = Narrator(lore, model.architecture.latent)
+    try:
+        load_model(narrator, str(folder / "narrator.safetensors"))
+        heads = Heads.model_validate(json.loads((folder / _HEADS).read_text(encoding="utf-8")))
+    except Exception as error:
+        raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
+    return Member(model.to(device).eval(), narrator.eval(), heads)
+
+
+def finished(folder: Path, index: int) -> bool:
+    """Whether member `index` was saved whole."""
+    return (folder / _MEMBER.format(index) / _HEADS).is_file()
+
+
+def member_folder(folder: Path, index: int) -> Path:
+    return folder / _MEMBER.format(index)
+
+
+@torch.no_grad()
+def drawn_latents(model: WorldModel, data: Sequence[EpisodeData], *, seed: int, size: int = 32) -> list[Tensor]:
+    """A sampled next latent for every step of every episode, (T, latent) each, given the true history."""
+    model.eval()
+    found: list[Tensor] = []
+    for start in range(0, len(data), size):
+        batch = [one.window(0, model.architecture.positions) for one in data[start : start + size]]
+        out = encode(model, batch)
+        generator = torch.Generator().manual_seed(derive_seed(seed, "latents", start))
+        real = out.real
+        noise = torch.randn(int(real.sum()), out.z.shape[-1], generator=generator).to(model.device)
+        predict = model.conditional(out.h[:, :-1][real], out.action[real])
+        z = sample(predict, noise, model.abar, steps=10, bound=BOUND).cpu()
+        found += list(torch.split(z, [len(one) for one in batch]))
+    return [_stretched(z, len(one)) for z, one in zip(found, data, strict=True)]
+
+
+def _stretched(z: Tensor, steps: int) -> Tensor:
+    """Steps beyond the network's positions get the last one's latent: they only serve to fit the decoder."""
+    return z if len(z) == steps else torch.cat([z, z[-1:].expand(steps - len(z), -1)])
+
+
+@torch.no_grad()
+def answer_latents(model: WorldModel, data: Sequence[EpisodeData], size: int = 32) -> Tensor:
+    """z of every logged answer, in the order of the memory's transitions."""
+    model.eval()
+    found = []
+    for start in range(0, len(data), size):
+        batch = [one.window(0, model.architecture.positions) for one in data[start : start + size]]
+        out = encode(model, batch)
+        flat = out.z[:, 1:][out.real].cpu()
+        parts = torch.split(flat, [len(one) for one in batch])
+        found += [_stretched(z, len(one)) for z, one in zip(parts, data[start : start + size], strict=True)]
+    return torch.cat(found)
+
+
+@torch.no_grad()
+def calibrated(model: WorldModel, held_out: Sequence[EpisodeData], priors: Priors) -> Heads:
+    """Slopes and offsets of the heads on tasks the member was not trained on."""
+    heads = Heads(priors=priors, held_out=tuple(sorted({data.task for data in held_out})))
+    seen = head_readings(model, heads, held_out)
+    at_end = seen.ended > 0
+    known = at_end & ~np.isnan(seen.success)
+
+    def pair(platt: Platt) -> tuple[float, float]:
+        return platt.slope, platt.offset
+
+    return heads.model_copy(
+        update={
+            "hazard": pair(fit_platt(seen.logits.hazard, seen.ended)),
+            "reward": pair(fit_platt(seen.logits.reward_at_end[torch.from_numpy(at_end)], seen.rewards[at_end])),
+            "success": pair(fit_platt(seen.logits.success[torch.from_numpy(known)], seen.success[known])),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Corrected logits of every step of some episodes, with the end, the reward and the success that followed."""
+
+    logits: Outcome
+    ended: Array
+    rewards: Array
+    success: Array
+
+
+@torch.no_grad()
+def head_readings(model: WorldModel, heads: Heads, data: Sequence[EpisodeData], size: int = 32) -> Readings:
+    """What the heads say of logged steps."""
+    logits: list[Outcome] = []
+    rest: list[Tensor] = []
+    for start in range(0, len(data), size):
+        out = encode(model, [one.window(0, model.architecture.positions) for one in data[start : start + size]])
+        real = out.real
+        told = model.outcome(out.z[:, 1:][real], out.h[:, 1:][real], out.evidence[real])
+        logits.append(heads.corrected(told))
+        success = out.success.unsqueeze(1).expand_as(out.ended)[real]
+        rest.append(torch.stack([out.ended[real], out.rewards[real], success]))
+    joined = Outcome(*(torch.cat(parts).float().cpu() for parts in zip(*logits, strict=True)))
+    return Readings(joined, *torch.cat(rest, 1).double().cpu().numpy())

@@ -1,0 +1,225 @@
+"""Logged episodes as tensors: read once, then batched, windowed and padded for training and for replay."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from worldline.adwm.chronicle import Chronicle
+from worldline.adwm.evidence import Evidence
+from worldline.adwm.model import LogFacts, Texts, WorldModel
+from worldline.adwm.reading import Reader, Tokens, texts
+from worldline.adwm.tokenizer import padded
+from worldline.types import InputError, Trajectory
+
+FEWEST = 8
+
+
+@dataclass(frozen=True)
+class EpisodeData:
+    """One episode of T steps, read: T + 1 observations, T actions, and what each step led to."""
+
+    number: int
+    task: str
+    goal: Tokens
+    observations: list[Tokens]
+    actions: list[Tokens]
+    action_texts: tuple[str, ...]
+    evidence: list[npt.NDArray[np.int64]]
+    rewards: npt.NDArray[np.float32]
+    """Scaled to 0..1 by the log's range."""
+    ended: npt.NDArray[np.float32]
+    success: float
+    """nan where the log does not say."""
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def window(self, start: int, length: int) -> "EpisodeData":
+        """Steps `start` to `start + length`; the end is in it only if the window reaches it."""
+        stop = min(start + length, len(self))
+        return EpisodeData(
+            self.number,
+            self.task,
+            self.goal,
+            self.observations[start : stop + 1],
+            self.actions[start:stop],
+            self.action_texts[start:stop],
+            self.evidence[start:stop],
+            self.rewards[start:stop],
+            self.ended[start:stop],
+            self.success,
+        )
+
+
+def check(episodes: Sequence[Trajectory]) -> list[str]:
+    """Refuse a log that no world model can be fitted on; say what is thin about one that can."""
+    if len(episodes) < FEWEST:
+        raise InputError(f"the log has {len(episodes)} episode(s): a world model needs at least {FEWEST}")
+    worlds = sorted({episode.env for episode in episodes})
+    if len(worlds) > 1:
+        raise InputError(f"the log mixes environments ({', '.join(worlds)}): fit one world model for each")
+    for episode in episodes:
+        if not episode.steps:
+            raise InputError(f"episode {episode.id} has no steps: leave it out of the log")
+        bad = next((at for at, step in enumerate(episode.steps) if not math.isfinite(step.reward)), None)
+        if bad is not None:
+            raise InputError(f"episode {episode.id}: the reward of step {bad + 1} is {episode.steps[bad].reward}")
+    notes = []
+    if len({episode.task_id for episode in episodes}) == 1:
+        notes.append("the log has one task only: nothing is known about others, and held-out error is by episode")
+    if all(not episode.success for episode in episodes) and all(episode.episode_return <= 0 for episode in episodes):
+        notes.append("no episode of the log succeeds: the model cannot know what success takes, its values are near 0")
+    if not any(episode.terminated for episode in episodes):
+        notes.append("no episode of the log was ended by the world: imagined ones only end with the step budget")
+    return notes
+
+
+def facts_of(episodes: Sequence[Trajectory]) -> LogFacts:
+    """What the model must know of the log: names, horizon, range of rewards."""
+    rewards = [step.reward for episode in episodes for step in episode.steps]
+    cut = [len(episode) for episode in episodes if episode.truncated]
+    first = episodes[0]
+    low = min(0.0, min(rewards))
+    return LogFacts(
+        env=first.env,
+        env_version=first.env_version,
+        family=first.family,
+        horizon=max(cut) if cut else max(len(episode) for episode in episodes),
+        reward_low=low,
+        reward_high=max(*rewards, low + 1e-6) if len(rewards) > 1 else max(rewards[0], low + 1e-6),
+        episodes=len(episodes),
+        policies=tuple(sorted({episode.policy for episode in episodes})),
+    )
+
+
+def read_episode(model: WorldModel, episode: Trajectory, number: int, evidence: Evidence | None) -> EpisodeData:
+    """`episode` as the networks read it. `number` is its place in the log, so that evidence leaves it out."""
+    reader = Reader(model, episode.goal)
+    answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
+    seen, done, proof = [reader.observation(episode.steps[0].observation)], [], []
+    chronicle = None
+    if evidence is not None:
+        start = episode.steps[0].observation
+        chronicle = Chronicle(evidence.grammar, episode.task_id, episode.goal, start, number)
+    for step, answer in zip(episode.steps, answers, strict=True):
+        done.append(reader.action(step.action))
+        seen.append(reader.observation(answer))
+        if evidence is not None and chronicle is not None:
+            proof.append(np.array(evidence.ids(chronicle, step.action, answer), dtype=np.int64))
+            chronicle.advance(step.action, answer)
+        else:
+            proof.append(np.zeros(0, dtype=np.int64))
+    facts = model.facts
+    rewards = np.array([step.reward for step in episode.steps])
+    ended = np.zeros(len(rewards))
+    ended[-1] = episode.terminated
+    return EpisodeData(
+        number,
+        episode.task_id,
+        reader.goal(),
+        seen,
+        done,
+        tuple(step.action for step in episode.steps),
+        proof,
+        ((rewards - facts.reward_low) / (facts.reward_high - facts.reward_low)).astype(np.float32),
+        ended.astype(np.float32),
+        float("nan") if episode.success is None else float(episode.success),
+    )
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch of B episodes of at most T steps, encoded: what the losses and the replays read."""
+
+    z: Tensor
+    """(B, T + 1, latent)"""
+    action: Tensor
+    """(B, T, action)"""
+    h: Tensor
+    """(B, T + 1, width)"""
+    real: Tensor
+    """(B, T), True where there is a step"""
+    evidence: Tensor
+    """(B, T, F), 0 for none"""
+    rewards: Tensor
+    ended: Tensor
+    success: Tensor
+    """(B,), nan where unknown"""
+    rows: Tensor
+    """(B, T), in the action table"""
+    same: Tensor
+    """(B, T), equal numbers for equal action texts"""
+
+
+def encode(model: WorldModel, batch: Sequence[EpisodeData]) -> Encoded:
+    """Run the encoders over a batch."""
+    device, steps = model.device, max(len(data) for data in batch)
+    z = _spread(
+        encoded(model.encode_observation, [t for data in batch for t in data.observations], device),
+        [len(data) + 1 for data in batch],
+    )
+    action = _spread(
+        encoded(model.encode_action, [t for data in batch for t in data.actions], device),
+        [len(data) for data in batch],
+    )
+    goal = model.encode_goal(texts([data.goal for data in batch], device))
+    before = torch.cat([model.null_action(len(batch)).unsqueeze(1), action], 1)
+    h = model.history_encoder(
+        model.step_tokens(z, before, None if goal is None else goal.unsqueeze(1).expand(-1, steps + 1, -1))
+    )
+    names = {text: i for i, text in enumerate(dict.fromkeys(t for data in batch for t in data.action_texts))}
+
+    def table(rows: Sequence[npt.NDArray[np.generic] | Sequence[float]]) -> Tensor:
+        out = np.zeros((len(rows), steps), dtype=np.float32)
+        for row, values in zip(out, rows, strict=True):
+            row[: len(values)] = values
+        return torch.from_numpy(out).to(device)
+
+    proof = [padded(data.evidence) for data in batch]
+    width = max(one.shape[1] for one in proof)
+    evidence = np.zeros((len(batch), steps, width), dtype=np.int64)
+    for row, one in zip(evidence, proof, strict=True):
+        row[: one.shape[0], : one.shape[1]] = one
+    return Encoded(
+        z=z,
+        action=action,
+        h=h,
+        real=table([np.ones(len(data)) for data in batch]).bool(),
+        evidence=torch.from_numpy(evidence).to(device),
+        rewards=table([data.rewards for data in batch]),
+        ended=table([data.ended for data in batch]),
+        success=torch.tensor([data.success for data in batch], device=device),
+        rows=table([[t.row for t in data.actions] for data in batch]).long(),
+        same=table([[names[t] for t in data.action_texts] for data in batch]).long(),
+    )
+
+
+def encoded(encoder: Callable[[Texts], Tensor], rows: Sequence[Tokens], device: torch.device) -> Tensor:
+    """Texts through an encoder, short ones apart from long ones so that little is spent on padding."""
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+    cuts = [
+        0,
+        *(at for at in range(1, len(order)) if _octave(rows[order[at]]) != _octave(rows[order[at - 1]])),
+        len(order),
+    ]
+    parts = [
+        encoder(texts([rows[i] for i in order[start:stop]], device))
+        for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+    ]
+    back = torch.empty(len(order), dtype=torch.long)
+    back[torch.tensor(order)] = torch.arange(len(order))
+    return torch.cat(parts)[back.to(device)]
+
+
+def _octave(tokens: Tokens) -> int:
+    return max(4, len(tokens.ids)).bit_length()
+
+
+def _spread(flat: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Rows of consecutive episodes as (B, longest, d), zeros after each one's end."""
+    return torch.nn.utils.rnn.pad_sequence(list(torch.split(flat, list(lengths))), batch_first=True)
