@@ -25,6 +25,7 @@ class Chronicle:
         "actions",
         "commands",
         "episode",
+        "first_things",
         "goal",
         "grammar",
         "observations",
@@ -46,7 +47,8 @@ class Chronicle:
         self._did: dict[str, list[int]] = {}
         self._touch: dict[str, int] = {}
         self._views: dict[str, list[int]] = {}
-        for thing in grammar.things(observation):
+        self.first_things = grammar.things(observation)
+        for thing in self.first_things:
             self._saw[thing] = 0
 
     def advance(self, action: str, observation: str) -> None:
@@ -72,6 +74,7 @@ class Chronicle:
         twin = Chronicle.__new__(Chronicle)
         twin.grammar, twin.task, twin.goal, twin.episode = self.grammar, self.task, self.goal, self.episode
         twin.actions, twin.commands, twin.observations = [*self.actions], [*self.commands], [*self.observations]
+        twin.first_things = self.first_things
         twin.status, twin._saw, twin._touch = dict(self.status), dict(self._saw), dict(self._touch)
         twin.where = {thing: set(actions) for thing, actions in self.where.items()}
         twin._views = {place: [*views] for place, views in self._views.items()}

@@ -68,6 +68,8 @@ class _Describer:
         self.last = set(memory.grammar.things(last[0])) - set(self.command.things) if last else set()
         self.here = {thing for thing, actions in self.known.items() if action in actions}
         self.goals = [(role, name, self._whereabouts(name)) for role, name in self._roles()]
+        self.asked = memory.grammar.outline(chronicle.goal)
+        self.left = _bucket(sum(thing not in chronicle.status for thing in chronicle.first_things))
         self._memo: dict[str, list[str]] = {}
 
     def rows(self, candidates: Sequence[Candidate]) -> list[list[int]]:
@@ -77,11 +79,11 @@ class _Describer:
         return sorted(self.grammar.goal_roles(self.chronicle.goal).items())
 
     def _whereabouts(self, name: str) -> str:
-        """What is known of the goal's kind of thing: seen in this episode, here or elsewhere by the log, or not."""
-        if any(kind(thing) == name for thing in self.chronicle.where):
-            return "seen"
-        others = [actions for thing, actions in self.known.items() if kind(thing) == name]
-        return "unknown" if not others else "here" if any(self.action in a for a in others) else "elsewhere"
+        """What is known of the goal's kind of thing: how many were seen, and whether the log has more here."""
+        seen = {thing for thing in self.chronicle.where if kind(thing) == name}
+        others = [a for thing, a in self.known.items() if kind(thing) == name and thing not in seen]
+        more = "unknown" if not others else "here" if any(self.action in a for a in others) else "elsewhere"
+        return f"{min(len(seen), 2)}{more}"
 
     def _source(self, c: Candidate) -> list[str]:
         """How near the source is and whether it was in the same state."""
@@ -132,14 +134,20 @@ class _Describer:
         return [*(f"{name}|{min(count, 3)}" for name, count in counts), f"new|{min(new, 4)}", *features]
 
     def _goal(self, things: Sequence[str]) -> list[str]:
+        """Whether a thing of a kind the goal names turns up that had not been seen before."""
         features = []
-        present = {kind(thing) for thing in things}
+        fresh = {kind(thing) for thing in things if thing not in self.chronicle.where}
         kinds = ",".join(self.command.kinds)
         for role, name, whereabouts in self.goals:
-            said = f"{role}|{name in present}|{whereabouts}"
+            said = f"{role}|{name in fresh}|{whereabouts}"
             features += [f"goal|{said}", f"goal|{said}|{self.command.template}", f"goal|{said}|{kinds}"]
-            features.append(f"goal|{said}|{kinds}|{name}")
+            features += [f"goal|{said}|{kinds}|{name}", f"goal|{said}|left {self.left}", f"goal|{said}|{self.asked}"]
         return features
+
+
+def _bucket(count: int) -> int:
+    """0, 1, 2, 3, then by powers of two."""
+    return count if count < 4 else 2 + (count - 1).bit_length()
 
 
 class Decoder(nn.Module):

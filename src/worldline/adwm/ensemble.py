@@ -19,9 +19,10 @@ from torch import Tensor
 from worldline import store
 from worldline.adwm.calibration import Array, Platt, fit_platt, logit
 from worldline.adwm.diffusion import sample
-from worldline.adwm.episodes import EpisodeData, encode
+from worldline.adwm.episodes import EpisodeData, encode, windows
 from worldline.adwm.model import Outcome, WorldModel
 from worldline.adwm.narrator import Lore, Narrator
+from worldline.adwm.rivals import Rivals
 from worldline.adwm.training import Priors
 from worldline.types import InputError, derive_seed
 
@@ -77,6 +78,7 @@ class Member:
     model: WorldModel
     narrator: Narrator
     heads: Heads
+    rivals: Rivals | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ def save_log(lore: Lore, folder: Path) -> None:
 def save_member(member: Member, folder: Path, card: str = "") -> None:
     member.model.save_pretrained(folder, card=card)
     save_model(member.narrator, str(folder / "narrator.safetensors"))
+    if member.rivals is not None:
+        save_model(member.rivals, str(folder / "rivals.safetensors"))
     # written last: a member is there whole or not at all
     (folder / _HEADS).write_text(member.heads.model_dump_json(indent=1), encoding="utf-8")
 
@@ -126,7 +130,12 @@ def load_member(folder: Path, lore: Lore, device: str = "cpu") -> Member:
         heads = Heads.model_validate(json.loads((folder / _HEADS).read_text(encoding="utf-8")))
     except Exception as error:
         raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
-    return Member(model.to(device).eval(), narrator.eval(), heads)
+    rivals = None
+    if (folder / "rivals.safetensors").is_file():
+        rivals = Rivals(model, len(lore.memory.transitions))
+        load_model(rivals, str(folder / "rivals.safetensors"))
+        rivals = rivals.to(device).eval()
+    return Member(model.to(device).eval(), narrator.eval(), heads, rivals)
 
 
 def finished(folder: Path, index: int) -> bool:
@@ -143,21 +152,14 @@ def drawn_latents(model: WorldModel, data: Sequence[EpisodeData], *, seed: int, 
     """A sampled next latent for every step of every episode, (T, latent) each, given the true history."""
     model.eval()
     found: list[Tensor] = []
-    for start in range(0, len(data), size):
-        batch = [one.window(0, model.architecture.positions) for one in data[start : start + size]]
-        out = encode(model, batch)
+    pieces = windows(data, model)
+    for start in range(0, len(pieces), size):
+        out = encode(model, pieces[start : start + size])
         generator = torch.Generator().manual_seed(derive_seed(seed, "latents", start))
-        real = out.real
-        noise = torch.randn(int(real.sum()), out.z.shape[-1], generator=generator).to(model.device)
-        predict = model.conditional(out.h[:, :-1][real], out.action[real])
-        z = sample(predict, noise, model.abar, steps=10, bound=BOUND).cpu()
-        found += list(torch.split(z, [len(one) for one in batch]))
-    return [_stretched(z, len(one)) for z, one in zip(found, data, strict=True)]
-
-
-def _stretched(z: Tensor, steps: int) -> Tensor:
-    """Steps beyond the network's positions get the last one's latent: they only serve to fit the decoder."""
-    return z if len(z) == steps else torch.cat([z, z[-1:].expand(steps - len(z), -1)])
+        noise = torch.randn(int(out.real.sum()), out.z.shape[-1], generator=generator).to(model.device)
+        predict = model.conditional(out.h[:, :-1][out.real], out.action[out.real])
+        found.append(sample(predict, noise, model.abar, steps=10, bound=BOUND).cpu())
+    return list(torch.split(torch.cat(found), [len(one) for one in data]))
 
 
 @torch.no_grad()
@@ -165,12 +167,10 @@ def answer_latents(model: WorldModel, data: Sequence[EpisodeData], size: int = 3
     """z of every logged answer, in the order of the memory's transitions."""
     model.eval()
     found = []
-    for start in range(0, len(data), size):
-        batch = [one.window(0, model.architecture.positions) for one in data[start : start + size]]
-        out = encode(model, batch)
-        flat = out.z[:, 1:][out.real].cpu()
-        parts = torch.split(flat, [len(one) for one in batch])
-        found += [_stretched(z, len(one)) for z, one in zip(parts, data[start : start + size], strict=True)]
+    pieces = windows(data, model)
+    for start in range(0, len(pieces), size):
+        out = encode(model, pieces[start : start + size])
+        found.append(out.z[:, 1:][out.real].cpu())
     return torch.cat(found)
 
 
@@ -209,8 +209,9 @@ def head_readings(model: WorldModel, heads: Heads, data: Sequence[EpisodeData], 
     """What the heads say of logged steps."""
     logits: list[Outcome] = []
     rest: list[Tensor] = []
-    for start in range(0, len(data), size):
-        out = encode(model, [one.window(0, model.architecture.positions) for one in data[start : start + size]])
+    pieces = windows(data, model)
+    for start in range(0, len(pieces), size):
+        out = encode(model, pieces[start : start + size])
         real = out.real
         told = model.outcome(out.z[:, 1:][real], out.h[:, 1:][real], out.evidence[real])
         logits.append(heads.corrected(told))

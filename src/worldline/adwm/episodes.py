@@ -56,6 +56,12 @@ class EpisodeData:
         )
 
 
+def windows(data: Sequence[EpisodeData], model: WorldModel) -> list[EpisodeData]:
+    """Every step of every episode once and in order, in pieces that the history encoder can hold."""
+    size = model.architecture.window
+    return [one.window(start, size) for one in data for start in range(0, len(one), size)]
+
+
 def check(episodes: Sequence[Trajectory]) -> list[str]:
     """Refuse a log that no world model can be fitted on; say what is thin about one that can."""
     if len(episodes) < FEWEST:

@@ -35,6 +35,7 @@ from worldline.adwm.ensemble import (
 from worldline.adwm.episodes import EpisodeData, check, facts_of, read_episode
 from worldline.adwm.model import MAX_TABLE, PRESETS, WorldModel, model_card
 from worldline.adwm.narrator import Lore, Narrator
+from worldline.adwm.rivals import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
 from worldline.config import Config, option, positional
 from worldline.types import InputError, Trajectory, derive_seed
@@ -69,6 +70,7 @@ class FitConfig(Config):
     batch: int | None = option(None, help="episodes per update; default: the preset's", ge=1)
     rate: float | None = option(None, help="learning rate; default: the preset's", gt=0)
     text_steps: int = option(4000, help="logged steps the text side is fitted on", ge=1)
+    rivals: bool = option(True, help="fit wm-ar, wm-joint and wm-knn on the same latents, to compare with")
     seed: int = option(0, help="decides every random draw")
     device: str = option("auto", help="auto: a GPU where there is one")
     resume: bool = option(False, help="go on with a fit that was interrupted")
@@ -162,7 +164,11 @@ def _fit_member(
     before = priors(training, config.schedule.success_share)
     heads = calibrated(model, tested, before) if model.architecture.text else Heads(priors=before)
     checkpoint.unlink(missing_ok=True)
-    return Member(model, narrator.eval(), heads)
+    rivals = None
+    if config.rivals:
+        rivals = Rivals(model, len(lore.memory.transitions)).to(model.device)
+        rivals.fit(pairs(model, training), pairs(model, data), seed)
+    return Member(model, narrator.eval(), heads, rivals)
 
 
 def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]:

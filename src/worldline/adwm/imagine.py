@@ -10,7 +10,7 @@ the same cupboard holds the same cup, whoever opens it and whenever.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -18,28 +18,41 @@ from torch import Tensor
 
 from worldline.adwm.admissibility import Situation
 from worldline.adwm.chronicle import Chronicle
-from worldline.adwm.diffusion import LogPolicy, annealed, guided, sample
-from worldline.adwm.ensemble import BOUND, Ensemble, Member
-from worldline.adwm.episodes import encoded
-from worldline.adwm.model import State
-from worldline.adwm.narrator import Answer, Question
-from worldline.adwm.reading import Reader, texts
+from worldline.adwm.diffusion import LogPolicy
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.model import Outcome, State
+from worldline.adwm.movement import move
+from worldline.adwm.narrator import Answer
+from worldline.adwm.reading import Reader
 from worldline.types import Info, InputError, StepResult, Turn, WorldlineError, derive_seed
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """How next latents are drawn. The default is the exact conditional model; `PAPER` guides it as the paper does."""
+class Manner:
+    """How to imagine. The default is the exact conditional model, decoded, read back and calibrated."""
 
+    dynamics: Literal["diffusion", "wm-ar", "wm-joint", "wm-knn"] = "diffusion"
     steps: int = 10
+    """Reverse steps of the diffusion; 50 with eta 1 is DDPM."""
     eta: float = 0.0
     w: float = 0.0
     alpha: float = 0.0
     clip: float = 1.0
+    decode: Literal["learned", "nearest", "copy"] = "learned"
+    """By the fitted decoder; to the nearest logged answer; or the neighbour's own step, reward and end included."""
+    reread: bool = True
+    """Read the decoded text back, or carry the sampled latent forward."""
+    heads: Literal["calibrated", "paper"] = "calibrated"
+    """A Bernoulli draw at the calibrated hazard, or the paper's threshold on the head as it was trained."""
 
 
-EXACT = Sampling()
-PAPER = Sampling(steps=50, eta=1.0, w=0.5, alpha=0.1)
+MANNERS: dict[str, Manner] = {
+    "adwm": Manner(),
+    "adwm-paper": Manner(steps=50, eta=1.0, w=0.5, alpha=0.1, decode="nearest", reread=False, heads="paper"),
+    "wm-ar": Manner("wm-ar", decode="nearest", reread=False),
+    "wm-joint": Manner("wm-joint", decode="nearest", reread=False),
+    "wm-knn": Manner("wm-knn", decode="copy", reread=False),
+}
 SPLIT = "log"
 
 
@@ -68,8 +81,8 @@ Guide = Callable[[Sequence["ImaginedEnvironment"]], LogPolicy]
 class ImaginedWorld:
     """Where imagined episodes come from: the tasks of the log."""
 
-    def __init__(self, ensemble: Ensemble, sampling: Sampling = EXACT, guide: Guide | None = None) -> None:
-        self.ensemble, self.sampling, self.guide = ensemble, sampling, guide
+    def __init__(self, ensemble: Ensemble, manner: Manner = MANNERS["adwm"], guide: Guide | None = None) -> None:
+        self.ensemble, self.manner, self.guide = ensemble, manner, guide
         facts = ensemble.members[0].model.facts
         self.name, self.version, self.family = f"imagined:{facts.env}", facts.env_version, facts.family
         self.max_steps = facts.horizon
@@ -114,7 +127,7 @@ class ImaginedWorld:
         for index, member in enumerate(self.ensemble.members):
             mine = [environment for environment in waiting if environment.member == index]
             if mine:
-                _advance(member, mine, self)
+                move(member, mine, self)
 
 
 class ImaginedEnvironment:
@@ -131,6 +144,10 @@ class ImaginedEnvironment:
         self.situation: Situation | None = None
         self.chronicle: Chronicle
         self.reader: Reader
+        self.latent: Tensor | None = None
+        """The next latent that was sampled last."""
+        self.told: Outcome | None = None
+        """What the heads said of the last step."""
         self.action: str | None = None
         self.result: StepResult | None = None
         self.over = True
@@ -191,114 +208,19 @@ class ImaginedEnvironment:
         self.chronicle.advance(self.action, answer.text)
         cut = not ended and len(self.chronicle.actions) >= self._world.max_steps
         self.over = ended or cut
-        info: Info = {"won": won, "score": reward if ended else 0.0, "valid": answer.valid}
+        self.allowed = () if self.over else self.allowed
+        info: Info = {
+            "won": won,
+            "score": reward if ended else 0.0,
+            "valid": answer.valid,
+            "admissible": self._listed(),
+        }
         self.result = (answer.text, reward, ended, cut, info)
 
     def offer(self, allowed: tuple[str, ...]) -> None:
         """Record what can be done next."""
-        self.allowed = allowed
         assert self.result is not None
-        self.result[4]["admissible"] = self._listed()
+        self.allowed = self.result[4]["admissible"] = allowed
 
     def _listed(self) -> tuple[str, ...] | None:
         return self.allowed if self._world.ensemble.lore.lists else None
-
-
-def _advance(member: Member, batch: Sequence[ImaginedEnvironment], world: ImaginedWorld) -> None:
-    """Algorithm 2, one step: act, sample the next latent, decode, read back, judge."""
-    model, narrator = member.model, member.narrator
-    _begin(member, [environment for environment in batch if environment.state is None])
-    actions = [environment.action or "" for environment in batch]
-    done = [environment.reader.action(action) for environment, action in zip(batch, actions, strict=True)]
-    action = encoded(model.encode_action, done, model.device)
-    z = _sampled(member, batch, action, world)
-    listed = narrator.listed([e.situation for e in batch], [e.first for e in batch], actions)
-    questions = [
-        Question(e.chronicle, act, offered, e.uniform("answer", act))
-        for e, act, offered in zip(batch, actions, listed, strict=True)
-    ]
-    answers = narrator.answers(questions, z)
-    evidence = world.ensemble.lore.evidence
-    proof = [evidence.ids(e.chronicle, act, a.text) for e, act, a in zip(batch, actions, answers, strict=True)]
-    seen = [environment.reader.observation(answer.text) for environment, answer in zip(batch, answers, strict=True)]
-    after = encoded(model.encode_observation, seen, model.device)
-    _remember(member, batch, after, action)
-    h = torch.stack([environment.state.h for environment in batch if environment.state is not None])
-    told = member.heads.read(model.outcome(after, h, _padded(proof).to(model.device)))
-    for index, (environment, answer) in enumerate(zip(batch, answers, strict=True)):
-        world.support.add(answer)
-        act, step = actions[index], len(environment.chronicle.actions)
-        ended = environment.uniform("end", act, step) < told.hazard[index].item()
-        share = (told.reward_at_end if ended else told.reward_on_way)[index].item()
-        won = ended and environment.uniform("won", act, step) < told.success[index].item()
-        reward = model.facts.reward_low + share * (model.facts.reward_high - model.facts.reward_low)
-        environment.settle(answer, reward, ended, won)
-    _offer(member, [(e, a) for e, a in zip(batch, answers, strict=True) if not e.over])
-    for environment in batch:
-        if environment.result is not None and "admissible" not in environment.result[4]:
-            environment.offer(())
-
-
-def _begin(member: Member, batch: Sequence[ImaginedEnvironment]) -> None:
-    """Read the first observation and the goal of new episodes."""
-    if not batch:
-        return
-    model = member.model
-    goals = model.encode_goal(texts([environment.reader.goal() for environment in batch], model.device))
-    for index, environment in enumerate(batch):
-        environment.goal = None if goals is None else goals[index]
-    seen = [environment.reader.observation(environment.chronicle.observation) for environment in batch]
-    z = encoded(model.encode_observation, seen, model.device)
-    _remember(member, batch, z, model.null_action(len(batch)))
-
-
-def _remember(member: Member, batch: Sequence[ImaginedEnvironment], z: Tensor, action: Tensor) -> None:
-    """Move the histories on by an action and what was seen after it."""
-    goals = [environment.goal for environment in batch if environment.goal is not None]
-    tokens = member.model.step_tokens(z, action, torch.stack(goals) if goals else None)
-    states = member.model.advance(tokens, [environment.state for environment in batch])
-    for environment, state in zip(batch, states, strict=True):
-        environment.state = state
-
-
-def _sampled(member: Member, batch: Sequence[ImaginedEnvironment], action: Tensor, world: ImaginedWorld) -> Tensor:
-    """z_{t+1} by guided diffusion, the noise keyed by what was done."""
-    model, how = member.model, world.sampling
-    h = torch.stack([environment.state.h for environment in batch if environment.state is not None])
-    size = model.architecture.latent
-    drawn = [
-        environment.noise("latent", environment.action or "", shape=(1 + how.steps, size)) for environment in batch
-    ]
-    noise = torch.stack(drawn, 1).to(model.device)
-    log_policy = world.guide(batch) if world.guide is not None and how.alpha else None
-    predict = guided(
-        model.conditional(h, action),
-        model.conditional(h, model.null_action(len(batch))),
-        model.abar,
-        w=how.w,
-        alpha=annealed(how.alpha, model.abar) if log_policy is not None else None,
-        log_policy=log_policy,
-        clip=how.clip,
-    )
-    injected = noise[1:] if how.eta > 0 else None
-    return sample(predict, noise[0], model.abar, steps=how.steps, eta=how.eta, noise=injected, bound=BOUND)
-
-
-def _offer(member: Member, going: Sequence[tuple[ImaginedEnvironment, Answer]]) -> None:
-    """What each episode that goes on allows next."""
-    if not member.narrator.lore.lists or not going:
-        return
-    for environment, answer in going:
-        environment.situation = member.narrator.situation(
-            environment.chronicle, answer.candidate, environment.allowed, environment.first
-        )
-    situations = [environment.situation for environment, _ in going if environment.situation is not None]
-    for (environment, _), allowed in zip(going, member.narrator.allowed(situations), strict=True):
-        environment.offer(allowed)
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    out = torch.zeros(len(rows), max(map(len, rows), default=0), dtype=torch.long)
-    for row, ids in zip(out, rows, strict=True):
-        row[: len(ids)] = torch.tensor(ids, dtype=torch.long)
-    return out

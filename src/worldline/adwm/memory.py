@@ -117,6 +117,11 @@ class Memory:
                     found.append(self._carried(near, source, chronicle, command))
         return [*self._recalled(found, chronicle, command), *found]
 
+    def like(self, action: str) -> list[int]:
+        """The transitions of this very action; else of its template; else all."""
+        shape = self.grammar.parse(action).template
+        return self._index.get((SAME, action)) or self._index.get((SHAPE, shape)) or list(range(len(self.transitions)))
+
     def _recalled(self, found: Sequence[Candidate], chronicle: Chronicle, command: Command) -> Iterator[Candidate]:
         """What this episode last saw of the place the action is about, as the other candidates would put it."""
         if command.things:

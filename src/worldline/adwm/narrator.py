@@ -5,8 +5,9 @@ among them. The networks come in by the latent they sample, which the decoder we
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +20,13 @@ from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.decoder import Choice, Decoder, choice, targets
 from worldline.adwm.evidence import Evidence
 from worldline.adwm.grammar import Grammar
-from worldline.adwm.memory import REFUSED, SHAPE, Candidate, Memory
+from worldline.adwm.memory import REFUSED, SAME, SHAPE, Candidate, Memory
 from worldline.types import Trajectory
 
 _RATE, _DECAY, _BATCH = 0.02, 1e-3, 64
 _UNSURE = "?"
+_RARE = 0.05
+"""A sort of answer (an outline) less likely than this is not drawn."""
 Start = Sequence[str]
 """What the beginning of an episode allowed."""
 
@@ -94,7 +97,14 @@ class Question:
 def _drawn(question: Question, options: Choice, distance: npt.NDArray[np.float32], scores: Tensor) -> Answer:
     if not options.candidates:
         return Answer(question.chronicle.observation, None, float("inf"))
-    mass = scores.softmax(0).cumsum(0).numpy()
+    chances = scores.softmax(0).numpy()
+    # A world has habits: a sort of answer that is very unlikely here is the model's doubt, not the world's.
+    sorts: dict[str, float] = defaultdict(float)
+    outlines = [question.chronicle.grammar.outline(candidate.text) for candidate in options.candidates]
+    for outline, chance in zip(outlines, chances, strict=True):
+        sorts[outline] += float(chance)
+    least = min(_RARE, max(sorts.values()))
+    mass = np.where([sorts[outline] >= least for outline in outlines], chances, 0.0).cumsum()
     at = min(int(np.searchsorted(mass, question.luck * mass[-1], side="right")), len(mass) - 1)
     return Answer(options.candidates[at].text, options.candidates[at], float(distance[at]))
 
@@ -142,6 +152,21 @@ class Narrator(nn.Module):
         ).double()
         parts = torch.split(scores, [len(one.candidates) for one in options])
         return [_drawn(*one) for one in zip(questions, options, near, parts, strict=True)]
+
+    def nearest(self, chronicle: Chronicle, action: str, z: Tensor) -> Answer:
+        """The logged answer whose latent is nearest to z, of the same action or at least the same template."""
+        memory = self.lore.memory
+        rows = torch.tensor([at for at in memory.like(action) if memory.transitions[at].episode != chronicle.episode])
+        if not len(rows):
+            return Answer(chronicle.observation, None, float("inf"))
+        apart = (self.latents[rows] - z).pow(2).mean(-1)
+        best = int(apart.argmin())
+        return replace(self.copied(int(rows[best])), distance=float(apart[best]))
+
+    def copied(self, index: int) -> Answer:
+        """A logged answer as it stands."""
+        source = self.lore.memory.transitions[index]
+        return Answer(source.answer, Candidate(SAME, source.answer, source))
 
     @torch.no_grad()
     def allowed(self, situations: Sequence[Situation]) -> list[tuple[str, ...]]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 from torch.nn import functional as F
 
-from worldline.adwm.episodes import EpisodeData, encode
+from worldline.adwm.episodes import EpisodeData, encode, windows
 from worldline.adwm.losses import losses, total
 from worldline.adwm.model import Outcome, WorldModel
 from worldline.adwm.tokenizer import padded
@@ -178,7 +178,7 @@ def evaluate(model: WorldModel, data: Sequence[EpisodeData], size: int) -> dict[
     noise = _seeded(0, -1)
     sums: dict[str, float] = {}
     steps = 0
-    for batch in _batches([one.window(0, model.architecture.window) for one in data], size):
+    for batch in _batches(windows(data, model), size):
         with _precision(model):
             terms = losses(model, encode(model, batch), noise, hide=0.0)
         count = sum(len(one) for one in batch)
@@ -193,7 +193,7 @@ def latents(model: WorldModel, data: Sequence[EpisodeData], size: int) -> Tensor
     """z of every observation, one row each."""
     model.eval()
     found = []
-    for batch in _batches([one.window(0, model.architecture.window) for one in data], size):
+    for batch in _batches(windows(data, model), size):
         out = encode(model, batch)
         there = torch.cat([out.real[:, :1], out.real], 1)
         found.append(out.z[there].float().cpu())
