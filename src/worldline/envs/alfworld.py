@@ -129,7 +129,9 @@ def _native_stage(path: Path) -> Stage:
     try:
         game: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         check_domain(game["pddl_domain"])
-        return Stage(read_game(game["pddl_problem"], Grammar.read(game["grammar"]), game.get("walkthrough") or ()))
+        stage = Stage(read_game(game["pddl_problem"], Grammar.read(game["grammar"]), game.get("walkthrough") or ()))
+        assert stage.introduction  # derived here, so that a broken grammar is laid at this file's door
+        return stage
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
