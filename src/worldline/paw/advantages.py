@@ -16,7 +16,6 @@ Algorithm = Literal["grpo", "gigpo", "rloo", "ppo"]
 class CreditConfig(Config):
     """How actions are credited with what came of them."""
 
-    statistics: credit.Statistics = option("textbook", help="group statistics over trajectories, or over step rows")
     norm: credit.Norm = option("mean_std", help="GRPO and GiGPO: divide by the spread, or only centre")
     omega: float = option(1.0, help="GiGPO: weight of the step advantage", ge=0)
     gamma: float = option(0.95, help="GiGPO: discount of the step returns", ge=0, le=1)
@@ -24,26 +23,30 @@ class CreditConfig(Config):
     similarity: float = option(0.9, help="GiGPO: least difflib ratio of similar states", ge=0, le=1)
 
 
-def assign(pool: Pool, algorithm: Algorithm, config: CreditConfig, values: Tensor | None = None) -> credit.TokenCredit:
+def assign(
+    pool: Pool,
+    algorithm: Algorithm,
+    statistics: credit.Statistics,
+    config: CreditConfig,
+    values: Tensor | None = None,
+) -> credit.TokenCredit:
     """Advantages and value targets of all response tokens, flat; `values` are the critic's, for PPO."""
     if algorithm == "ppo":
         return _ppo(pool, values)
-    rows = _per_row(pool, algorithm, config)
+    rows = _per_row(pool, algorithm, statistics, config)
     tokens = rows.repeat_interleave(pool.lengths).float()
     return credit.TokenCredit(tokens, torch.zeros_like(tokens))
 
 
-def _per_row(pool: Pool, algorithm: Algorithm, config: CreditConfig) -> Tensor:
+def _per_row(pool: Pool, algorithm: Algorithm, statistics: credit.Statistics, config: CreditConfig) -> Tensor:
     returns, penalties, groups, trajectories = pool.returns, pool.penalties, pool.groups, pool.trajectory
     if algorithm == "grpo":
-        return credit.grpo(returns, penalties, groups, trajectories, config.statistics, config.norm)
+        return credit.grpo(returns, penalties, groups, trajectories, statistics, config.norm)
     if algorithm == "rloo":
-        return credit.rloo(returns, penalties, groups, trajectories, config.statistics)
+        return credit.rloo(returns, penalties, groups, trajectories, statistics)
     steps = credit.step_returns(pool.rewards, trajectories, config.gamma)
     places = _anchors(pool, config)
-    return credit.gigpo(
-        returns, penalties, steps, groups, trajectories, places, config.omega, config.statistics, config.norm
-    )
+    return credit.gigpo(returns, penalties, steps, groups, trajectories, places, config.omega, statistics, config.norm)
 
 
 def _anchors(pool: Pool, config: CreditConfig) -> Tensor:

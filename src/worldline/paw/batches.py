@@ -84,7 +84,12 @@ def deal(batches: Sequence[list[Strand]], rank: int, ranks: int) -> list[list[St
 
 
 def mini_batches(count: int, size: int | None, generator: torch.Generator) -> list[list[int]]:
-    """All rows once, in random order, in round(count / size) parts of nearly equal size."""
+    """All rows once, in random order, in parts of nearly equal size."""
     order: list[int] = torch.randperm(count, generator=generator).tolist()
-    parts = max(1, round(count / size)) if size else 1
+    parts = mini_batch_count(count, size)
     return [order[count * k // parts : count * (k + 1) // parts] for k in range(parts)]
+
+
+def mini_batch_count(count: int, size: int | None) -> int:
+    """round(count / size), at least one: no small remainder gets a step of its own."""
+    return max(1, round(count / size)) if size else 1

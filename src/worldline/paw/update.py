@@ -34,7 +34,7 @@ class UpdateConfig(Config):
     clip: float = option(0.2, help="how far a token's probability ratio may move", gt=0)
     dual_clip: float = option(3.0, help="bound of the ratio where the advantage is negative", gt=1)
     kl: float = option(0.01, help="weight of the k3 divergence from the starting policy; 0: no reference", ge=0)
-    entropy: float = option(0.0, help="weight of the entropy bonus", ge=0)
+    entropy: float | None = option(None, help="weight of the entropy bonus; default: the preset's", ge=0)
     value: float = option(1.0, help="PPO: weight of the value loss", ge=0)
     value_clip: float = option(0.5, help="PPO: how far a value may move", gt=0)
     max_norm: float = option(1.0, help="gradients are clipped to this norm", gt=0)

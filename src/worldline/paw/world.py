@@ -9,6 +9,7 @@ from worldline.config import Config, option
 from worldline.paw.objective import Coefficient, adaptive_coefficients, scheduled_coefficient, world_weights
 from worldline.paw.pool import Pool
 from worldline.paw.selection import Selector, duplicates, random_scores, sampled_entropy, select
+from worldline.types import InputError
 
 
 class WorldConfig(Config):
@@ -62,6 +63,8 @@ def _ranking(pool: Pool, entropies: Tensor, selector: Selector, seed: int) -> Te
         case "entropy":
             return entropies
         case "sampled":
+            if any(step.token_logprobs is None for step in pool.steps):
+                raise InputError("--world.selection sampled: the policy does not tell its tokens' log-probabilities")
             return torch.tensor([sampled_entropy(step.token_logprobs or ()) for step in pool.steps])
         case "random":
             return torch.tensor(random_scores(len(pool.rows), seed))
