@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from worldline.types import (
     Decision,
+    EagerEnvironment,
     Environment,
     Exchange,
     Info,
@@ -72,6 +73,8 @@ class Rollout:
         while running:
             decisions = self.policy.act([episode.turn() for episode in running])
             going: list[_Running] = []
+            for episode, decision in zip(running, decisions, strict=True):
+                episode.begin(decision)
             for episode, decision in zip(running, decisions, strict=True):
                 alive = self._advance(episode, decision)
                 if alive is None:
@@ -144,6 +147,11 @@ class _Running:
             history=tuple(self.history),
             seed=derive_seed(self.episode.seed, len(self.history)),
         )
+
+    def begin(self, decision: Decision) -> None:
+        """Environments in other processes work on the whole batch at once."""
+        if isinstance(self.env, EagerEnvironment):
+            self.env.begin(decision.action)
 
     def advance(self, decision: Decision) -> None:
         answer, reward, self.terminated, truncated, info = self.env.step(decision.action)

@@ -44,6 +44,14 @@ def test_a_row_becomes_an_episode_that_sees_before_it_acts(tmp_path: Path) -> No
     assert episode.id == "runs.v1/walker/7"
 
 
+def test_a_null_says_nothing_and_a_budget_that_ran_out_is_no_end(tmp_path: Path) -> None:
+    rows = [{**ROW, "dataset": None, "policy": None, "trial": None}, {**ROW, "truncated": True}]
+    first, second = imported(tmp_path, *rows)
+    assert (first.env, first.policy, first.id) == ("runs.v1", "runs.v1", "runs.v1/runs.v1/7")
+    assert (first.terminated, first.truncated) == (True, False)
+    assert (second.terminated, second.truncated) == (False, True)
+
+
 def test_ids_are_unique_and_the_same_every_time(tmp_path: Path) -> None:
     rows = [ROW, ROW, {**ROW, "trial": 1}, {**ROW, "trial": 1}, {**ROW, "policy": "other"}]
     ids = [episode.id for episode in imported(tmp_path, *rows)]

@@ -36,7 +36,7 @@ def test_bad_rows_are_all_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     assert [row.where for row in bad] == ["line 2", "line 4", "line 5", "line 6", "line 7"]
     assert "not JSON" in bad[0].reason
     assert "JSON object, this is str" in bad[1].reason
-    assert "not UTF-8: byte 0xff at byte 1" in bad[2].reason
+    assert "not UTF-8: 0xff at byte 1" in bad[2].reason
     assert "task: Field required (and 1 more)" in bad[3].reason
     with pytest.raises(InputError, match=r"log.jsonl: line 2: not JSON"):
         list(logs.read("episodes", path))

@@ -114,6 +114,7 @@ def test_the_scorer_can_be_chosen(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     several = sample("s", scores={"rubric": {"value": {"style": 0.25, "facts": True}}, "match": {"value": "P"}})
     assert imported(path, several, reward="match")[0].episode_return == 0.5
+    assert imported(path, several, reward="match", score="rubric.style")[0].score == 0.25
     assert imported(path, several, reward="rubric.style")[0].episode_return == 0.25
     assert imported(path, several, reward="rubric.facts")[0].success is True
     for asked, reason in (("matsch", "did you mean 'match'"), ("rubric", "rubric.style"), ("rubric.x", "no field 'x'")):
@@ -149,6 +150,13 @@ def test_what_is_no_inspect_log_is_said_in_one_line(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.txt", "hello")
     with pytest.raises(InputError, match=r"x.eval: no Inspect log: the archive has no header.json"):
+        list(logs.read("inspect", path))
+
+
+def test_an_archive_that_is_cut_off(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.eval", "zstd", [sample("s1")])
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"log.eval: the archive is cut off or corrupt"):
         list(logs.read("inspect", path))
 
 

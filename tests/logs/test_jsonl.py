@@ -83,6 +83,15 @@ def test_a_place_that_cannot_be_written_is_bad_input(tmp_path: Path) -> None:
             logs.export_jsonl([ONE], path)
 
 
+def test_names_can_be_given_anew_but_not_rewards(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    logs.export_jsonl([ONE], path)
+    (back,) = logs.read("jsonl", path, options=logs.Options(policy="mine"))
+    assert back == ONE.model_copy(update={"policy": "mine"})
+    with pytest.raises(InputError, match="leave the options out"):
+        list(logs.read("jsonl", path, options=logs.Options(reward="score")))
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

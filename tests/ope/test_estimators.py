@@ -25,13 +25,19 @@ def weights_of(log: TabularLog, target: np.ndarray) -> np.ndarray:
     return cumulative(log_ratios(log.ragged, log.target(target)), log.ragged.offsets)
 
 
-def one_hot(log: TabularLog, target: np.ndarray) -> Features:
+def one_hot(log: TabularLog) -> Features:
     """Features that tell apart every (time, state, action), through the same convolution as text features."""
     states, actions = log.world.rewards.shape
     width = actions * states * log.world.horizon
     rows = np.zeros((len(log.time), width))
     rows[np.arange(len(rows)), (log.time * states + log.state) * actions] = 1
-    return Features(rows, np.eye(actions, width), log.action, log.target(target).choices)
+    return Features(rows, np.eye(actions, width), log.action)
+
+
+def linear(log: TabularLog, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    features, choices = one_hot(log), log.target(target).choices
+    assert choices is not None
+    return features.taken, features.expected(choices)
 
 
 def exact_values(log: TabularLog, target: np.ndarray, gamma: float) -> e.Value:
@@ -61,33 +67,27 @@ RUNS: dict[str, Run] = {
     ),
     "lfqe": lambda log, target, gamma: e.start_value(log.ragged, gamma, fitted(log, target, gamma)),
     "qreg": lambda log, target, gamma: e.start_value(log.ragged, gamma, regressed(log, target, gamma)),
-    "dice": lambda log, target, gamma: dice(
-        log.ragged, gamma, one_hot(log, target).taken, one_hot(log, target).expected, RIDGE
-    ),
+    "dice": lambda log, target, gamma: dice(log.ragged, gamma, *linear(log, target), RIDGE),
     "mis": lambda log, target, gamma: state_marginal(
-        log.ragged, gamma, log_ratios(log.ragged, log.target(target)), one_hot(log, target).states, RIDGE
+        log.ragged, gamma, log_ratios(log.ragged, log.target(target)), one_hot(log).states, RIDGE
     ),
     "mips": lambda log, target, gamma: e.per_decision(log.ragged, gamma, pooled(log, target)),
 }
 
 
 def fitted(log: TabularLog, target: np.ndarray, gamma: float) -> e.Value:
-    features = one_hot(log, target)
-    return linear_fqe(log.ragged, gamma, features.taken, features.expected, RIDGE)
+    return linear_fqe(log.ragged, gamma, *linear(log, target), RIDGE)
 
 
 def regressed(log: TabularLog, target: np.ndarray, gamma: float) -> e.Value:
-    features = one_hot(log, target)
     ratios = log_ratios(log.ragged, log.target(target))
     weights = cumulative(ratios, log.ragged.offsets)
-    return q_regression(log.ragged, gamma, ratios, weights, features.taken, features.expected, RIDGE)
+    return q_regression(log.ragged, gamma, ratios, weights, *linear(log, target), RIDGE)
 
 
 def pooled(log: TabularLog, target: np.ndarray) -> np.ndarray:
-    features = one_hot(log, target)
-    return cumulative(
-        embedded_ratios(log_ratios(log.ragged, log.target(target)), features.taken, RIDGE), log.ragged.offsets
-    )
+    ratios = log_ratios(log.ragged, log.target(target))
+    return cumulative(embedded_ratios(ratios, one_hot(log).taken, RIDGE), log.ragged.offsets)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_exact_on_the_whole_population(everything: TabularLog, name: str, gamma:
 def test_behaviour_estimators_give_the_behaviour_value(everything: TabularLog, gamma: float) -> None:
     exact = everything.world.value(DYADIC_BEHAVIOUR, gamma)
     assert e.naive(everything.ragged, gamma).mean() == pytest.approx(exact, abs=1e-12)
-    fit = behaviour_value(everything.ragged, gamma, one_hot(everything, TARGET).states)
+    fit = behaviour_value(everything.ragged, gamma, one_hot(everything).states)
     assert fit.mean() == pytest.approx(exact, abs=1e-9)
     start = everything.state[everything.ragged.starts]
     v = everything.world.values(DYADIC_BEHAVIOUR, gamma)[1][0]

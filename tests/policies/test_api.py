@@ -170,7 +170,7 @@ def test_a_server_that_dribbles(server: Server, make_turn: Make) -> None:
 
 def test_a_server_that_is_not_there(server: Server, make_turn: Make) -> None:
     policy = policies.load("api:m@http://127.0.0.1:9", None, PolicyConfig(api_retries=0))
-    with pytest.raises(WorldlineError, match="http://127.0.0.1:9/chat/completions: cannot be reached"):
+    with pytest.raises(WorldlineError, match=r"http://127\.0\.0\.1:9/chat/completions: cannot be reached"):
         policy.act([make_turn()])
 
 

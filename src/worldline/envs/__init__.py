@@ -8,44 +8,65 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from worldline.config import suggest, validate
+from worldline.config import Config, option, suggest, validate
 from worldline.types import InputError, World
+
+
+class AlfworldConfig(Config):
+    """The official ALFWorld games."""
+
+    max_steps: int = option(50, help="step budget of an episode", ge=1)
+
+
+class WebShopConfig(Config):
+    """WebShop on its own data files."""
+
+    goals: Literal["synthetic", "human"] = option("synthetic", help="whose instructions: generated or people's")
+    max_steps: int = option(15, help="step budget of an episode", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a world comes from: `world(config=..., data=...)`, with its settings validated by `config`."""
+    """Where a world comes from and what it is made with: its settings, and its data where it takes some."""
 
     world: str
     config: str
     data: str = ""
     """What --data PATH holds; empty where the world takes none."""
     needs_data: bool = False
+    spread: bool = False
+    """It takes its settings one by one, not as a config."""
 
 
 WORLDS: dict[str, Source] = {
     "household": Source(
-        "worldline.envs.household.world:HouseholdWorld", "worldline.envs.household.world:HouseholdConfig"
+        "worldline.envs.household.world:HouseholdWorld",
+        "worldline.envs.household.world:HouseholdConfig",
     ),
     "alfworld": Source(
         "worldline.envs.alfworld:AlfworldWorld",
-        "worldline.envs.alfworld:AlfworldConfig",
-        data="a folder of ALFWorld games (game.tw-pddl folders, or games_*.jsonl.xz with alfred.pddl and alfred.twl2)",
+        "worldline.envs:AlfworldConfig",
+        data="the folder that alfworld-download fills, or one with games_*.jsonl.xz and alfred.twl2",
         needs_data=True,
+        spread=True,
     ),
-    "shop": Source("worldline.envs.webshop.world:ShopWorld", "worldline.envs.webshop.world:ShopConfig"),
+    "shop": Source(
+        "worldline.envs.webshop.world:ShopWorld",
+        "worldline.envs.webshop.world:ShopConfig",
+    ),
     "webshop": Source(
         "worldline.envs.webshop.world:WebShopWorld",
-        "worldline.envs.webshop.world:WebShopConfig",
-        data="a folder with WebShop's items_shuffle and items_ins files",
+        "worldline.envs:WebShopConfig",
+        data="the folder of WebShop's items_shuffle*.json and items_ins*.json files",
         needs_data=True,
+        spread=True,
     ),
     "searchqa": Source(
         "worldline.envs.searchqa.world:SearchQAWorld",
         "worldline.envs.searchqa.world:SearchQAConfig",
-        data="a question file (.jsonl or .jsonl.gz), or a folder of question and passage files",
+        data="a question file (.jsonl, .jsonl.gz), or a folder of question and passage files",
     ),
     "scienceworld": Source(
         "worldline.envs.scienceworld:ScienceWorld",
@@ -54,33 +75,49 @@ WORLDS: dict[str, Source] = {
 }
 
 
-def load(name: str, data: Path | None = None, options: Mapping[str, Any] | None = None) -> World:
-    """The world called `name`; `data` is its data on disk, `options` are its own settings."""
+def load(
+    name: str,
+    data: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    workers: int = 0,
+) -> World:
+    """The world called `name`; `data` is its data on disk, `options` are its own settings.
+
+    With `workers`, its episodes run in that many processes.
+    """
+    settings = dict(options or {})
+    if workers:
+        from worldline.envs.worker_process import Recipe
+        from worldline.envs.workers import WorkerWorld
+
+        return WorkerWorld(Recipe(name, data, settings), workers)
     if name.startswith("gym:"):
         from worldline.envs.gym import GymConfig, GymWorld
 
         _refuse_data(name, data)
-        return GymWorld(name.removeprefix("gym:"), validate(GymConfig, dict(options or {}), source=name))
+        return GymWorld(name.removeprefix("gym:"), validate(GymConfig, settings, source=name))
     if ":" in name:
         from worldline.envs.custom import load_custom
 
-        return load_custom(name, data, dict(options or {}))
+        return load_custom(name, data, settings)
     if name not in WORLDS:
         hint = suggest(name, list(WORLDS))
         raise InputError(f"unknown environment '{name}'{hint} (or module:attr for your own, gym:ID for Gymnasium's)")
-    source = WORLDS[name]
-    config = validate(_attribute(source.config), dict(options or {}), source=name)
+    return _load(name, WORLDS[name], data, settings)
+
+
+def _load(name: str, source: Source, data: Path | None, settings: dict[str, Any]) -> World:
+    config = validate(_attribute(source.config), settings, source=name)
+    arguments: dict[str, Any] = config.model_dump() if source.spread else {"config": config}
     if not source.data:
         _refuse_data(name, data)
-        return _made(source, config=config)
-    if data is None and source.needs_data:
+    elif data is None and source.needs_data:
         raise InputError(f"{name} needs --data PATH: {source.data}")
-    if data is not None and not data.exists():
+    elif data is not None and not data.exists():
         raise InputError(f"--data {data}: no such file or folder; {name} takes {source.data}")
-    return _made(source, config=config, data=data)
-
-
-def _made(source: Source, **arguments: Any) -> World:
+    else:
+        arguments["data"] = data
     world: World = _attribute(source.world)(**arguments)
     return world
 

@@ -51,6 +51,7 @@ def convert(row: Any, source: Source) -> Trajectory:
     policy = options.policy or episode.policy or source.name
     heard = [episode.task, *(step.observation or "" for step in episode.steps)]
     stepwise = _adds_up(episode)
+    scored = stepwise or episode.reward is not None
     steps = [_step(step, seen, stepwise) for step, seen in zip(episode.steps, heard, strict=False)]
     return Trajectory(
         id=source.episode_id(policy, episode.task_id, episode.trial),
@@ -63,11 +64,11 @@ def convert(row: Any, source: Source) -> Trajectory:
         steps=tuple(steps) if stepwise else with_final_reward(steps, episode.reward),
         final_observation=heard[-1],
         # Who scored an episode has seen its end; whether the budget was that end, these rows do not say.
-        terminated=episode.reward is not None if episode.terminated is None else episode.terminated,
+        terminated=scored and not episode.truncated if episode.terminated is None else episode.terminated,
         truncated=episode.truncated,
         success=episode.success,
         score=episode.score,
-        meta=_meta(episode, stepwise),
+        meta=_meta(episode, stepwise, scored),
     )
 
 
@@ -92,14 +93,14 @@ def _adds_up(episode: _Episode) -> bool:
     return episode.reward is None or math.isclose(sum(rewards), episode.reward, abs_tol=1e-6)
 
 
-def _meta(episode: _Episode, stepwise: bool) -> dict[str, str]:
+def _meta(episode: _Episode, stepwise: bool, scored: bool) -> dict[str, str]:
     """What the row says that a trajectory has no field for."""
     extras: dict[str, Any] = dict(episode.model_extra or {})
     for name in dict.fromkeys(name for step in episode.steps for name in step.model_extra or {}):
         extras[f"steps.{name}"] = [(step.model_extra or {}).get(name) for step in episode.steps]
     if not stepwise and any(step.reward is not None for step in episode.steps):
         extras["steps.reward"] = [step.reward for step in episode.steps]
-    if not stepwise and episode.reward is None:
+    if not scored:
         extras["reward"] = "missing"
     if episode.trial:
         extras["trial"] = episode.trial

@@ -10,22 +10,22 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worldline.config import suggest
 from worldline.logs.messages import Message, converse
-from worldline.logs.rows import BadRow, Row, decode, load_json
-from worldline.logs.source import Source, as_meta, pick, with_final_reward
+from worldline.logs.rows import BadRow, Row, beginning, decode, load_json
+from worldline.logs.source import Source, as_meta, pick, present, with_final_reward
 from worldline.types import InputError, Trajectory
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _ZSTD = 93
 """The compression Inspect uses by default, which Python's zipfile cannot read before 3.14."""
 _ATTACHMENT = "attachment://"
-_UNREADABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 class _Header(BaseModel):
@@ -43,7 +43,7 @@ class _Sample(BaseModel):
     id: str
     epoch: int = 1
     messages: list[Message]
-    scores: Annotated[dict[str, dict[str, Any]], BeforeValidator(lambda scores: scores or {})] = {}
+    scores: dict[str, dict[str, Any]] = {}
     metadata: dict[str, Any] = {}
     target: Any = None
     error: dict[str, Any] | None = None
@@ -52,7 +52,7 @@ class _Sample(BaseModel):
 
 def samples(path: Path) -> Iterator[Row | BadRow]:
     """The samples of a log, each with the header of the log."""
-    if zipfile.is_zipfile(path):
+    if beginning(path).startswith(b"PK"):
         yield from _archived(path)
         return
     log = load_json(path)
@@ -66,8 +66,9 @@ def samples(path: Path) -> Iterator[Row | BadRow]:
 def convert(value: tuple[_Header, Any], source: Source) -> Trajectory:
     """One sample as an episode; ValueError if it is none."""
     header, raw = value
-    attachments = raw.get("attachments") if isinstance(raw, dict) else None
-    sample = _Sample.model_validate(_attached(raw, attachments) if attachments else raw)
+    said = present(raw)
+    attachments = said.get("attachments")
+    sample = _Sample.model_validate(_attached(said, attachments) if attachments else said)
     conversation = converse(sample.messages)
     grade = _grade(sample, source.options.reward, header.headline)
     reward = _number(grade)
@@ -95,6 +96,7 @@ def convert(value: tuple[_Header, Any], source: Source) -> Trajectory:
         terminated=sample.error is None and sample.limit is None,
         truncated=sample.limit is not None,
         success={"C": True, "I": False, "True": True, "False": False}.get(str(grade)),
+        score=_number(_grade(sample, source.options.score, "")) if source.options.score else None,
         meta=as_meta(extras),
     )
 
@@ -124,41 +126,44 @@ def _number(grade: Any) -> float | None:
 
 def _header(path: Path, log: dict[str, Any]) -> _Header:
     results = log.get("results")
-    headline = (results.get("headline") or {}).get("scorer", "") if isinstance(results, dict) else ""
+    headline = (results.get("headline") or {}).get("scorer") if isinstance(results, dict) else None
     try:
-        return _Header.model_validate({**log["eval"], "headline": headline})
+        return _Header.model_validate({**log["eval"], "headline": headline or ""})
     except (KeyError, TypeError, ValidationError):
         raise InputError(f"{path}: no Inspect log: its 'eval' does not name a task and a model") from None
 
 
 def _archived(path: Path) -> Iterator[Row | BadRow]:
-    with zipfile.ZipFile(path) as archive:
-        entries = {info.filename: info for info in archive.infolist()}
-        # The header is written last: a log whose run was killed has only the journal's beginning.
-        start = entries.get("header.json") or entries.get("_journal/start.json")
-        if start is None:
-            raise InputError(f"{path}: no Inspect log: the archive has no header.json")
-        try:
-            header = _header(path, decode(_content(archive, start)))
-        except _UNREADABLE as error:
-            raise InputError(f"{path}: {start.filename}: {error}") from None
-        for name, info in entries.items():
-            if name.startswith("samples/"):
-                try:
-                    row: Row | BadRow = Row(name, (header, decode(_content(archive, info))))
-                except _UNREADABLE as error:
-                    row = BadRow(name, str(error))
-                yield row
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = {info.filename: info for info in archive.infolist()}
+    except zipfile.BadZipFile:
+        raise InputError(f"{path}: the archive is cut off or corrupt") from None
+    # The header is written last: a log whose run was killed has only the journal's beginning.
+    start = entries.get("header.json") or entries.get("_journal/start.json")
+    if start is None:
+        raise InputError(f"{path}: no Inspect log: the archive has no header.json")
+    try:
+        header = _header(path, decode(_content(path, start)))
+    except _UNREADABLE as error:
+        raise InputError(f"{path}: {start.filename}: {error}") from None
+    for name, info in entries.items():
+        if name.startswith("samples/"):
+            try:
+                row: Row | BadRow = Row(name, (header, decode(_content(path, info))))
+            except _UNREADABLE as error:
+                row = BadRow(name, str(error))
+            yield row
 
 
-def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+def _content(path: Path, info: zipfile.ZipInfo) -> bytes:
     if info.compress_type != _ZSTD:
-        return archive.read(info)
-    file = archive.fp
-    assert file is not None
-    file.seek(info.header_offset + 26)  # the lengths of the name and of the extra field, then these, then the data
-    file.seek(sum(struct.unpack("<HH", file.read(4))), 1)
-    data: bytes = pa.decompress(file.read(info.compress_size), info.file_size, "zstd", asbytes=True)
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(info)
+    with path.open("rb") as file:
+        file.seek(info.header_offset + 26)  # here stand the lengths of name and extra field, then these, then the data
+        file.seek(sum(struct.unpack("<HH", file.read(4))), 1)
+        data: bytes = pa.decompress(file.read(info.compress_size), info.file_size, "zstd", asbytes=True)
     return data
 
 

@@ -16,17 +16,17 @@ from typing import IO, Any, cast
 
 from pydantic_core import PydanticSerializationError
 
-from worldline.logs.source import Source
+from worldline.logs.source import Source, present
 from worldline.types import SCHEMA_VERSION, InputError, Trajectory, WorldlineError
 
 
 def convert(row: Any, source: Source) -> Trajectory:
     """One line as the trajectory it was; ValueError if it is none."""
-    if not isinstance(row, dict):
-        raise ValueError(f"a trajectory is a JSON object, this is {type(row).__name__}")
-    version = row.get("schema_version")
+    version = present(row).get("schema_version")
     if version != SCHEMA_VERSION:
         raise ValueError(f"schema version {version}, this worldline reads version {SCHEMA_VERSION}")
+    if source.options.reward or source.options.score:
+        raise InputError(f"{source.path}: a JSONL export has its rewards and scores in place: leave the options out")
     given = source.options.model_dump(include={"env", "policy", "split"}, exclude_defaults=True)
     return Trajectory.model_validate({**row, **given})
 

@@ -65,13 +65,18 @@ def load_json(path: Path) -> Any:
 
 def open_bytes(path: Path) -> IO[bytes]:
     """The file's bytes, decompressed."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(6)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    head = beginning(path)
     opener = next((opener for magic, opener in _OPENERS.items() if head.startswith(magic)), None)
     return path.open("rb") if opener is None else cast(IO[bytes], opener(path, "rb"))
+
+
+def beginning(path: Path) -> bytes:
+    """The first bytes of the file as they lie there, which tell what kind it is."""
+    try:
+        with path.open("rb") as file:
+            return file.read(6)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def decode(data: bytes) -> Any:
@@ -79,7 +84,7 @@ def decode(data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8: byte {data[error.start]:#04x} at byte {error.start + 1}") from None
+        raise ValueError(f"not UTF-8: {data[error.start]:#04x} at byte {error.start + 1}") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:

@@ -44,10 +44,15 @@ class Source:
 
 def override(row: Any, options: Options) -> dict[str, Any]:
     """A row with `reward` and `score` taken from where the user said they are."""
+    named = {"reward": options.reward, "score": options.score}
+    return present({**present(row), **{name: pick(row, field) for name, field in named.items() if field}})
+
+
+def present(row: Any) -> dict[str, Any]:
+    """What a row says: a null says nothing."""
     if not isinstance(row, dict):
         raise ValueError(f"an episode is a JSON object, this is {type(row).__name__}")
-    named = {"reward": options.reward, "score": options.score}
-    return {**row, **{name: pick(row, field) for name, field in named.items() if field}}
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def pick(row: Any, field: str) -> Any:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Annotated, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from worldline.ope.log import Choices, Matrix
@@ -86,24 +87,24 @@ def joint(states: Matrix, actions: Matrix) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """A log and a target policy as vectors. `table` holds the vectors of the action texts that codes point into."""
+    """A log as vectors. `table` holds the vectors of the action texts that codes point into."""
 
     states: Annotated[Matrix, "steps width"]
     table: Annotated[Matrix, "actions width"]
-    logged: Annotated[np.ndarray[tuple[int], np.dtype[np.int64]], "steps"]
+    logged: Annotated[npt.NDArray[np.int64], "steps"]
     """Code of the action that was taken."""
-    choices: Choices | None
 
     @cached_property
     def taken(self) -> Annotated[Matrix, "steps features"]:
         """phi(h_t, a_t)."""
         return joint(self.states, self.table[self.logged])
 
-    @cached_property
-    def expected(self) -> Annotated[Matrix, "steps features"]:
-        """sum_a pi_e(a|h_t) phi(h_t, a)."""
-        if self.choices is None:
-            raise AttributeError("no choices")
-        parts = (np.exp(self.choices.logprobs), self.choices.actions, self.choices.offsets)
+    def expected(self, choices: Choices) -> Annotated[Matrix, "steps features"]:
+        """sum_a pi(a|h_t) phi(h_t, a)."""
+        parts = (np.exp(choices.logprobs), choices.actions, choices.offsets)
         policy = sparse.csr_array(parts, shape=(len(self.states), len(self.table)))
         return joint(self.states, policy @ self.table)
+
+    def take(self, steps: npt.NDArray[np.int64]) -> "Features":
+        """The same with these steps only."""
+        return Features(self.states[steps], self.table, self.logged[steps])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from worldline.ope.estimators import Value
+from worldline.ope.estimators import Value, following
 from worldline.ope.log import Episodes, Matrix, RaggedLog, RefusalError, Steps
 from worldline.ope.weights import LARGEST_LOG, NO_EVIDENCE, exp
 
@@ -78,14 +78,6 @@ def q_regression(
     gram[np.diag_indices_from(gram)] += ridge
     q = linalg.solve(gram, taken.T @ (importance * returns), assume_a="pos")
     return Value(taken @ q, expected @ q)
-
-
-def following(x: Steps, log: RaggedLog) -> Steps:
-    """x at the next step; 0 after the last step of an episode."""
-    shifted = np.empty_like(x)
-    shifted[:-1] = x[1:]
-    shifted[log.ends] = 0.0
-    return shifted
 
 
 def returns_to_go(log: RaggedLog, gamma: float, ratios: Steps | None = None) -> Steps:

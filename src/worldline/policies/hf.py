@@ -19,10 +19,11 @@ from safetensors import SafetensorError
 
 from worldline.policies.choice import admissible, pick, uniform
 from worldline.policies.encoding import Encoder, Tokenizer
-from worldline.policies.forward import Model, chunks, inference, read
+from worldline.policies.forward import Model, Prefix, chunks, inference, read, shares_prefix
 from worldline.policies.generation import Response, generate
+from worldline.policies.memory import Memory
 from worldline.policies.prompts import TEMPLATES
-from worldline.policies.scoring import score
+from worldline.policies.scoring import Scores, score
 from worldline.policies.settings import PolicyConfig
 from worldline.types import Decision, InputError, Turn
 
@@ -63,10 +64,20 @@ class HFPolicy:
         self.settings = settings
         self.max_new_tokens = _max_new_tokens(encoder, settings)
         self._stops = encoder.stops() | _end_ids(model)
+        grows = not encoder.template.chat and settings.cache_gib > 0 and shares_prefix(model)
+        self._memory = Memory(model, int(settings.cache_gib * 2**30)) if grows else None
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
         with inference(self.model):
             return self._choose(turns) if self.settings.mode == "choose" else self._generate(turns)
+
+    def forget(self) -> None:
+        """Give up what was read so far. Needed only if weights were changed behind torch's back."""
+        if self._memory:
+            self._memory.forget()
+
+    def _read(self, prompts: Sequence[Sequence[int]]) -> Prefix:
+        return self._memory.read(prompts) if self._memory else read(self.model, prompts)
 
     def _generate(self, turns: Sequence[Turn]) -> list[Decision]:
         prompts = self.encoder.prompts(turns)
@@ -74,7 +85,7 @@ class HFPolicy:
         for rows in chunks([len(prompt) + self.max_new_tokens for prompt in prompts], self.settings.batch_tokens):
             responses = generate(
                 self.model,
-                read(self.model, [prompts[row] for row in rows]),
+                self._read([prompts[row] for row in rows]),
                 [turns[row].seed for row in rows],
                 stops=self._stops,
                 max_new_tokens=self.max_new_tokens,
@@ -102,8 +113,7 @@ class HFPolicy:
         choices = [admissible(turn, self.name) for turn in turns]
         tokens = [self.encoder.actions(actions) for actions in choices]
         decisions: dict[int, Decision] = {}
-        batches = score(self.model, prompts, tokens, temperature=1.0, batch_tokens=self.settings.batch_tokens)
-        for scores in batches:
+        for scores in self._score(prompts, tokens, 1.0):
             logps = [self._preferences([t.sum() for t in found]) for found in scores.token_logprobs]
             draws = [uniform(turns[row].seed, "choose") for row in scores.rows]
             picks = [pick(np.exp(logp), draw) for logp, draw in zip(logps, draws, strict=True)]
@@ -120,6 +130,12 @@ class HFPolicy:
                     prompt_ids=tuple(prompts[row]) if self.settings.keep_prompts else None,
                 )
         return [decisions[row] for row in range(len(turns))]
+
+    def _score(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[list[int]]], temperature: float
+    ) -> Iterator[Scores]:
+        budget = self.settings.batch_tokens
+        return score(self.model, self._read, prompts, answers, temperature=temperature, batch_tokens=budget)
 
     def _preferences(self, totals: Sequence[float]) -> Floats:
         """log pi over the admissible actions, from the log-probability of each one's tokens."""
@@ -160,8 +176,7 @@ class ScoringHFPolicy(HFPolicy):
         prompts = self.encoder.prompts(turns)
         tokens = [self.encoder.actions(asked) for asked in actions]
         totals: dict[int, Floats] = {}
-        batches = score(self.model, prompts, tokens, temperature=temperature, batch_tokens=self.settings.batch_tokens)
-        for scores in batches:
+        for scores in self._score(prompts, tokens, temperature):
             for row, found in zip(scores.rows, scores.token_logprobs, strict=True):
                 totals[row] = np.array([t.sum() for t in found])
         return [totals[row] for row in range(len(turns))]

@@ -6,7 +6,7 @@ nothing is computed twice and the cache is never copied. Models that do not let 
 (sliding windows, recurrence, ALiBi) are scored continuation by continuation instead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,12 @@ from torch import Tensor
 
 from worldline.policies.forward import (
     Model,
+    Prefix,
     chunks,
     entropy,
     forward,
     left_padded,
     positions,
-    read,
     shares_prefix,
 )
 
@@ -82,14 +82,18 @@ class Scores:
 
 def score(
     model: Model,
+    read: Callable[[Sequence[Ids]], Prefix],
     prompts: Sequence[Ids],
     continuations: Sequence[Sequence[Ids]],
     *,
     temperature: float,
     batch_tokens: int,
 ) -> Iterator[Scores]:
-    """Log-probabilities, at `temperature`, of every token of every continuation of every prompt, batch by batch."""
-    lay = _tree_logits if shares_prefix(model) else _row_logits
+    """Log-probabilities, at `temperature`, of every token of every continuation of every prompt, batch by batch.
+
+    `read` reads prompts with this model, from the beginning or from what it remembers.
+    """
+    shares = shares_prefix(model)
     trees = [grow(prompt[-1], found) for prompt, found in zip(prompts, continuations, strict=True)]
     nodes = max((len(tree.tokens) for tree in trees), default=1)
     vocabulary = model.config.get_text_config().vocab_size
@@ -98,13 +102,13 @@ def score(
     for batch in chunks(sizes, batch_tokens):
         for start in range(0, len(batch), most):
             rows = batch[start : start + most]
-            logits = lay(model, [prompts[row] for row in rows], [trees[row] for row in rows])
-            yield _scored(rows, logits, [trees[row] for row in rows], [continuations[row] for row in rows], temperature)
+            heads, grown = [prompts[row][:-1] for row in rows], [trees[row] for row in rows]
+            logits = _tree_logits(model, read(heads), grown) if shares else _row_logits(model, heads, grown)
+            yield _scored(rows, logits, grown, [continuations[row] for row in rows], temperature)
 
 
-def _tree_logits(model: Model, prompts: Sequence[Ids], trees: Sequence[Tree]) -> Tensor:
-    """Logits at every node of every tree, (rows, nodes, vocabulary), from two passes: prompts, then trees."""
-    prefix = read(model, [prompt[:-1] for prompt in prompts])
+def _tree_logits(model: Model, prefix: Prefix, trees: Sequence[Tree]) -> Tensor:
+    """Logits at every node of every tree, (rows, nodes, vocabulary), in one pass behind what was read."""
     tokens, parents, depths = (
         _right_padded(values)
         for values in ([t.tokens for t in trees], [t.parents for t in trees], [t.depths for t in trees])
@@ -117,12 +121,12 @@ def _tree_logits(model: Model, prompts: Sequence[Ids], trees: Sequence[Tree]) ->
     return forward(model, torch.from_numpy(tokens).to(model.device), mask, position_ids, prefix.cache)
 
 
-def _row_logits(model: Model, prompts: Sequence[Ids], trees: Sequence[Tree]) -> Tensor:
-    """The same from one ordinary pass for each continuation of each row."""
+def _row_logits(model: Model, heads: Sequence[Ids], trees: Sequence[Tree]) -> Tensor:
+    """The same from one ordinary pass for each row, with all its continuations written out."""
     nodes = max(len(tree.tokens) for tree in trees)
     logits = torch.zeros(len(trees), nodes, model.config.get_text_config().vocab_size, device=model.device)
-    for row, (prompt, tree) in enumerate(zip(prompts, trees, strict=True)):
-        whole = [[*prompt[:-1], *(tree.tokens[node] for node in path)] for path in tree.paths]
+    for row, (head, tree) in enumerate(zip(heads, trees, strict=True)):
+        whole = [[*head, *(tree.tokens[node] for node in path)] for path in tree.paths]
         ids, mask = left_padded(whole, model.device)
         longest = max(len(path) for path in tree.paths)
         found = forward(model, ids, mask, positions(mask), None, keep=longest)

@@ -26,6 +26,9 @@ class PolicyConfig(Config):
     dtype: Literal["float32", "bfloat16", "float16"] = option("float32", help="precision of the model")
     device: str = option("auto", help="auto: a GPU where there is one")
     batch_tokens: int = option(65536, help="tokens in one forward pass: bounds memory", ge=1)
+    cache_gib: float = option(
+        4.0, help="memory for what was read of transcripts, so that the next step goes on from there; 0: none", ge=0
+    )
     keep_prompts: bool = option(False, help="keep the prompt's token ids in the log (training needs them)")
     api_timeout: float = option(60.0, help="seconds one request may take in total", gt=0)
     api_retries: int = option(5, help="further attempts after a 429, a 5xx or a timeout", ge=0)

@@ -1,6 +1,6 @@
 """The vocabulary of worldline: trajectories, environments, policies, errors. Imports nothing of the rest."""
 
-from worldline.types.environment import Environment, Info, LazyActions, StepResult, World
+from worldline.types.environment import EagerEnvironment, Environment, Info, LazyActions, StepResult, World
 from worldline.types.errors import InputError, WorldlineError
 from worldline.types.policy import Decision, Exchange, Policy, ScoringPolicy, Turn, turns
 from worldline.types.randomness import derive_seed
@@ -9,6 +9,7 @@ from worldline.types.trajectory import SCHEMA_VERSION, Step, Trajectory
 __all__ = [
     "SCHEMA_VERSION",
     "Decision",
+    "EagerEnvironment",
     "Environment",
     "Exchange",
     "Info",

@@ -40,6 +40,14 @@ class Environment(Protocol):
 
 
 @runtime_checkable
+class EagerEnvironment(Environment, Protocol):
+    """An environment elsewhere (another process, another machine) that can work while others are attended to."""
+
+    def begin(self, action: str) -> None:
+        """Start on `action`; the `step(action)` that follows gives the result, or raises what went wrong."""
+
+
+@runtime_checkable
 class World(Protocol):
     """Where episodes come from. Tasks have one canonical order per split."""
 
