@@ -16,7 +16,7 @@ from peft.tuners.lora import LoraLayer
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from worldline.paw.model import Learner
+from worldline.paw.model import Learner, quiet
 
 
 class Actor:
@@ -43,7 +43,8 @@ class Actor:
     def save(self, folder: Path) -> None:
         """A folder that transformers loads, without adapters or critics."""
         plain = self.model if self._apart else _plain_copy(self._learner, only_if_adapted=True)
-        plain.save_pretrained(folder)
+        with quiet():
+            plain.save_pretrained(folder)
 
 
 def _plain_copy(learner: Learner, only_if_adapted: bool = False) -> Any:

@@ -6,13 +6,15 @@ passes must be 1 where nothing has changed.
 """
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM
 
 from worldline.config import Config, option
 from worldline.paw.batches import Batch
@@ -90,7 +92,8 @@ class OwnCritic(nn.Module):
 def build(path: str | Path, config: LearnerConfig, *, critic: bool, seed: int) -> Learner:
     """The learner of a checkpoint folder or hub id."""
     try:
-        lm = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        with quiet():
+            lm = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
     return wrap(lm, config, critic=critic, seed=seed)
@@ -115,6 +118,18 @@ def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0)
 def frozen_copy(learner: Learner, dtype: torch.dtype) -> Learner:
     """The reference policy: the learner as it stands, without critic, never to change."""
     return Learner(copy.deepcopy(learner.plain).to(dtype)).eval().requires_grad_(False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bars."""
+    shown = transformers.logging.is_progress_bar_enabled()
+    transformers.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers.logging.enable_progress_bar()
 
 
 def _states(decoder: Any, batch: Batch) -> Tensor:  # (strands * length, width)

@@ -3,8 +3,8 @@
 Runs on accelerate: one process on a CPU or a GPU as it is, many by `accelerate launch`. What an update does follows
 from the seed and its number, so a resumed run goes on as if it had never stopped. What may go wrong: an environment
 that raises costs its episode (played again once, then left out of its group); a step that is not finite is not taken
-(`skipped` counts them); a reward that is no number, an update with fewer than half of its episodes, or without one
-finite step, stops the run, with the last checkpoint whole.
+(`skipped` counts them); a reward that is no number, an update with fewer than half of its episodes or of its steps,
+or after which a weight is not finite, stops the run, with the last checkpoint whole.
 """
 
 import resource
@@ -105,10 +105,8 @@ def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda 
                 seed=derive_seed(config.seed, "mini-batches", number),
             )
             actor.refresh()
-        if not learnt["steps"]:
-            raise WorldlineError(
-                f"update {number}: the loss was never finite: lower --update.lr; checkpoints are whole"
-            )
+        if learnt["skipped"] > learnt["steps"] or not _finite(learner):
+            raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
         metrics = {"update": number} | _told(played, pool) | learnt
         if config.wm != "off":
@@ -145,6 +143,10 @@ def _enough(played: Groups, planned: int, number: int) -> None:
             f"update {number}: {planned - len(played.trajectories)} of {planned} episodes failed, the first as "
             f"{played.failed[0]}; checkpoints are whole"
         )
+
+
+def _finite(learner: Any) -> bool:
+    return all(bool(weight.isfinite().all()) for weight in learner.parameters() if weight.requires_grad)
 
 
 def _due(number: int, every: int, last: int) -> bool:
