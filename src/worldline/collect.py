@@ -20,9 +20,9 @@ import numpy as np
 from worldline import envs, policies, store
 from worldline.config import option, positional
 from worldline.ope.intervals import Interval, interval
-from worldline.policies import PolicyConfig
+from worldline.policies import Encoder, PolicyConfig
 from worldline.rollout import Episode, Rollout, plan
-from worldline.types import InputError, Trajectory, World, WorldlineError
+from worldline.types import InputError, Policy, Trajectory, World, WorldlineError
 
 
 class CollectConfig(PolicyConfig):
@@ -181,8 +181,14 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         seconds=seconds,
         retried=player.retried,
         failed=tuple(player.failed),
-        truncated_prompts=policies.truncated_prompts(policy),
+        truncated_prompts=_shortened(policy),
     )
+
+
+def _shortened(policy: Policy) -> int:
+    """How many prompts a language model's policy had to shorten; other policies read everything."""
+    encoder = getattr(policy, "encoder", None)
+    return encoder.counts.dropped_history + encoder.counts.cut_observation if isinstance(encoder, Encoder) else 0
 
 
 def _split(world: World, config: CollectConfig) -> str:

@@ -1,7 +1,7 @@
 """A small world whose values are known exactly: states, text actions, random ends, a step budget; lengths vary.
 
-Values come from backward recursion over (time, state), episodes from the same tables; nothing of `worldline.ope` is used
-to make either.
+Values come from backward recursion over (time, state), episodes from the same tables; nothing of `worldline.ope` is
+used to make either.
 """
 
 from dataclasses import dataclass
@@ -58,10 +58,12 @@ class TabularWorld:
         """Exact V(pi), tasks being uniform."""
         return float((self.starts @ self.values(policy, gamma)[1][0]).mean())
 
-    def play(self, policy: np.ndarray, episodes: int, seed: int) -> "TabularLog":
-        """Episodes round robin over the tasks, all at once."""
+    def play(self, policy: np.ndarray, episodes: int, seed: int, drawn_tasks: int = 0) -> "TabularLog":
+        """Episodes round robin over the tasks (or over so many drawn at random), all at once."""
         rng = np.random.default_rng(seed)
         tasks = np.arange(episodes) % len(self.starts)
+        if drawn_tasks:
+            tasks = rng.integers(0, len(self.starts), size=drawn_tasks)[np.arange(episodes) % drawn_tasks]
         state = _draw(self.starts[tasks], rng)
         alive = np.ones(episodes, dtype=bool)
         lengths = np.zeros(episodes, dtype=np.int64)
@@ -121,3 +123,44 @@ class TabularLog:
 
 def _draw(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return (probabilities.cumsum(axis=1) < rng.random((len(probabilities), 1))).sum(axis=1)
+
+
+def dyadic_world() -> TabularWorld:
+    """A world of halves and quarters, so that a finite log can hold every path exactly as often as its probability."""
+    moves = np.array([[[1, 0], [0.5, 0.5], [0, 1], [0.5, 0.5]], [[0.5, 0.5], [0, 1], [1, 0], [1, 0]]])
+    stops = np.array([[0.25, 0.5, 0.25, 0.25], [0.5, 0.0, 0.25, 0.5]])
+    rewards = np.array([[0.3, -0.1, 0.7, 0.2], [1.0, 0.0, 0.4, -0.5]])
+    allowed = np.array([[True, True, True, False], [True, True, False, True]])
+    return TabularWorld(np.array([[0.5, 0.5]]), moves, stops, rewards, allowed, horizon=3)
+
+
+DYADIC_BEHAVIOUR = np.array([[0.25, 0.5, 0.25, 0.0], [0.5, 0.25, 0.0, 0.25]])
+
+
+def population(world: TabularWorld, policy: np.ndarray) -> TabularLog:
+    """Every path of a dyadic world, each as often as it is likely: a log without sampling error."""
+    paths: list[tuple[list[tuple[int, int, int]], bool, float]] = []
+
+    def walk(path: list[tuple[int, int, int]], state: int, chance: float) -> None:
+        for action in np.flatnonzero(policy[state]):
+            here = [*path, (len(path), state, int(action))]
+            p, stop = chance * policy[state, action], world.stops[state, action]
+            if len(here) == world.horizon:
+                paths.append((here, False, p))
+                continue
+            if stop:
+                paths.append((here, True, p * stop))
+            for following in np.flatnonzero(world.moves[state, action]):
+                walk(here, int(following), p * (1 - stop) * world.moves[state, action, following])
+
+    for state in np.flatnonzero(world.starts[0]):
+        walk([], int(state), world.starts[0, state])
+    unit = 1 / 8192
+    counts = [round(p / unit) for *_, p in paths]
+    assert np.allclose(np.array(counts) * unit, [p for *_, p in paths])
+    assert np.isclose(sum(counts) * unit, 1)
+    repeated = [path for path, count in zip(paths, counts, strict=True) for _ in range(count)]
+    flat = np.array([step for path, *_ in repeated for step in path])
+    lengths = np.array([len(path) for path, *_ in repeated])
+    ended = np.array([ended for _, ended, _ in repeated])
+    return TabularLog(world, policy, flat[:, 0], flat[:, 1], flat[:, 2], lengths, np.arange(len(lengths)), ended)

@@ -10,11 +10,11 @@ from tabular_world import TabularWorld
 
 from worldline.ope.log import RaggedLog, RefusalError, TargetLog
 from worldline.ope.weights import (
-    balanced,
     clipped,
     cumulative,
     diagnose,
-    log_weights,
+    log_ratios,
+    mixture_logprobs,
     normalised,
     pareto_shape,
     previous,
@@ -99,12 +99,10 @@ def test_normalising_over_survivors_only_would_be_biased() -> None:
     assert abs(survivors - 1) > 0.1
 
 
-def test_balanced_weights_with_one_logger_are_the_plain_ones() -> None:
+def test_mixture_of_one_logger_is_that_logger() -> None:
     world = TabularWorld.random(0)
-    log = world.play(world.policy(1), 50, seed=0)
-    target = log.target(world.policy(2))
-    plain = log_weights(log.ragged, target)
-    np.testing.assert_allclose(balanced(log.ragged, target, log.ragged.behaviour[None]), plain, atol=1e-10)
+    log = world.play(world.policy(1), 50, seed=0).ragged
+    np.testing.assert_allclose(mixture_logprobs(log, log.behaviour[None]), log.behaviour, atol=1e-10)
 
 
 def test_balanced_weights_against_a_loop() -> None:
@@ -114,13 +112,18 @@ def test_balanced_weights_against_a_loop() -> None:
     target = world.policy(3)
     state, action = tables
     scores = np.stack([np.log(policy[state, action]) for policy in loggers])
-    got = balanced(flat, TargetLog(np.log(target[state, action])), scores)
+    mixed = replace(flat, behaviour=mixture_logprobs(flat, scores))
+    got = log_weights(mixed, TargetLog(np.log(target[state, action])))
     for episode in range(flat.episodes):
         rows = slice(flat.offsets[episode], flat.offsets[episode + 1])
         top = np.cumprod(target[state[rows], action[rows]])
         bottom = 0.25 * np.cumprod(loggers[0][state[rows], action[rows]])
         bottom += 0.75 * np.cumprod(loggers[1][state[rows], action[rows]])
         np.testing.assert_allclose(np.exp(got[rows]), top / bottom, rtol=1e-9)
+
+
+def log_weights(log: RaggedLog, target: TargetLog) -> np.ndarray:
+    return cumulative(log_ratios(log, target), log.offsets)
 
 
 def _two_loggers(
@@ -166,4 +169,4 @@ def test_unknown_behaviour_names_the_column() -> None:
         np.zeros(2), np.array([np.nan, -1.0]), np.array([0, 2]), np.zeros(1, int), np.zeros(1, int), np.zeros(1, bool)
     )
     with pytest.raises(RefusalError, match="column 'logprob' is empty in 1 of 2 steps"):
-        log_weights(log, TargetLog(np.array([-1.0, -1.0])))
+        log_ratios(log, TargetLog(np.array([-1.0, -1.0])))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from worldline.paw import batches
 from worldline.paw.rows import Row
+from worldline.paw.strands import Strand, strands
 
 
 def random_rows(count: int, seed: int) -> list[Row]:
@@ -16,7 +17,7 @@ def random_rows(count: int, seed: int) -> list[Row]:
     for index in range(count):
         parts = [tuple(rng.choices(range(1, 50), k=rng.randrange(low, 9))) for low in (1, 1, 0)]
         observed = tuple(rng.random() < 0.8 for _ in parts[2])
-        rows.append(Row(index // 3, index % 3, *parts, observed=observed, cut=False))
+        rows.append(Row(index // 3, index % 3, *parts, observed=observed, noisy=observed[::-1], cut=False))
     return rows
 
 
@@ -29,7 +30,7 @@ def test_micro_batches_cover_each_token_exactly_once(count: int, seed: int, budg
     starts = batches.action_starts(rows)
     actions: dict[int, tuple[int, ...]] = {}
     targets: list[tuple[int, tuple[int, ...], int]] = []
-    for chosen in batches.micro_batches(rows, range(count), world, budget):
+    for chosen in batches.micro_batches(strands(rows, range(count), world), budget):
         batch = batches.pack(rows, starts, chosen, world)
         assert batch.tokens.numel() <= budget or len(chosen) == 1
         flat, length = batch.tokens.flatten().tolist(), batch.tokens.shape[1]
@@ -62,10 +63,10 @@ def test_micro_batches_cover_each_token_exactly_once(count: int, seed: int, budg
 
 @given(st.integers(0, 20), st.integers(1, 4))
 def test_deal_shares_all_and_makes_ranks_equal(count: int, ranks: int) -> None:
-    whole = [[index] for index in range(count)]
+    whole = [[Strand((), (index,))] for index in range(count)]
     shares = [batches.deal(whole, rank, ranks) for rank in range(ranks)]
     assert len({len(share) for share in shares}) == 1
-    assert sorted(batch for share in shares for batch in share if batch) == whole
+    assert [b for _, b in sorted((b[0].members, b) for share in shares for b in share if b)] == whole
 
 
 def test_an_empty_share_is_a_batch_without_targets() -> None:

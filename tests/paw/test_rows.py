@@ -2,12 +2,12 @@
 
 import pytest
 
-from worldline.paw.rows import to_rows
+from worldline.paw.rows import Observed, to_rows
 from worldline.types import InputError, Step, Trajectory
 
 
-def encode(text: str) -> list[int]:
-    return [ord(letter) for letter in text]
+def encode(text: str) -> Observed:
+    return Observed(tuple(map(ord, text)), tuple(letter == "!" for letter in text))
 
 
 def trajectory(observations: str, final: str = "", terminated: bool = True) -> Trajectory:
@@ -28,6 +28,7 @@ def test_the_next_observation_follows_the_response() -> None:
     assert rows[1].prompt == (2,)
     assert rows[1].response == (101, 201)
     assert [row.targets for row in rows] == [1, 1, 2, 0]
+    assert to_rows([trajectory("a", "b!")], encode)[0].noisy == (False, True)
 
 
 def test_an_episode_that_ends_can_keep_its_last_answer_to_itself() -> None:

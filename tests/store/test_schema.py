@@ -123,5 +123,5 @@ def test_return_and_length_are_there_without_opening_the_steps(tmp_path: Path) -
 )
 def test_a_number_too_big_for_its_column_is_one_clear_line(tmp_path: Path, fields: dict[str, object]) -> None:
     base = {"id": "big", "env": "e", "task_id": "t", "policy": "p", "steps": ()}
-    with pytest.raises(InputError, match="does not fit the store: (seed|token_ids): "):
+    with pytest.raises(InputError, match=r"does not fit the store: (seed|token_ids): "):
         store.StoreWriter(tmp_path, flush_every=1).append(Trajectory.model_validate({**base, **fields}))

@@ -63,11 +63,11 @@ def test_after_kill_9_every_shard_is_readable_and_no_episode_is_cut(tmp_path: Pa
 
 
 def test_two_processes_at_once_give_the_union(tmp_path: Path) -> None:
-    processes = [start_writer(tmp_path, name, 400) for name in "ab"]
+    processes = [start_writer(tmp_path, name, 150) for name in "ab"]
     assert [process.wait() for process in processes] == [0, 0]
     episodes = list(store.read(tmp_path))
     assert_whole(episodes)
-    assert sorted(episode.id for episode in episodes) == sorted(f"{n}-{k}" for n in "ab" for k in range(400))
+    assert sorted(episode.id for episode in episodes) == sorted(f"{n}-{k}" for n in "ab" for k in range(150))
     store.check_unique(tmp_path)
 
 

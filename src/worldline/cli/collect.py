@@ -1,5 +1,7 @@
 """`worldline collect`: play a policy, print how it did, keep the log."""
 
+from rich.table import Table
+
 from worldline.cli.outcome import Outcome, note, progress, table
 from worldline.collect import CollectConfig, Collection, Tally, collect
 
@@ -21,7 +23,7 @@ def run(settings: CollectConfig) -> Outcome:
     return Outcome(done.summary(), (_view(done),))
 
 
-def _view(done: Collection) -> object:
+def _view(done: Collection) -> Table:
     told = done.summary()
     rows = [
         ("success", f"{told['success']:.3f}", f"[{told['success_low']:.3f}, {told['success_high']:.3f}]"),

@@ -68,8 +68,13 @@ def weighted_doubly_robust(log: RaggedLog, gamma: float, weights: Steps, value: 
 
 
 def start_value(log: RaggedLog, gamma: float, value: Value) -> Episodes:
-    """FQE, Q-Reg, linear FQE: V(h_1), the fitted value where each logged episode began (Le et al. 2019)."""
-    return value.v[log.starts]
+    """FQE, LFQE, Q-Reg: V(h_1), the fitted value where each logged episode began (Le et al. 2019).
+
+    The episode's Bellman residuals, centred, are added: the mean stays, and the spread knows that Q was fitted on
+    episodes that scatter. Unweighted, they are the influence of an episode when target and loggers act alike.
+    """
+    residual = log.total(log.discounts(gamma) * (log.rewards + gamma * following(value.v, log) - value.q))
+    return value.v[log.starts] + (residual - residual.mean())
 
 
 def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:
@@ -79,6 +84,14 @@ def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:
             f"{len(imagined)} imagined returns for {log.episodes} logged starts: one per episode is needed"
         )
     return imagined
+
+
+def following(x: Steps, log: RaggedLog) -> Steps:
+    """x at the next step; 0 after the last step of an episode."""
+    shifted = np.empty_like(x)
+    shifted[:-1] = x[1:]
+    shifted[log.ends] = 0.0
+    return shifted
 
 
 def _refuse_without_evidence(weights: Episodes) -> None:

@@ -184,6 +184,14 @@ class Choices:
         sums: Steps = np.bincount(self.step, np.exp(self.logprobs) * x, minlength=len(self.offsets) - 1)  # type: ignore[assignment]  # float64 once it has weights
         return sums
 
+    def take(self, steps: npt.NDArray[np.int64]) -> "Choices":
+        """The choices of these steps only."""
+        lengths = np.diff(self.offsets)[steps]
+        ends = np.cumsum(lengths)
+        shift: npt.NDArray[np.int64] = np.repeat(self.offsets[steps] - (ends - lengths), lengths)
+        rows = np.arange(len(shift)) + shift
+        return Choices(self.logprobs[rows], self.actions[rows], np.concatenate([[0], ends]))
+
 
 @dataclass(frozen=True, eq=False)
 class TargetLog:
@@ -197,3 +205,7 @@ class TargetLog:
             raise InputError("target log-probabilities hold NaN: -inf is how a policy says 'never'")
         if np.any(self.logprobs > 1e-6):
             raise InputError(f"a target log-probability is {self.logprobs.max():.3g}: it can be at most 0")
+
+    def take(self, steps: npt.NDArray[np.int64]) -> "TargetLog":
+        """The same for these steps only."""
+        return TargetLog(self.logprobs[steps], self.choices.take(steps) if self.choices else None)

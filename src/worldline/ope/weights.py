@@ -37,8 +37,8 @@ def cumulative(ratios: Steps, offsets: npt.NDArray[np.int64]) -> Steps:
     return result
 
 
-def log_weights(log: RaggedLog, target: TargetLog) -> Steps:
-    """log rho_{1:t} with the logged behaviour log-probabilities."""
+def log_ratios(log: RaggedLog, target: TargetLog) -> Steps:
+    """log pi_e(a_t|h_t) - log pi_b(a_t|h_t) with the logged behaviour log-probabilities."""
     unknown = int(np.isnan(log.behaviour).sum())
     if unknown:
         raise RefusalError(
@@ -46,24 +46,24 @@ def log_weights(log: RaggedLog, target: TargetLog) -> Steps:
         )
     if np.any(np.isneginf(log.behaviour)):
         raise RefusalError("column 'logprob' holds -inf: the logged action would have had probability 0")
-    return cumulative(target.logprobs - log.behaviour, log.offsets)
+    return target.logprobs - log.behaviour
 
 
-def balanced(log: RaggedLog, target: TargetLog, loggers: Annotated[npt.NDArray[np.float64], "loggers steps"]) -> Steps:
-    """log pi_e(prefix) - log sum_k (n_k/n) pi_k(prefix): the balance heuristic (Veach 1995; Agarwal et al. 2017).
+def mixture_logprobs(log: RaggedLog, loggers: Annotated[npt.NDArray[np.float64], "loggers steps"]) -> Steps:
+    """Behaviour log-probs of the mixture of all loggers: put in `behaviour`'s place, they give balanced weights.
 
-    `loggers` holds log pi_k(a_t|h_t) of every logger on every logged action, whoever took it. All loggers must have
-    drawn their tasks alike. Bounded where any logger covers the target, which the plain weights are not.
+    `loggers` holds log pi_k(a_t|h_t) of every logger on every logged action, whoever took it. The product over steps is
+    sum_k (n_k/n) pi_k(prefix), the denominator of the balance heuristic (Veach 1995; Agarwal et al. 2017): bounded
+    wherever any logger covers the target, which weights by the one that happened to act are not. All loggers must have
+    drawn their tasks alike.
     """
     shares = np.bincount(log.policies, minlength=len(loggers)) / log.episodes
     present = np.flatnonzero(shares)
     prefixes = np.stack([cumulative(loggers[k], log.offsets) + np.log(shares[k]) for k in present])
     mixture = logsumexp(prefixes, axis=0)
     if np.any(np.isneginf(mixture)):
-        raise RefusalError(
-            "the given loggers say a logged action has probability 0: are they the policies that logged it?"
-        )
-    return cumulative(target.logprobs, log.offsets) - mixture
+        raise RefusalError("the loggers given say a logged action has probability 0: are they those that logged it?")
+    return np.asarray(mixture - previous(mixture, log))
 
 
 def clipped(weights: Steps, bound: float) -> Steps:

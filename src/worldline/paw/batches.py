@@ -1,12 +1,12 @@
-"""Micro-batches of step rows: right-padded tokens, and which states predict which tokens.
+"""Micro-batches of strands: right-padded tokens, and which states predict which tokens.
 
-Rows of similar length go together, as many as a token budget holds. Padding is on the right, where no real token can
+Strands of similar length go together, as many as a token budget holds. Padding is on the right, where no real token can
 see it under the causal mask, so no attention mask is needed. A batch carries no advantages and no weights: it says
 where its tokens stand in the update's flat arrays, and the update looks them up there. Padding therefore has no
 place to get a weight from.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -14,19 +14,22 @@ import torch
 from torch import Tensor
 
 from worldline.paw.rows import Row
+from worldline.paw.strands import Strand
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One forward pass. `*_at` index the flattened (rows x length) states that predict the tokens beside them."""
+    """One forward pass. `*_at` index the flattened (strands x length) states that predict the tokens beside them."""
 
-    tokens: Tensor  # (rows, length)
+    tokens: Tensor  # (strands, length)
     action_at: Tensor  # (actions,)
     action: Tensor  # (actions,) response tokens
     action_index: Tensor  # (actions,) place of the token among all response tokens of the update
     world_at: Tensor  # (targets,)
     world: Tensor  # (targets,) observation tokens
     world_row: Tensor  # (targets,) place of the row in the update
+    world_noisy: Tensor  # (targets,) 0 or 1, for the noise diagnostic
+    world_share: Tensor  # (targets,) 1 / |o_{t+1}| of the token's row
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
@@ -37,49 +40,43 @@ def action_starts(rows: Sequence[Row]) -> list[int]:
     return [0, *accumulate(len(row.response) for row in rows)]
 
 
-def pack(rows: Sequence[Row], starts: Sequence[int], chosen: Iterable[int], world: Sequence[bool] | None) -> Batch:
-    """The rows `chosen`, by their place in the update, as one batch.
-
-    `world` says for every row of the update whether its continuation comes along; None: nobody's does, which is all
-    that old-policy and reference log-probabilities need.
-    """
-    picked = [(index, rows[index], world is not None and world[index]) for index in chosen]
-    length = max((_length(row, with_world) for _, row, with_world in picked), default=1)
-    tokens = torch.zeros(max(1, len(picked)), length, dtype=torch.long)
-    columns: tuple[list[int], ...] = ([], [], [], [], [], [])
-    action_at, action, action_index, world_at, target, world_row = columns
-    for place, (index, row, with_world) in enumerate(picked):
-        sequence = row.prompt + row.response + (row.continuation if with_world else ())
-        tokens[place, : len(sequence)] = torch.tensor(sequence)
-        before = place * length + len(row.prompt) - 1  # the state before a token predicts it
-        action_at += range(before, before + len(row.response))
-        action += row.response
-        action_index += range(starts[index], starts[index] + len(row.response))
-        if with_world:
-            before += len(row.response)
-            seen = [i for i, observed in enumerate(row.observed) if observed]
-            world_at += [before + i for i in seen]
-            target += [row.continuation[i] for i in seen]
-            world_row += [index] * len(seen)
-    return Batch(tokens, *(torch.tensor(column, dtype=torch.long) for column in columns))
+def pack(rows: Sequence[Row], starts: Sequence[int], chosen: Sequence[Strand], world: Sequence[bool] | None) -> Batch:
+    """Some strands of the update's rows as one batch; `world` as the strands were made with."""
+    length = max((len(strand.tokens) for strand in chosen), default=1)
+    tokens = torch.zeros(max(1, len(chosen)), length, dtype=torch.long)
+    columns: dict[str, list[int]] = {name: [] for name in Batch.__slots__[1:-1]}
+    shares: list[float] = []
+    for place, strand in enumerate(chosen):
+        tokens[place, : len(strand.tokens)] = torch.tensor(strand.tokens)
+        for index in strand.members:
+            row = rows[index]
+            before = place * length + len(row.prompt) - 1  # the state before a token predicts it
+            columns["action_at"] += range(before, before + len(row.response))
+            columns["action"] += row.response
+            columns["action_index"] += range(starts[index], starts[index] + len(row.response))
+            if world is not None and world[index] and row.targets:
+                seen = [i for i, observed in enumerate(row.observed) if observed]
+                columns["world_at"] += [before + len(row.response) + i for i in seen]
+                columns["world"] += [row.continuation[i] for i in seen]
+                columns["world_row"] += [index] * len(seen)
+                columns["world_noisy"] += [row.noisy[i] for i in seen]
+                shares += [1 / len(seen)] * len(seen)
+    indices = {name: torch.tensor(column, dtype=torch.long) for name, column in columns.items()}
+    return Batch(tokens=tokens, world_share=torch.tensor(shares), **indices)
 
 
-def micro_batches(
-    rows: Sequence[Row], chosen: Sequence[int], world: Sequence[bool] | None, budget: int
-) -> list[list[int]]:
-    """`chosen` in micro-batches of at most `budget` padded tokens (a longer row goes alone), longest rows first."""
-    lengths = {index: _length(rows[index], world is not None and world[index]) for index in chosen}
-    order = sorted(chosen, key=lambda index: (-lengths[index], index))
-    batches: list[list[int]] = []
-    for index in order:
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= budget:
-            batches[-1].append(index)
+def micro_batches(strands: Sequence[Strand], budget: int) -> list[list[Strand]]:
+    """Micro-batches of at most `budget` padded tokens (a longer strand goes alone), longest strands first."""
+    batches: list[list[Strand]] = []
+    for strand in sorted(strands, key=lambda strand: (-len(strand.tokens), strand.members)):
+        if batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= budget:
+            batches[-1].append(strand)
         else:
-            batches.append([index])
+            batches.append([strand])
     return batches
 
 
-def deal(batches: Sequence[list[int]], rank: int, ranks: int) -> list[list[int]]:
+def deal(batches: Sequence[list[Strand]], rank: int, ranks: int) -> list[list[Strand]]:
     """This rank's share. All ranks get equally many, for they must meet at every collective; the rest are empty."""
     most = -(-len(batches) // ranks)
     share = list(batches[rank::ranks])
@@ -87,11 +84,12 @@ def deal(batches: Sequence[list[int]], rank: int, ranks: int) -> list[list[int]]
 
 
 def mini_batches(count: int, size: int | None, generator: torch.Generator) -> list[list[int]]:
-    """All rows once, in random order, in round(count / size) parts of nearly equal size."""
+    """All rows once, in random order, in parts of nearly equal size."""
     order: list[int] = torch.randperm(count, generator=generator).tolist()
-    parts = max(1, round(count / size)) if size else 1
+    parts = mini_batch_count(count, size)
     return [order[count * k // parts : count * (k + 1) // parts] for k in range(parts)]
 
 
-def _length(row: Row, with_world: bool) -> int:
-    return len(row.prompt) + len(row.response) + (len(row.continuation) if with_world else 0)
+def mini_batch_count(count: int, size: int | None) -> int:
+    """round(count / size), at least one: no small remainder gets a step of its own."""
+    return max(1, round(count / size)) if size else 1

@@ -64,28 +64,30 @@ class _Chunked(torch.autograd.Function):
             if entropy:
                 spread[part] = -(logp.exp() * logp).sum(dim=1)
         ctx.save_for_backward(hidden, head, bias, targets, spread)
-        ctx.temperature, ctx.entropy, ctx.size, ctx.dtype = temperature, entropy, size, dtype
+        ctx.set_materialize_grads(False)  # an entropy that is only logged costs no backward pass
+        ctx.temperature, ctx.precision, ctx.size, ctx.dtype = temperature, precision, size, dtype
         return logprob, spread
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         """d logprob / d logits = onehot - p;  d entropy / d logits = -p (log p + entropy)."""
         grad_logprob, grad_spread = grads
         hidden, head, bias, targets, spread = ctx.saved_tensors
         weight = head.to(ctx.dtype)
-        precision = grad_logprob.dtype
         to_hidden, to_head, to_bias = ctx.needs_input_grad[:3]
         grad_hidden = torch.empty_like(hidden) if to_hidden else None
         grad_head = torch.zeros_like(head) if to_head else None
         grad_bias = torch.zeros_like(bias) if to_bias else None
         for part in _parts(len(targets), ctx.size):
             states = hidden[part].to(ctx.dtype)
-            logp = _log_softmax(states, weight, bias, ctx.temperature, precision)
+            logp = _log_softmax(states, weight, bias, ctx.temperature, ctx.precision)
             p = logp.exp()
-            grad = p * -grad_logprob[part, None]
-            if ctx.entropy:
+            grad = torch.zeros_like(p)
+            if grad_logprob is not None:
+                grad -= p * grad_logprob[part, None]
+                grad.scatter_add_(1, targets[part, None], grad_logprob[part, None])
+            if grad_spread is not None:
                 grad -= p * (logp + spread[part, None]) * grad_spread[part, None]
-            grad.scatter_add_(1, targets[part, None], grad_logprob[part, None])
             logits = (grad / ctx.temperature).to(ctx.dtype)
             if grad_hidden is not None:
                 grad_hidden[part] = (logits @ weight).to(hidden.dtype)

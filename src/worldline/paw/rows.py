@@ -12,7 +12,16 @@ from functools import lru_cache
 
 from worldline.types import InputError, Step, Trajectory
 
-Encode = Callable[[str], Sequence[int]]
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """An observation's tokens, and which of them nobody could have predicted (`noise.py`; a diagnostic only)."""
+
+    ids: tuple[int, ...]
+    noisy: tuple[bool, ...]
+
+
+Encode = Callable[[str], Observed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,7 @@ class Row:
     continuation: tuple[int, ...]
     observed: tuple[bool, ...]
     """Which tokens of the continuation are the world's: the targets."""
+    noisy: tuple[bool, ...]
     cut: bool
     """The continuation was longer than its budget."""
 
@@ -52,20 +62,21 @@ def to_rows(
 ) -> list[Row]:
     """All steps of `trajectories`, in order.
 
-    `encode` turns an observation into tokens, without special ones. A continuation is cut to `max_continuation`
+    `encode` gives an observation's tokens, without special ones. A continuation is cut to `max_continuation`
     tokens, and further where the row would pass `max_length`. Without `last_answer` the observation that ends an
     episode is no target: WebShop's shows the score, which would be a label leak.
     """
-    remember = lru_cache(maxsize=None)(lambda text: tuple(encode(text)))  # most observations come many times
+    encode = lru_cache(maxsize=None)(encode)  # most observations come many times
     rows = []
     for index, trajectory in enumerate(trajectories):
         for t, step in enumerate(trajectory.steps):
             prompt, response = _tokens(trajectory, t, step)
+            tokens, observed, noisy = _continuation(trajectory, t, encode, horizon, last_answer)
             room = max_continuation
             if max_length is not None:
                 room = max(0, min(room, max_length - len(prompt) - len(response)))
-            tokens, observed = _continuation(trajectory, t, remember, horizon, last_answer)
-            rows.append(Row(index, t, prompt, response, tokens[:room], observed[:room], cut=len(tokens) > room))
+            cut = len(tokens) > room
+            rows.append(Row(index, t, prompt, response, tokens[:room], observed[:room], noisy[:room], cut))
     return rows
 
 
@@ -78,21 +89,21 @@ def _tokens(trajectory: Trajectory, t: int, step: Step) -> tuple[tuple[int, ...]
 
 
 def _continuation(
-    trajectory: Trajectory, t: int, encode: Callable[[str], tuple[int, ...]], horizon: int, last_answer: bool
-) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    trajectory: Trajectory, t: int, encode: Encode, horizon: int, last_answer: bool
+) -> tuple[tuple[int, ...], tuple[bool, ...], tuple[bool, ...]]:
+    """Tokens, which of them are the world's, which of them are noisy."""
     tokens: list[int] = []
     observed: list[bool] = []
+    noisy: list[bool] = []
     for ahead in range(t + 1, min(t + horizon, len(trajectory)) + 1):
-        if ahead > t + 1:
-            action = trajectory.steps[ahead - 1].token_ids or ()
-            tokens += action
-            observed += [False] * len(action)
+        action = (trajectory.steps[ahead - 1].token_ids or ()) if ahead > t + 1 else ()
         answer = encode(_observation(trajectory, ahead, last_answer))
-        tokens += answer
-        observed += [True] * len(answer)
+        tokens += [*action, *answer.ids]
+        observed += [False] * len(action) + [True] * len(answer.ids)
+        noisy += [False] * len(action) + list(answer.noisy)
     if not any(observed):
-        return (), ()
-    return tuple(tokens), tuple(observed)
+        return (), (), ()
+    return tuple(tokens), tuple(observed), tuple(noisy)
 
 
 def _observation(trajectory: Trajectory, t: int, last_answer: bool) -> str:

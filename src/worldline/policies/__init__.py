@@ -1,1 +1,12 @@
-"""Policies by specification: `expert`, `random`, `hf:PATH`, `api:MODEL@URL`, `module:attr`."""
+"""Policies by specification: `expert`, `random`, `hf:PATH`, `api:MODEL@URL`, `module:attr`, and mixtures of them.
+
+Importing this loads no torch; `worldline.policies.hf` does.
+"""
+
+from worldline.policies.encoding import Encoder, Example
+from worldline.policies.mixing import mix
+from worldline.policies.prompts import TEMPLATES, Template, render
+from worldline.policies.settings import PolicyConfig
+from worldline.policies.spec import load
+
+__all__ = ["TEMPLATES", "Encoder", "Example", "PolicyConfig", "Template", "load", "mix", "render"]

@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 class Step(BaseModel):
     """One decision: what the agent saw, what it did, what it got."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True, ser_json_inf_nan="strings")
 
     observation: str
     admissible: tuple[str, ...] | None = None
@@ -36,7 +36,7 @@ class Step(BaseModel):
 class Trajectory(BaseModel):
     """One episode. `final_observation` is what the world answered to the last action."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True, ser_json_inf_nan="strings")
 
     schema_version: int = SCHEMA_VERSION
     id: str

@@ -3,7 +3,6 @@
 The departures: `bli` becomes `ble` (not `abli` -> `able`) and `logi` becomes `log`. Words of one or two letters stay.
 """
 
-from functools import lru_cache
 from itertools import pairwise
 
 _STEP_2 = (
@@ -21,7 +20,6 @@ _STEP_4 = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """The stem of a lower-case word."""
     if len(word) <= 2:

@@ -2,107 +2,39 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 
-from worldline.config import Config, option, suggest
+from worldline.config import Config, option
 from worldline.envs.webshop import expert
 from worldline.envs.webshop.catalogue import Catalogue
-from worldline.envs.webshop.engine import Session
+from worldline.envs.webshop.environment import ShopEnvironment, Tasks
+from worldline.envs.webshop.files import DataFiles
 from worldline.envs.webshop.generator import generate
-from worldline.envs.webshop.goals import Goal
+from worldline.envs.webshop.goals import Goal, make_goals
 from worldline.envs.webshop.nouns import title_nouns
+from worldline.envs.webshop.product import Product
 from worldline.envs.webshop.reward import Nouns
-from worldline.types import Info, InputError, StepResult, Turn, WorldlineError, derive_seed
+from worldline.types import Turn
+
+CANONICAL_SEED = 233
+"""The original's seed for shuffling goals; ours draws prices and price limits from it too."""
+TEST_GOALS, DEV_GOALS = 500, 1000
 
 
-class Tasks:
-    """The goals of a shop by task id and by split, in one canonical order."""
+class _Shop:
+    """What both worlds share: one catalogue and one list of tasks for any number of environments."""
 
-    def __init__(self, goals: Mapping[str, Sequence[Goal]]) -> None:
-        self.splits = tuple(goals)
-        self._ids: dict[str, list[str]] = {}
-        self._goals: dict[str, Goal] = {}
-        for split, some in goals.items():
-            self._ids[split] = [f"{split}-{i}-{goal.product.asin}" for i, goal in enumerate(some)]
-            self._goals.update(zip(self._ids[split], some, strict=True))
-
-    def of(self, split: str) -> list[str]:
-        if split not in self._ids:
-            raise InputError(f"no split '{split}'{suggest(split, self.splits)}")
-        return self._ids[split]
-
-    def __getitem__(self, task: str) -> Goal:
-        if task not in self._goals:
-            raise InputError(f"no task '{task}': ids look like '{next(iter(self._goals))}'")
-        return self._goals[task]
-
-
-class ShopEnvironment:
-    """One episode: a session with a task id and a step budget."""
-
-    def __init__(self, catalogue: Catalogue, tasks: Tasks, nouns: Nouns, max_steps: int) -> None:
-        self._catalogue, self._tasks, self._nouns, self._max_steps = catalogue, tasks, nouns, max_steps
-        self._task = ""
-        self._steps = 0
-        self._session: Session | None = None
-
-    def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
-        """Start `task`; without one, a task of the first split drawn from `seed`."""
-        if task is None:
-            ids = self._tasks.of(self._tasks.splits[0])
-            task = random.Random(derive_seed("shop task", seed or 0)).choice(ids)
-        self._session = Session(self._catalogue, self._tasks[task], self._nouns)
-        self._task, self._steps = task, 0
-        return self._session.observation, self._info(self._session, valid=True)
-
-    def step(self, action: str) -> StepResult:
-        session = self._session
-        if session is None or session.done or self._steps >= self._max_steps:
-            raise WorldlineError("the episode is over: call reset() before step()")
-        valid = session.act(action)
-        self._steps += 1
-        truncated = not session.done and self._steps >= self._max_steps
-        return session.observation, session.score, session.done, truncated, self._info(session, valid)
-
-    def clone(self) -> "ShopEnvironment":
-        other = ShopEnvironment(self._catalogue, self._tasks, self._nouns, self._max_steps)
-        other._task, other._steps = self._task, self._steps
-        other._session = self._session.clone() if self._session else None
-        return other
-
-    def _info(self, session: Session, valid: bool) -> Info:
-        return Info(
-            admissible=session.admissible,
-            won=session.score == 1.0,
-            score=session.score,
-            task_id=self._task,
-            goal=session.goal.instruction,
-            valid=valid,
-        )
-
-
-class ShopConfig(Config):
-    """The generated shop: everything in it is a function of these."""
-
-    seed: int = option(0, help="which catalogue and goals")
-    products: int = option(336, help="articles in the catalogue, spread over the kinds", ge=24)
-    goals_per_product: int = option(4, help="shopping goals about each article", ge=1)
-    max_steps: int = option(15, help="step budget of an episode", ge=1)
-
-
-class ShopWorld:
-    """A generated catalogue. Splits `train` and `test`: no product is the goal of both; all can be found in both."""
-
-    name = "shop"
-    version = "1"
     family = "shop"
     max_return = 1.0
 
-    def __init__(self, config: ShopConfig | None = None) -> None:
-        self.config = config or ShopConfig()
-        self.max_steps = self.config.max_steps
-        stock = generate(self.config.seed, self.config.products, self.config.goals_per_product)
-        self.catalogue = Catalogue(stock.products)
-        self.tasks = Tasks(stock.goals)
+    def __init__(
+        self, products: Sequence[Product], goals: Mapping[str, Sequence[Goal]], nouns: Nouns, max_steps: int
+    ) -> None:
+        self.catalogue = Catalogue(products)
+        self.tasks = Tasks(goals)
+        self.nouns = nouns
+        self.max_steps = max_steps
 
     def splits(self) -> tuple[str, ...]:
         return self.tasks.splits
@@ -114,7 +46,60 @@ class ShopWorld:
         return self.tasks.of(split)[index]
 
     def make(self) -> ShopEnvironment:
-        return ShopEnvironment(self.catalogue, self.tasks, title_nouns, self.max_steps)
+        return ShopEnvironment(self.catalogue, self.tasks, self.nouns, self.max_steps)
 
     def expert(self, turn: Turn) -> str:
         return expert.act(turn)
+
+
+class ShopConfig(Config):
+    """The generated shop: everything in it is a function of these."""
+
+    seed: int = option(0, help="which catalogue and goals")
+    products: int = option(336, help="articles in the catalogue, spread over the kinds", ge=24)
+    goals_per_product: int = option(4, help="shopping goals about each article", ge=1)
+    max_steps: int = option(15, help="step budget of an episode", ge=1)
+
+
+class ShopWorld(_Shop):
+    """A generated catalogue. Splits `train` and `test`: no product is the goal of both; all can be found in both."""
+
+    name = "shop"
+    version = "1"
+
+    def __init__(self, config: ShopConfig | None = None) -> None:
+        self.config = config or ShopConfig()
+        stock = generate(self.config.seed, self.config.products, self.config.goals_per_product)
+        super().__init__(stock.products, stock.goals, title_nouns, self.config.max_steps)
+
+
+class WebShopWorld(_Shop):
+    """WebShop on its own data files.
+
+    Goals come in the original's order (its loader, then one shuffle with seed 233); the first 500 are `test`, the next
+    1,000 `dev`, the rest `train`, for every process alike. Goals differ in options more than in products, so the
+    splits share products: cluster statistics by the asin that ends a task id.
+    """
+
+    name = "webshop"
+    version = "1"
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        goals: Literal["synthetic", "human"] = "synthetic",
+        nouns: Nouns = title_nouns,
+        max_steps: int = 15,
+    ) -> None:
+        rng = random.Random(CANONICAL_SEED)
+        files = DataFiles.find(Path(data), human=goals == "human")
+        products = files.products(rng)
+        ordered = make_goals(products, files.wishes(), rng)
+        random.Random(CANONICAL_SEED).shuffle(ordered)
+        splits = {
+            "train": ordered[TEST_GOALS + DEV_GOALS :],
+            "dev": ordered[TEST_GOALS : TEST_GOALS + DEV_GOALS],
+            "test": ordered[:TEST_GOALS],
+        }
+        super().__init__(products, splits, nouns, max_steps)

@@ -1,0 +1,261 @@
+"""The engine: which commands a state allows, what each does, what the world answers.
+
+The rules are those of ALFRED's planning domain as the official engine plays it, quirks included: a closed microwave
+heats, a lamp only ever turns on, `examine` works on the held object alone, "go to" never on the place you stand at.
+A `Stage` is a game with its memo of texts and command lists, shared by every episode of that game; what an
+answer depends on is its key there, so a text is derived from the grammar once and looked up ever after.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from worldline.envs.household.game import NOTHING, Game, State, mask, members
+from worldline.envs.household.grammar import Entity
+
+NOTHING_HAPPENS = "Nothing happens."
+_AGENT = Entity("agent", 0, "agent")
+
+
+class Action(NamedTuple):
+    """An official action name with the object and the receptacle it is about; `other` is the thing sliced."""
+
+    name: str
+    thing: int = NOTHING
+    receptacle: int = NOTHING
+    other: int = NOTHING
+
+
+class Options(NamedTuple):
+    """What can be done now: the commands, sorted, and the actions they stand for."""
+
+    commands: tuple[str, ...]
+    actions: dict[str, Action]
+
+
+class Stage:
+    """A game and the texts and commands derived from it so far."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.locations = [Entity("location", number, "") for number in range(len(game.initial.at))]
+        self.receptacles = [Entity("receptacle", number, name) for number, name in enumerate(game.receptacles)]
+        self.objects = [Entity("object", number, name) for number, name in enumerate(game.objects)]
+        self._texts: dict[tuple[object, ...], str] = {}
+        self._options: dict[tuple[object, ...], Options] = {}
+        self._near = [mask(beside) for beside in game.places]
+        everywhere = {self._command(act): act for r in range(len(game.receptacles)) for act in [_go(r)]}
+        self._moves = {
+            here: {text: act for text, act in everywhere.items() if game.location[act.receptacle] != here}
+            for here in range(len(game.initial.at))
+        }
+
+    @cached_property
+    def introduction(self) -> str:
+        """What the player reads first."""
+        return self.game.grammar.derive("#intro#", {}, Scene(self, self.game.initial))
+
+    def options(self, state: State) -> Options:
+        """The commands that `state` allows."""
+        beside = self.game.places[state.here]
+        opened = state.opened & self._near[state.here]
+        key = (state.here, state.held, opened, state.at[state.here], *[state.contents[r] for r in beside])
+        options = self._options.get(key)
+        if options is None:
+            actions = {self._command(act): act for act in self._local(state) if act.name in self.game.grammar.commands}
+            actions |= self._moves[state.here]
+            options = self._options[key] = Options(tuple(sorted(actions)), actions)
+        return options
+
+    def perform(self, state: State, action: Action) -> str:
+        """Do `action` (one of `options`), changing `state`; the world's answer."""
+        _apply(self.game, state, action)
+        key = self._key(state, action)
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = self._answer(state, action)
+        return text
+
+    def won(self, state: State) -> bool:
+        return self.game.goal.met(state, self.game.places[state.here])
+
+    def _command(self, action: Action) -> str:
+        names = {
+            "r": self.game.receptacles[action.receptacle],
+            "o": self.game.objects[action.thing],
+            "ko": self.game.objects[action.thing],
+            "co": self.game.objects[action.other],
+        }
+        return self.game.grammar.commands[action.name].format_map(names)
+
+    def _local(self, state: State) -> Iterator[Action]:
+        """The actions beside going elsewhere."""
+        game, held = self.game, state.held
+        yield from (Action("look"), Action("inventory"), Action("help"))
+        for r in game.places[state.here]:
+            shut = game.openable >> r & 1 and not state.opened >> r & 1
+            yield Action("examinereceptacle", receptacle=r)
+            if game.openable >> r & 1:
+                yield Action("openobject" if shut else "closeobject", receptacle=r)
+            yield from (Action("toggleobject", o, r) for o in members(state.contents[r] & game.toggleable))
+            if held == NOTHING and not shut:
+                yield from (Action("pickupobject", o, r) for o in members(state.contents[r] & game.pickupable))
+            elif held != NOTHING:
+                yield from self._with_held(held, r, bool(shut))
+        if held != NOTHING:
+            yield Action("examineobject", held)
+            if game.knives >> held & 1:
+                yield from (
+                    Action("sliceobject", held, other=o) for o in members(state.at[state.here] & game.sliceable)
+                )
+
+    def _with_held(self, held: int, r: int, shut: bool) -> Iterator[Action]:
+        game = self.game
+        if not shut and game.accepts[r] >> held & 1:
+            yield Action("putobject", held, r)
+        if game.washable >> held & 1 and game.sinks >> r & 1:
+            yield Action("cleanobject", held, r)
+        if game.heatable >> held & 1 and game.microwaves >> r & 1:
+            yield Action("heatobject", held, r)
+        if game.coolable >> held & 1 and game.fridges >> r & 1:
+            yield Action("coolobject", held, r)
+
+    def _key(self, state: State, action: Action) -> tuple[object, ...]:
+        """Everything that the answer to `action` depends on."""
+        name, thing, r, _ = action
+        if name in ("gotolocation", "openobject", "examinereceptacle"):
+            return (name, r, state.opened >> r & 1, state.contents[r])
+        if name == "look":
+            beside = self.game.places[state.here]
+            return (name, state.here, state.at[state.here], *[state.taken[r] for r in beside])
+        if name == "inventory":
+            return (name, state.held)
+        if name in ("examineobject", "toggleobject"):
+            bit = 1 << thing
+            return (
+                name,
+                thing,
+                state.clean & bit,
+                state.hot & bit,
+                state.cool & bit,
+                state.sliced & bit,
+                state.lit & bit,
+            )
+        return action
+
+    def _answer(self, state: State, action: Action) -> str:
+        bindings = {"a": _AGENT}
+        if action.receptacle != NOTHING:
+            bindings["r"] = self.receptacles[action.receptacle]
+        if action.other != NOTHING:
+            bindings |= {"ko": self.objects[action.thing], "co": self.objects[action.other]}
+        elif action.thing != NOTHING:
+            bindings["o"] = self.objects[action.thing]
+        if action.name == "look":
+            bindings["l"] = self.locations[state.here]
+        return self.game.grammar.derive(self.game.grammar.feedback[action.name], bindings, Scene(self, state))
+
+
+def _go(receptacle: int) -> Action:
+    return Action("gotolocation", receptacle=receptacle)
+
+
+def _apply(game: Game, state: State, action: Action) -> None:
+    name, thing, r, other = action
+    bit = 1 << thing if thing != NOTHING else 0
+    if name == "gotolocation":
+        state.here = game.location[r]
+    elif name == "openobject":
+        state.opened |= 1 << r
+    elif name == "closeobject":
+        state.opened &= ~(1 << r)
+    elif name == "pickupobject":
+        state.contents[r] &= ~bit
+        state.taken[r] |= bit
+        state.at[state.here] &= ~bit
+        state.held = thing
+    elif name == "putobject":
+        state.contents[r] |= bit
+        state.taken[r] &= ~bit
+        state.at[state.here] |= bit
+        state.held = NOTHING
+    elif name == "cleanobject":
+        state.clean |= bit
+    elif name == "heatobject":
+        state.hot |= bit
+        state.cool &= ~bit
+    elif name == "coolobject":
+        state.cool |= bit
+        state.hot &= ~bit
+    elif name == "toggleobject":
+        state.lit |= bit
+    elif name == "sliceobject":
+        state.sliced |= 1 << other
+
+
+class Scene:
+    """What is true in a state, in the words the grammar asks with."""
+
+    def __init__(self, stage: Stage, state: State) -> None:
+        self._stage = stage
+        self._state = state
+
+    def __call__(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterable[tuple[Entity, ...]]:
+        """The facts of `predicate` that agree with `pattern`, sorted."""
+        stage, state, game = self._stage, self._state, self._stage.game
+        sets = {
+            "openable": (stage.receptacles, game.openable),
+            "opened": (stage.receptacles, state.opened),
+            "isreceptacleobject": (stage.objects, game.vessels),
+            "toggleable": (stage.objects, game.toggleable),
+            "sliceable": (stage.objects, game.sliceable),
+            "isclean": (stage.objects, state.clean),
+            "ishot": (stage.objects, state.hot),
+            "iscool": (stage.objects, state.cool),
+            "issliced": (stage.objects, state.sliced),
+            "istoggled": (stage.objects, state.lit),
+        }
+        if predicate in sets:
+            entities, bits = sets[predicate]
+            return [(entity,) for entity in _chosen(entities, pattern[0]) if bits >> entity.number & 1]
+        return [fact for fact in self._relation(predicate, pattern) if _agrees(fact, pattern)]
+
+    def _relation(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterator[tuple[Entity, ...]]:
+        stage, state = self._stage, self._state
+        if predicate == "atlocation":
+            yield (_AGENT, stage.locations[state.here])
+        elif predicate in ("holds", "holdsany") and state.held != NOTHING:
+            yield (_AGENT, stage.objects[state.held]) if predicate == "holds" else (_AGENT,)
+        elif predicate == "receptacleatlocation":
+            for receptacle in _chosen(stage.receptacles, pattern[0]):
+                yield (receptacle, stage.locations[stage.game.location[receptacle.number]])
+        elif predicate == "inreceptacleobject":
+            for inner, vessel in stage.game.inside:
+                yield (stage.objects[inner], stage.objects[vessel])
+        elif predicate in ("inreceptacle", "not_inreceptacle", "objectatlocation"):
+            yield from self._whereabouts(predicate, pattern)
+
+    def _whereabouts(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterator[tuple[Entity, ...]]:
+        """Object-to-place facts, by object first as the official engine sorts them."""
+        stage, state = self._stage, self._state
+        where, table = {
+            "inreceptacle": (stage.receptacles, state.contents),
+            "not_inreceptacle": (stage.receptacles, state.taken),
+            "objectatlocation": (stage.locations, state.at),
+        }[predicate]
+        places = list(_chosen(where, pattern[1]))
+        anywhere = 0
+        for place in places:
+            anywhere |= table[place.number]
+        for number in members(anywhere):
+            for place in places:
+                if table[place.number] >> number & 1:
+                    yield (stage.objects[number], place)
+
+
+def _chosen(entities: list[Entity], wanted: Entity | None) -> Iterable[Entity]:
+    return entities if wanted is None else (wanted,)
+
+
+def _agrees(fact: tuple[Entity, ...], pattern: tuple[Entity | None, ...]) -> bool:
+    return all(wanted is None or wanted == entity for entity, wanted in zip(fact, pattern, strict=True))

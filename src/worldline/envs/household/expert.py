@@ -1,0 +1,84 @@
+"""The expert: searches the likely places in a fixed order, takes what is asked for, treats it, puts it where it goes.
+
+Stateless and observation-driven: it reads the task sentence and the transcript, never the engine. The order is one a
+small model can learn: the kinds of place where such a thing is usually found, likeliest first, and within a kind as
+the room lists them; a closed place is opened; nothing is visited twice.
+"""
+
+from worldline.envs.household.belief import Belief, kind
+from worldline.envs.household.catalogue import APPLIANCES, KINDS
+from worldline.envs.household.wording import Wish, read_wish
+from worldline.types import Turn
+
+GIVE_UP = "look"
+"""What it says when every place has been searched in vain: harmless, and admissible everywhere."""
+
+
+def act(turn: Turn) -> str:
+    """The expert's next command."""
+    wish = read_wish(turn.goal)
+    belief = Belief.of(turn)
+    if belief.held is None:
+        return _fetch(wish, belief)
+    if kind(belief.held) != wish.thing:
+        return _put(belief, belief.held, belief.origin or "")
+    if wish.family == "look":
+        return _light(wish, belief)
+    if wish.family in APPLIANCES and not belief.done(wish.family, belief.held):
+        return _treat(wish, belief, belief.held)
+    return _put(belief, belief.held, _target(wish, belief))
+
+
+def _fetch(wish: Wish, belief: Belief) -> str:
+    """Take a wished thing that is not yet where it belongs, or look for one."""
+    settled = _target(wish, belief) if wish.family == "pick_two" else None
+    for thing, place in belief.where(wish.thing):
+        if place != settled:
+            return _reach(belief, place) or f"take {thing} from {place}"
+    return _search(wish.thing, belief)
+
+
+def _light(wish: Wish, belief: Belief) -> str:
+    """The thing is in hand: find a lamp and turn it on."""
+    for lamp, place in belief.where(wish.target):
+        return _go(belief, place) or f"use {lamp}"
+    return _search(wish.target, belief)
+
+
+def _treat(wish: Wish, belief: Belief, thing: str) -> str:
+    appliance = next((place for place in belief.receptacles if kind(place) == APPLIANCES[wish.family]), None)
+    if appliance is None:
+        return GIVE_UP
+    return _go(belief, appliance) or f"{wish.family} {thing} with {appliance}"
+
+
+def _put(belief: Belief, thing: str, place: str) -> str:
+    return _reach(belief, place) or f"move {thing} to {place}" if place else GIVE_UP
+
+
+def _target(wish: Wish, belief: Belief) -> str:
+    """The receptacle of the asked kind that has most of the asked things already, else the first one listed."""
+    places = [place for place in belief.receptacles if kind(place) == wish.target]
+    stored = [place for thing, place in belief.where(wish.thing) if place in places]
+    return max(places, key=stored.count, default="")
+
+
+def _search(thing: str, belief: Belief) -> str:
+    """Go on with the search: open what is closed here, else the next place not seen yet."""
+    homes = KINDS[thing].homes if thing in KINDS else ()
+    unseen = [place for place in belief.receptacles if place not in belief.contents]
+    unseen.sort(key=lambda place: homes.index(kind(place)) if kind(place) in homes else len(homes))
+    if not unseen:
+        return GIVE_UP
+    here = next((place for place in unseen if belief.at(place)), None)
+    return _reach(belief, here or unseen[0]) or f"examine {here or unseen[0]}"
+
+
+def _reach(belief: Belief, place: str) -> str | None:
+    """What brings the agent before `place`, open; None when it is there."""
+    step = _go(belief, place)
+    return step or (f"open {place}" if place in belief.closed else None)
+
+
+def _go(belief: Belief, place: str) -> str | None:
+    return None if belief.at(place) else f"go to {place}"

@@ -1,0 +1,89 @@
+"""The formats that can be imported, and the one loop that does it.
+
+A row that is no episode is never dropped silently: it raises, or goes to `on_bad`. Episode ids follow from the
+file's name, the policy, the task and the trial, so the same file gives the same ids whenever it is imported.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from worldline.config import suggest
+from worldline.logs import chat, episodes, inspect, jsonl
+from worldline.logs.rows import BadRow, Row, json_rows
+from worldline.logs.source import Options, Source, reason
+from worldline.types import InputError, Trajectory
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a file is cut into rows, and a row made an episode (ValueError: it is none)."""
+
+    rows: Callable[[Path], Iterator[Row | BadRow]]
+    convert: Callable[[Any, Source], Trajectory]
+    names_episodes: bool = False
+    """The rows carry their own ids, which are kept as they are."""
+
+
+FORMATS = {
+    "episodes": Format(json_rows, episodes.convert),
+    "chat": Format(json_rows, chat.convert),
+    "inspect": Format(inspect.samples, inspect.convert),
+    "jsonl": Format(json_rows, jsonl.convert, names_episodes=True),
+}
+
+
+def read(
+    format: str,  # noqa: A002 - the word the command line uses
+    path: Path | str,
+    *,
+    options: Options | None = None,
+    on_bad: Callable[[BadRow], None] | None = None,
+) -> Iterator[Trajectory]:
+    """The episodes of a file. Bad rows are given to `on_bad` and left out; without it the first one raises."""
+    if format not in FORMATS:
+        raise InputError(f"unknown format '{format}'{suggest(format, list(FORMATS))}")
+    source = Source(Path(path), options or Options())
+    if not source.path.is_file():
+        raise InputError(f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file'}")
+    return _read(FORMATS[format], source, on_bad)
+
+
+def bad_rows(format: str, path: Path | str, *, options: Options | None = None) -> list[BadRow]:  # noqa: A002
+    """Everything in a file that is no episode: what to ask before the first row is written anywhere."""
+    found: list[BadRow] = []
+    for _ in read(format, path, options=options, on_bad=found.append):
+        pass
+    return found
+
+
+def _read(kind: Format, source: Source, on_bad: Callable[[BadRow], None] | None) -> Iterator[Trajectory]:
+    seen: Counter[str] = Counter()
+    empty = True
+    for row in kind.rows(source.path):
+        empty = False
+        result = row if isinstance(row, BadRow) else _convert(kind, row, source)
+        if isinstance(result, Trajectory):
+            seen[result.id] += 1
+            if seen[result.id] > 1 and not kind.names_episodes:
+                result = result.model_copy(update={"id": f"{result.id}#{seen[result.id]}"})
+            yield result
+        elif on_bad is None:
+            raise InputError(f"{source.path}: {result}")
+        else:
+            on_bad(result)
+    if empty:
+        raise InputError(f"{source.path}: holds no episode")
+
+
+def _convert(kind: Format, row: Row, source: Source) -> Trajectory | BadRow:
+    try:
+        return kind.convert(row.value, source)
+    except ValidationError as error:
+        return BadRow(row.where, reason(error))
+    except ValueError as error:
+        return BadRow(row.where, str(error))

@@ -1,0 +1,176 @@
+"""`inspect`: logs of Inspect AI, as `.eval` archives or as JSON. One sample of one epoch is one episode.
+
+The reward is the value of one scorer: `Options.reward` (`scorer`, or `scorer.key` where the value is a dict), else
+the log's headline scorer, else the first. C, P, I and N count 1, 0.5, 0 and 0, as Inspect counts them. All scores
+are kept in `meta`. Events, sub-agents' transcripts and sandboxes are left out: the sample's own messages are read.
+"""
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from worldline.config import suggest
+from worldline.logs.messages import Message, converse
+from worldline.logs.rows import BadRow, Row, beginning, decode, load_json
+from worldline.logs.source import Source, as_meta, pick, present, with_final_reward
+from worldline.types import InputError, Trajectory
+
+_GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_ZSTD = 93
+"""The compression Inspect uses by default, which Python's zipfile cannot read before 3.14."""
+_ATTACHMENT = "attachment://"
+_UNREADABLE = (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+class _Header(BaseModel):
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+    task: str
+    task_version: str = ""
+    model: str
+    headline: str = ""
+
+
+class _Sample(BaseModel):
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+    id: str
+    epoch: int = 1
+    messages: list[Message]
+    scores: dict[str, dict[str, Any]] = {}
+    metadata: dict[str, Any] = {}
+    target: Any = None
+    error: dict[str, Any] | None = None
+    limit: dict[str, Any] | None = None
+
+
+def samples(path: Path) -> Iterator[Row | BadRow]:
+    """The samples of a log, each with the header of the log."""
+    if beginning(path).startswith(b"PK"):
+        yield from _archived(path)
+        return
+    log = load_json(path)
+    if not isinstance(log, dict) or "eval" not in log:
+        raise InputError(f"{path}: no Inspect log: it has no 'eval'")
+    header = _header(path, log)
+    for number, sample in enumerate(log.get("samples") or [], start=1):
+        yield Row(f"sample {number}", (header, sample))
+
+
+def convert(value: tuple[_Header, Any], source: Source) -> Trajectory:
+    """One sample as an episode; ValueError if it is none."""
+    header, raw = value
+    said = present(raw)
+    attachments = said.get("attachments")
+    sample = _Sample.model_validate(_attached(said, attachments) if attachments else said)
+    conversation = converse(sample.messages)
+    grade = _grade(sample, source.options.reward, header.headline)
+    reward = _number(grade)
+    policy = source.options.policy or header.model
+    extras = {
+        **sample.metadata,
+        "scores": {name: score.get("value") for name, score in sample.scores.items()} or None,
+        "target": sample.target,
+        "system": conversation.system or None,
+        "trial": str(sample.epoch),
+        "error": sample.error.get("message") if sample.error else None,
+        "limit": sample.limit.get("type") if sample.limit else None,
+        "reward": "missing" if reward is None else None,
+    }
+    return Trajectory(
+        id=source.episode_id(policy, sample.id, str(sample.epoch)),
+        env=source.options.env or header.task,
+        env_version=header.task_version,
+        task_id=sample.id,
+        split=source.options.split,
+        goal=conversation.goal,
+        policy=policy,
+        steps=with_final_reward(conversation.steps, reward),
+        final_observation=conversation.final_observation,
+        terminated=sample.error is None and sample.limit is None,
+        truncated=sample.limit is not None,
+        success={"C": True, "I": False, "True": True, "False": False}.get(str(grade)),
+        score=_number(_grade(sample, source.options.score, "")) if source.options.score else None,
+        meta=as_meta(extras),
+    )
+
+
+def _grade(sample: _Sample, asked: str, headline: str) -> Any:
+    """The value of the scorer that counts; None where the sample was never scored."""
+    if not sample.scores:
+        return None
+    name, _, key = (asked, "", "") if asked in sample.scores else asked.partition(".")
+    if not name:
+        name = headline if headline in sample.scores else next(iter(sample.scores))
+    if name not in sample.scores:
+        raise ValueError(f"it has no scorer '{name}'{suggest(name, list(sample.scores))}")
+    value = sample.scores[name].get("value")
+    if isinstance(value, dict) and not key:
+        raise ValueError(f"scorer '{name}' gives several values: name one, as {name}.{next(iter(value), 'key')}")
+    return pick(value, key) if key else value
+
+
+def _number(grade: Any) -> float | None:
+    if grade is None or isinstance(grade, bool | int | float):
+        return None if grade is None else float(grade)
+    if grade in _GRADES:
+        return _GRADES[grade]
+    raise ValueError(f"its score is {grade!r}, which is no number")
+
+
+def _header(path: Path, log: dict[str, Any]) -> _Header:
+    results = log.get("results")
+    headline = (results.get("headline") or {}).get("scorer") if isinstance(results, dict) else None
+    try:
+        return _Header.model_validate({**log["eval"], "headline": headline or ""})
+    except (KeyError, TypeError, ValidationError):
+        raise InputError(f"{path}: no Inspect log: its 'eval' does not name a task and a model") from None
+
+
+def _archived(path: Path) -> Iterator[Row | BadRow]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = {info.filename: info for info in archive.infolist()}
+    except zipfile.BadZipFile:
+        raise InputError(f"{path}: the archive is cut off or corrupt") from None
+    # The header is written last: a log whose run was killed has only the journal's beginning.
+    start = entries.get("header.json") or entries.get("_journal/start.json")
+    if start is None:
+        raise InputError(f"{path}: no Inspect log: the archive has no header.json")
+    try:
+        header = _header(path, decode(_content(path, start)))
+    except _UNREADABLE as error:
+        raise InputError(f"{path}: {start.filename}: {error}") from None
+    for name, info in entries.items():
+        if name.startswith("samples/"):
+            try:
+                row: Row | BadRow = Row(name, (header, decode(_content(path, info))))
+            except _UNREADABLE as error:
+                row = BadRow(name, str(error))
+            yield row
+
+
+def _content(path: Path, info: zipfile.ZipInfo) -> bytes:
+    if info.compress_type != _ZSTD:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(info)
+    with path.open("rb") as file:
+        file.seek(info.header_offset + 26)  # here stand the lengths of name and extra field, then these, then the data
+        file.seek(sum(struct.unpack("<HH", file.read(4))), 1)
+        data: bytes = pa.decompress(file.read(info.compress_size), info.file_size, "zstd", asbytes=True)
+    return data
+
+
+def _attached(value: Any, attachments: dict[str, str]) -> Any:
+    """`value` with references to attachments, which is how Inspect stores long texts, replaced by what they name."""
+    if isinstance(value, str) and value.startswith(_ATTACHMENT):
+        return attachments.get(value.removeprefix(_ATTACHMENT), value)
+    if isinstance(value, dict):
+        return {key: _attached(item, attachments) for key, item in value.items()}
+    return [_attached(item, attachments) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,71 @@
+"""`jsonl`: our own export, one trajectory per line, which comes back exactly as it went out.
+
+Every line is JSON that any parser reads: numbers that JSON cannot write are the texts "NaN", "Infinity" and
+"-Infinity".
+"""
+
+import gzip
+import json
+import lzma
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import IO, Any, cast
+
+from pydantic_core import PydanticSerializationError
+
+from worldline.logs.source import Source, present
+from worldline.types import SCHEMA_VERSION, InputError, Trajectory, WorldlineError
+
+
+def convert(row: Any, source: Source) -> Trajectory:
+    """One line as the trajectory it was; ValueError if it is none."""
+    version = present(row).get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"schema version {version}, this worldline reads version {SCHEMA_VERSION}")
+    if source.options.reward or source.options.score:
+        raise InputError(f"{source.path}: a JSONL export has its rewards and scores in place: leave the options out")
+    given = source.options.model_dump(include={"env", "policy", "split"}, exclude_defaults=True)
+    return Trajectory.model_validate({**row, **given})
+
+
+def export_jsonl(trajectories: Iterable[Trajectory], path: Path | str) -> int:
+    """Write one line per trajectory and say how many. The file appears whole or not at all; `.gz`, `.xz` compress."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{path}: a folder: give the file to write")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{target.parent}: cannot be a folder: {error.strerror}") from None
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    written = 0
+    try:
+        with temporary.open("xb") as raw:
+            with _compressed(raw, target.suffix) as file:
+                for trajectory in trajectories:
+                    file.write(_line(trajectory))
+                    written += 1
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise WorldlineError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return written
+
+
+def _line(trajectory: Trajectory) -> bytes:
+    try:
+        return trajectory.model_dump_json().encode() + b"\n"
+    except PydanticSerializationError:  # a lone surrogate, which only an escape can write
+        return json.dumps(trajectory.model_dump(mode="json")).encode() + b"\n"
+
+
+def _compressed(raw: IO[bytes], suffix: str) -> AbstractContextManager[IO[bytes]]:
+    if suffix == ".gz":
+        return cast(AbstractContextManager[IO[bytes]], gzip.GzipFile(fileobj=raw, mode="wb", mtime=0))
+    return cast(AbstractContextManager[IO[bytes]], lzma.open(raw, "wb")) if suffix == ".xz" else nullcontext(raw)

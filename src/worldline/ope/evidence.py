@@ -1,0 +1,193 @@
+"""What is known about one target on one log, and the open table of estimators that read it.
+
+An estimator names what it needs; the evidence makes it when first asked, once, or refuses with the reason. To add an
+estimator, add an entry: `ESTIMATORS | {"mine": Estimator(function, ("weights",))}`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.ope import estimators as e
+from worldline.ope.estimators import Value
+from worldline.ope.features import Features
+from worldline.ope.log import Choices, Episodes, Matrix, RaggedLog, RefusalError, Steps, TargetLog
+from worldline.ope.magic import magic
+from worldline.ope.marginal import dice, embedded_ratios, state_marginal
+from worldline.ope.values import behaviour_value, linear_fqe, q_regression
+from worldline.ope.weights import clipped, cumulative, log_ratios
+
+Critic = Literal["linear", "network"]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A log, a target's log-probabilities on it, the log's text features; each may be missing but the log."""
+
+    log: RaggedLog
+    gamma: float
+    target: TargetLog | None = None
+    text: Callable[[], Features] | None = None
+    """Called when an estimator first needs vectors."""
+    clip: float | None = None
+    """Largest weight of the clipped estimators; sqrt(episodes) if not given."""
+    critic: Critic = "linear"
+    """Which value function DR, WDR and MAGIC correct: `lfqe`'s or `fqe`'s."""
+    seed: int = 0
+    imagined: Episodes | None = None
+    """Mean imagined return from each logged start, by a world model."""
+    model: Value | None = None
+    """A world model's own value function at the logged steps."""
+
+    def need(self, name: str) -> object:
+        """The input called `name`; RefusalError where this evidence cannot give it."""
+        made: object = getattr(self, name)
+        if made is None:
+            raise RefusalError(f"needs a world model ('{name}'): fit one and give it, or leave this estimator out")
+        return made
+
+    def take(self, episodes: npt.NDArray[np.int64]) -> "Evidence":
+        """The same on these episodes only. What a world model said is left behind."""
+        rows = self.log.step_rows(episodes)
+        return replace(
+            self,
+            log=self.log.take(episodes),
+            target=self.target.take(rows) if self.target else None,
+            text=(lambda: self.features.take(rows)) if self.text else None,
+            imagined=None,
+            model=None,
+        )
+
+    @cached_property
+    def ratios(self) -> Steps:
+        return log_ratios(self.log, self._target)
+
+    @cached_property
+    def weights(self) -> Steps:
+        return cumulative(self.ratios, self.log.offsets)
+
+    @cached_property
+    def clipped(self) -> Steps:
+        return clipped(self.weights, self.clip or float(np.sqrt(self.log.episodes)))
+
+    @cached_property
+    def pooled(self) -> Steps:
+        return cumulative(embedded_ratios(self.ratios, self.taken), self.log.offsets)
+
+    @cached_property
+    def features(self) -> Features:
+        if self.text is None:
+            raise RefusalError("needs the words of the log: this one has numbers only")
+        return self.text()
+
+    @property
+    def states(self) -> Matrix:
+        return self.features.states
+
+    @property
+    def taken(self) -> Matrix:
+        return self.features.taken
+
+    @cached_property
+    def expected(self) -> Annotated[Matrix, "steps features"]:
+        return self.features.expected(self._choices)
+
+    @cached_property
+    def lfqe(self) -> Value:
+        return linear_fqe(self.log, self.gamma, self.taken, self.expected)
+
+    @cached_property
+    def fqe(self) -> Value:
+        from worldline.ope.fqe import FQEConfig, fit
+
+        return fit(self.log, self.gamma, self.features, self._choices, FQEConfig(seed=self.seed))
+
+    @cached_property
+    def qreg(self) -> Value:
+        return q_regression(self.log, self.gamma, self.ratios, self.weights, self.taken, self.expected)
+
+    @property
+    def value(self) -> Value:
+        return self.lfqe if self.critic == "linear" else self.fqe
+
+    @property
+    def _target(self) -> TargetLog:
+        if self.target is None:
+            raise RefusalError("needs the target's log-probs: this policy cannot be scored")
+        return self.target
+
+    @property
+    def _choices(self) -> Choices:
+        if self._target.choices is None:
+            raise RefusalError("needs the target's probabilities of all admissible actions, at every step")
+        return self._target.choices
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A function of (log, gamma, *needs) to one value per episode."""
+
+    function: Callable[..., Episodes]
+    needs: tuple[str, ...] = ()
+
+    def __call__(self, evidence: Evidence) -> Episodes:
+        return self.function(evidence.log, evidence.gamma, *(evidence.need(name) for name in self.needs))
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    "naive": Estimator(e.naive),
+    "dm": Estimator(behaviour_value, ("states",)),
+    "is": Estimator(e.importance, ("weights",)),
+    "wis": Estimator(e.weighted_importance, ("weights",)),
+    "pdis": Estimator(e.per_decision, ("weights",)),
+    "pdwis": Estimator(e.weighted_per_decision, ("weights",)),
+    "is-clip": Estimator(e.importance, ("clipped",)),
+    "wis-clip": Estimator(e.weighted_importance, ("clipped",)),
+    "pdis-clip": Estimator(e.per_decision, ("clipped",)),
+    "pdwis-clip": Estimator(e.weighted_per_decision, ("clipped",)),
+    "mips": Estimator(e.per_decision, ("pooled",)),
+    "mis": Estimator(state_marginal, ("ratios", "states")),
+    "dice": Estimator(dice, ("taken", "expected")),
+    "fqe": Estimator(e.start_value, ("fqe",)),
+    "lfqe": Estimator(e.start_value, ("lfqe",)),
+    "qreg": Estimator(e.start_value, ("qreg",)),
+    "dr": Estimator(e.doubly_robust, ("weights", "value")),
+    "dr-clip": Estimator(e.doubly_robust, ("clipped", "value")),
+    "wdr": Estimator(e.weighted_doubly_robust, ("weights", "value")),
+    "magic": Estimator(magic, ("weights", "value")),
+    "am": Estimator(e.model_based, ("imagined",)),
+    "am-dr": Estimator(e.doubly_robust, ("clipped", "model")),
+}
+WEIGHTED = frozenset({"ratios", "weights", "clipped", "pooled", "qreg"})
+"""Needs that rest on importance ratios: without overlap an estimator that has one of these means nothing."""
+FITTED = frozenset({"expected", "fqe", "lfqe", "qreg", "value"})
+"""Needs that rest on a value function read at the target's own actions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What the estimators said: per-episode values by name, and the reason of each that said nothing."""
+
+    values: dict[str, Episodes]
+    refused: dict[str, str]
+
+
+def estimate(evidence: Evidence, names: Sequence[str], estimators: Mapping[str, Estimator] = ESTIMATORS) -> Values:
+    """Run the named estimators; a value that is no finite number is a refusal, never a number."""
+    values: dict[str, Episodes] = {}
+    refused: dict[str, str] = {}
+    for name in names:
+        try:
+            found = estimators[name](evidence)
+        except RefusalError as reason:
+            refused[name] = str(reason)
+            continue
+        if np.isfinite(found).all():
+            values[name] = found
+        else:
+            refused[name] = "gave a value that is not a finite number"
+    return Values(values, refused)

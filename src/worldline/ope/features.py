@@ -1,0 +1,110 @@
+"""Text as numbers for value functions: what an agent knows at a turn, what it may do, and both together.
+
+A `Featuriser` is two functions, of turns and of action texts; hashed n-grams need no weights and are the default, a
+sentence encoder or a fitted world model's latents fit the same protocol. A pair (state, action) is represented by both
+vectors and their circular convolution, the count sketch of their outer product (Pham & Pagh 2013). That is linear in
+the action, so the mean over a policy's actions costs no more than one action.
+"""
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Annotated, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from worldline.ope.log import Choices, Matrix
+from worldline.types import Turn
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class Featuriser(Protocol):
+    """Turns and actions as vectors of one width."""
+
+    def states(self, turns: Sequence[Turn]) -> Annotated[Matrix, "turns width"]: ...
+
+    def actions(self, texts: Sequence[str]) -> Annotated[Matrix, "texts width"]: ...
+
+
+@dataclass(frozen=True)
+class HashedNgrams:
+    """Words and word pairs, hashed with a sign into `width` buckets; rows have length 1. Stable on every machine."""
+
+    width: int = 256
+    recent: int = 3
+    """Of the last exchanges the words are kept; of all earlier ones only which actions were taken."""
+
+    def states(self, turns: Sequence[Turn]) -> Annotated[Matrix, "turns width"]:
+        return self._rows([list(self._of_turn(turn)) for turn in turns])
+
+    def actions(self, texts: Sequence[str]) -> Annotated[Matrix, "texts width"]:
+        return self._rows([[_hashes("action", text)] for text in texts])
+
+    def _of_turn(self, turn: Turn) -> Iterator[tuple[int, ...]]:
+        yield _hashes("goal", turn.goal)
+        yield _hashes("now", turn.observation)
+        yield (_hash(f"step {turn.step}"), _hash(f"about step {int(np.log2(turn.step + 1))}"))
+        for back, exchange in enumerate(reversed(turn.history[-self.recent :])):
+            yield _hashes(f"did {back}", exchange.action)
+            yield _hashes("saw", exchange.observation)
+        yield tuple(_hash(f"has done {exchange.action}") for exchange in turn.history)
+
+    def _rows(self, documents: Sequence[Sequence[tuple[int, ...]]]) -> Matrix:
+        """Each field counts alike, however long its text; then the row is scaled to length 1."""
+        rows = np.zeros((len(documents), self.width))
+        for row, fields in zip(rows, documents, strict=True):
+            for hashes in fields:
+                if hashes:
+                    codes = np.array(hashes, dtype=np.int64)
+                    np.add.at(row, codes // 2 % self.width, (codes % 2 * 2 - 1) / np.sqrt(len(codes)))
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(rows / np.maximum(lengths, 1e-12))
+
+
+@lru_cache(maxsize=1 << 16)
+def _hashes(field: str, text: str) -> tuple[int, ...]:
+    words = _WORD.findall(text.lower())
+    pairs = (f"{a} {b}" for a, b in pairwise(words))
+    return tuple(_hash(f"{field}\x1f{gram}") for gram in (*words, *pairs))
+
+
+@lru_cache(maxsize=1 << 18)
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode())
+
+
+def joint(states: Matrix, actions: Matrix) -> Matrix:
+    """[1, s, a, s * a] row by row, * being circular convolution; linear in `actions`."""
+    crossed = np.fft.irfft(np.fft.rfft(states) * np.fft.rfft(actions), n=states.shape[1])
+    return np.hstack([np.ones((len(states), 1)), states, actions, crossed])
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A log as vectors. `table` holds the vectors of the action texts that codes point into."""
+
+    states: Annotated[Matrix, "steps width"]
+    table: Annotated[Matrix, "actions width"]
+    logged: Annotated[npt.NDArray[np.int64], "steps"]
+    """Code of the action that was taken."""
+
+    @cached_property
+    def taken(self) -> Annotated[Matrix, "steps features"]:
+        """phi(h_t, a_t)."""
+        return joint(self.states, self.table[self.logged])
+
+    def expected(self, choices: Choices) -> Annotated[Matrix, "steps features"]:
+        """sum_a pi(a|h_t) phi(h_t, a)."""
+        parts = (np.exp(choices.logprobs), choices.actions, choices.offsets)
+        policy = sparse.csr_array(parts, shape=(len(self.states), len(self.table)))
+        return joint(self.states, policy @ self.table)
+
+    def take(self, steps: npt.NDArray[np.int64]) -> "Features":
+        """The same with these steps only."""
+        return Features(self.states[steps], self.table, self.logged[steps])

@@ -1,0 +1,90 @@
+"""The words of a log: what the agent saw before each action, what it did and might have done, as codes and vectors.
+
+Turns are rebuilt from trajectories exactly as the agent met them, so a policy can be asked about them again. Vectors
+are computed when an estimator first needs them, once per log.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.ope.features import Features, Featuriser, HashedNgrams
+from worldline.ope.log import coded
+from worldline.types import Exchange, Trajectory, Turn, derive_seed
+
+
+@dataclass(frozen=True, eq=False)
+class TextLog:
+    """Steps of all episodes end to end, as in `RaggedLog`."""
+
+    turns: tuple[Turn, ...] = field(repr=False)
+    taken: tuple[str, ...] = field(repr=False)
+    featuriser: Featuriser = field(default_factory=HashedNgrams)
+
+    @cached_property
+    def options(self) -> tuple[tuple[str, ...], ...]:
+        """What could be done at each step: the admissible actions, and the one taken if it is not among them."""
+        pairs = zip(self.turns, self.taken, strict=True)
+        return tuple(tuple(dict.fromkeys((*(turn.admissible or ()), action))) for turn, action in pairs)
+
+    @cached_property
+    def unlisted(self) -> int:
+        """Steps whose admissible actions are unknown."""
+        return sum(turn.admissible is None for turn in self.turns)
+
+    @cached_property
+    def actions(self) -> tuple[str, ...]:
+        """All action texts; codes point into this."""
+        return tuple(sorted({action for options in self.options for action in options}))
+
+    @cached_property
+    def _code(self) -> dict[str, int]:
+        return {action: code for code, action in enumerate(self.actions)}
+
+    @cached_property
+    def logged(self) -> Annotated[npt.NDArray[np.int64], "steps"]:
+        return np.array([self._code[action] for action in self.taken], dtype=np.int64)
+
+    @cached_property
+    def option_codes(self) -> Annotated[npt.NDArray[np.int64], "choices"]:
+        return np.array([self._code[action] for options in self.options for action in options], dtype=np.int64)
+
+    @cached_property
+    def option_offsets(self) -> Annotated[npt.NDArray[np.int64], "steps + 1"]:
+        return np.concatenate([[0], np.cumsum([len(options) for options in self.options], dtype=np.int64)])
+
+    @cached_property
+    def places(self) -> Annotated[npt.NDArray[np.int64], "steps"]:
+        """Steps with the same goal and observation share a code."""
+        return coded([f"{turn.goal}\x1f{turn.observation}" for turn in self.turns]).codes
+
+    @cached_property
+    def features(self) -> Features:
+        return Features(self.featuriser.states(self.turns), self.featuriser.actions(self.actions), self.logged)
+
+
+def text_log(trajectories: Sequence[Trajectory], family: str, featuriser: Featuriser | None = None) -> TextLog:
+    """The words of `trajectories`; `family` is the world's, which prompt templates go by."""
+    turns = [turn for trajectory in trajectories for turn in turns_of(trajectory, family)]
+    taken = [step.action for trajectory in trajectories for step in trajectory.steps]
+    return TextLog(tuple(turns), tuple(taken), featuriser or HashedNgrams())
+
+
+def turns_of(trajectory: Trajectory, family: str) -> list[Turn]:
+    """What the agent knew before each of its actions."""
+    history = tuple(Exchange(step.observation, step.action) for step in trajectory.steps)
+    return [
+        Turn(
+            family=family,
+            goal=trajectory.goal,
+            observation=step.observation,
+            admissible=step.admissible,
+            history=history[:t],
+            seed=derive_seed(trajectory.seed, t),
+        )
+        for t, step in enumerate(trajectory.steps)
+    ]

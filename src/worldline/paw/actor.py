@@ -1,0 +1,74 @@
+"""The model that plays the episodes, beside the one that learns.
+
+In float32 on one device they are the same object and nothing is copied. In half precision, or where the learner's
+weights are sharded, the actor is a plain transformers model of its own, with adapters folded in, that takes over the
+learner's weights after every update. This is the seam for other engines: whatever can take over weights and play.
+"""
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel
+from peft.tuners.lora import LoraLayer
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+from worldline.paw.model import Learner
+
+
+class Actor:
+    """`model` plays. Call `refresh` after every update."""
+
+    def __init__(self, learner: Learner, dtype: torch.dtype, *, sharded: bool = False) -> None:
+        """To be made before accelerate takes the learner apart."""
+        self._learner = learner
+        self._apart = sharded or dtype != torch.float32
+        self.model = _plain_copy(learner).to(dtype) if self._apart else learner.plain
+
+    def to(self, device: torch.device) -> "Actor":
+        self.model.to(device)
+        return self
+
+    def refresh(self) -> None:
+        """Take over the learner's weights. Every rank must call this: sharded weights are gathered."""
+        if self._apart:
+            with torch.no_grad():
+                mine = dict(self.model.named_parameters())
+                for name, weight in _weights(self._learner):
+                    mine[name].copy_(weight)
+
+    def save(self, folder: Path) -> None:
+        """A folder that transformers loads, without adapters or critics."""
+        plain = self.model if self._apart else _plain_copy(self._learner, only_if_adapted=True)
+        plain.save_pretrained(folder)
+
+
+def _plain_copy(learner: Learner, only_if_adapted: bool = False) -> Any:
+    if isinstance(learner.lm, PeftModel):
+        return copy.deepcopy(learner.lm).merge_and_unload().eval().requires_grad_(False)
+    return learner.lm if only_if_adapted else copy.deepcopy(learner.lm).eval().requires_grad_(False)
+
+
+def _weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
+    """The weights of the plain model, by the names they have there."""
+    for name, module in learner.plain.named_modules():
+        if isinstance(module, LoraLayer):
+            base = module.get_base_layer()
+            yield f"{name}.weight", _whole(base.weight) + module.get_delta_weight("default")
+            if base.bias is not None:
+                yield f"{name}.bias", _whole(base.bias)
+        elif not _within_adapter(name):
+            for kind, weight in module.named_parameters(recurse=False):
+                yield f"{name}.{kind}" if name else kind, _whole(weight)
+
+
+def _within_adapter(name: str) -> bool:
+    return any(part == "base_layer" or part.startswith("lora_") for part in name.split("."))
+
+
+def _whole(weight: Tensor) -> Tensor:
+    """The full tensor, where only a shard of it lives here."""
+    return weight.full_tensor() if isinstance(weight, DTensor) else weight

@@ -1,0 +1,149 @@
+"""The policy in training: a causal LM asked only for the tokens a loss looks at, and PPO's critic.
+
+`Learner.forward` is the whole forward pass, head included, so that whatever accelerate wraps around it (autocast, DDP,
+FSDP) sees all of it. Weights are kept in float32; bf16 is autocast's business. Dropout is off: a ratio between two
+passes must be 1 where nothing has changed.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
+
+from worldline.config import Config, option
+from worldline.paw.batches import Batch
+from worldline.paw.logprobs import TokenStats, token_stats
+from worldline.types import InputError
+
+
+class LearnerConfig(Config):
+    """What is trained of the model, and how its memory is spent."""
+
+    lora: int = option(0, help="rank of LoRA adapters; 0: all weights are trained", ge=0)
+    lora_alpha: float = option(32.0, help="LoRA's scale", gt=0)
+    gradient_checkpointing: bool = option(False, help="recompute activations in the backward pass: slower, smaller")
+    critic: Literal["shared", "own"] = option("shared", help="PPO's value head: on the policy's states, or on its own")
+
+
+class Learner(nn.Module):
+    """A causal LM, with a critic where there is one."""
+
+    def __init__(self, lm: Any, critic: nn.Module | None = None) -> None:
+        super().__init__()
+        self.lm = lm
+        self.critic = critic
+        _check_head(self.plain)
+
+    @property
+    def plain(self) -> Any:
+        """The transformers model, under the adapters if there are any."""
+        return self.lm.get_base_model() if isinstance(self.lm, PeftModel) else self.lm
+
+    def forward(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> dict[str, Tensor]:
+        """`logprob` and `entropy` of the response tokens, `world` of the observation tokens, the critic's `value`.
+
+        All are float32 and flat, in the batch's order; a batch without targets gives empty ones, still on the graph.
+        """
+        states = _states(self.plain.get_decoder(), batch)
+        acting = states[batch.action_at]
+        action = self._stats(acting, batch.action, temperature, entropy)
+        result = {"logprob": action.logprob, "world": self._stats(states[batch.world_at], batch.world).logprob}
+        if action.entropy is not None:
+            result["entropy"] = action.entropy
+        if self.critic is not None:
+            result["value"] = self.critic(batch, acting).float()
+        return result
+
+    def _stats(self, states: Tensor, targets: Tensor, temperature: float = 1.0, entropy: bool = False) -> TokenStats:
+        head = self.plain.get_output_embeddings()
+        return token_stats(states, head.weight, targets, bias=head.bias, temperature=temperature, entropy=entropy)
+
+
+class SharedCritic(nn.Module):
+    """A value head on the policy's own states."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.head = _zero_head(width)
+
+    def forward(self, batch: Batch, acting: Tensor) -> Tensor:  # (actions,)
+        return self.head(acting.to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]
+
+
+class OwnCritic(nn.Module):
+    """A value head on a backbone of its own, which starts as a copy of the policy's."""
+
+    def __init__(self, decoder: nn.Module, width: int) -> None:
+        super().__init__()
+        self.decoder = copy.deepcopy(decoder).requires_grad_(True)
+        self.head = _zero_head(width)
+
+    def forward(self, batch: Batch, acting: Tensor) -> Tensor:  # (actions,)
+        states = _states(self.decoder, batch)
+        return self.head(states[batch.action_at].to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]
+
+
+def build(path: str | Path, config: LearnerConfig, *, critic: bool, seed: int) -> Learner:
+    """The learner of a checkpoint folder or hub id."""
+    try:
+        lm = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
+    return wrap(lm, config, critic=critic, seed=seed)
+
+
+def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0) -> Learner:
+    """A loaded causal LM as a learner: adapters, critic and checkpointing as the config says."""
+    torch.manual_seed(seed)  # adapters and critics are drawn
+    value = _critic(lm, config) if critic else None
+    if config.lora:
+        lm = get_peft_model(lm, LoraConfig(r=config.lora, lora_alpha=config.lora_alpha, target_modules="all-linear"))
+    learner = Learner(lm, value).eval()
+    for module in learner.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    if config.gradient_checkpointing:
+        learner.train()  # transformers checkpoints in training mode only
+        learner.plain.gradient_checkpointing_enable({"use_reentrant": False})
+    return learner
+
+
+def frozen_copy(learner: Learner, dtype: torch.dtype) -> Learner:
+    """The reference policy: the learner as it stands, without critic, never to change."""
+    return Learner(copy.deepcopy(learner.plain).to(dtype)).eval().requires_grad_(False)
+
+
+def _states(decoder: Any, batch: Batch) -> Tensor:  # (strands * length, width)
+    return decoder(input_ids=batch.tokens, use_cache=False).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]
+
+
+def _critic(lm: Any, config: LearnerConfig) -> nn.Module:
+    width = lm.get_output_embeddings().weight.shape[1]
+    return SharedCritic(width) if config.critic == "shared" else OwnCritic(lm.get_decoder(), width)
+
+
+def _zero_head(width: int) -> nn.Linear:
+    """Starts at 0: an untrained critic that says nothing is better than one that says noise."""
+    head = nn.Linear(width, 1)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
+
+
+def _check_head(lm: Any) -> None:
+    """A few families rescale or cap their logits after the head; those would get wrong probabilities here."""
+    text = lm.config.get_text_config()
+    changed = {"final_logit_softcapping": None, "logit_scale": 1.0, "logits_scaling": 1.0}
+    for name, harmless in changed.items():
+        if getattr(text, name, harmless) not in (harmless, None):
+            raise InputError(
+                f"{type(lm).__name__} changes its logits after the head ({name}): training cannot follow it"
+            )
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,82 @@
+"""The recipe of a training run: everything `worldline train` can be told. The defaults are the paper's for ALFWorld."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from worldline.config import Config, option, positional
+from worldline.paw.advantages import Algorithm, CreditConfig
+from worldline.paw.credit import Statistics
+from worldline.paw.loss import WorldLoss
+from worldline.paw.model import LearnerConfig
+from worldline.paw.update import UpdateConfig
+from worldline.paw.world import WorldConfig
+from worldline.policies import PolicyConfig
+
+
+class EvaluationConfig(Config):
+    """Playing unseen tasks along the way."""
+
+    every: int = option(10, help="updates between evaluations; 0: none", ge=0)
+    episodes: int = option(128, help="episodes of one evaluation", ge=1)
+    split: str = option("", help="which tasks; default: the environment's second split")
+    temperature: float = option(0.4, help="sampling temperature", ge=0)
+
+
+class TrainConfig(Config):
+    """Train a language agent by reinforcement learning, with or without world-model co-training (PaW).
+
+    The run folder gets checkpoints that transformers loads, metrics.jsonl, and the training episodes as a log.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline train household --model runs/clone/model --out runs/paw",
+        "worldline train household --model runs/clone/model --algo gigpo --wm off --out runs/gigpo",
+        "worldline train recipes/alfworld.yaml --data ~/alfworld --model Qwen/Qwen2.5-1.5B-Instruct --out runs/alf",
+        "accelerate launch -m worldline train recipes/alfworld.yaml --out runs/alf",
+    )
+
+    env: str = positional(help="environment: household, shop, searchqa, alfworld, webshop, module:attr, gym:ID")
+    model: str = option(help="the causal LM to start from: a folder or a hub id")
+    out: Path = option(help="run folder")
+    algo: Algorithm = option("grpo", help="how actions are credited")
+    wm: Literal["paw", "mae", "ce", "off"] = option(
+        "paw", help="world-model loss: clipped MAE, MAE, cross-entropy, none"
+    )
+    preset: Statistics = option(
+        "textbook", help="group statistics over trajectories, or over step rows with an entropy bonus of 0.001"
+    )
+    data: Path | None = option(None, help="the environment's data, where it needs some")
+    options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
+    split: str = option("", help="tasks to train on; default: the environment's first split")
+    updates: int = option(150, help="how many updates", ge=1)
+    groups: int = option(16, help="tasks per update", ge=1)
+    group_size: int = option(8, help="episodes per task; PPO plays groups x group_size different tasks", ge=1)
+    max_steps: int | None = option(None, help="step budget of an episode; default: the environment's", ge=1)
+    batch_size: int = option(128, help="episodes played at once", ge=1)
+    precision: Literal["fp32", "bf16"] = option("fp32", help="of the learner's computation; weights stay float32")
+    checkpoint_every: int = option(10, help="updates between checkpoints", ge=1)
+    seed: int = option(0, help="decides every random draw")
+    resume: bool = option(False, help="go on with a run that was interrupted")
+    overwrite: bool = option(False, help="start anew in a folder that holds a run")
+    rollout: PolicyConfig = PolicyConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    learner: LearnerConfig = LearnerConfig()
+    update: UpdateConfig = UpdateConfig()
+    credit: CreditConfig = CreditConfig()
+    world: WorldConfig = WorldConfig()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Groups per update and episodes per group. A critic needs no group: PPO's have one episode each."""
+        return (self.groups * self.group_size, 1) if self.algo == "ppo" else (self.groups, self.group_size)
+
+    @property
+    def world_loss(self) -> WorldLoss:
+        """With `off` it does not matter which: no row weighs anything."""
+        return "cmae" if self.wm == "paw" or self.wm == "off" else self.wm
+
+    @property
+    def stepping(self) -> UpdateConfig:
+        """The update's settings, with the preset's entropy bonus unless one was given."""
+        bonus = 0.001 if self.preset == "verl_agent" else 0.0
+        return self.update if self.update.entropy is not None else self.update.model_copy(update={"entropy": bonus})

@@ -1,0 +1,52 @@
+"""What training pays for an episode (PaW appendix A.1): success alone, the same in every world of a family.
+
+The environment's own rewards stay in the log; where a family has a rule they are not what is optimised (WebShop's
+partial scores, for one). The invalid-action penalty is kept apart, because it belongs to its row alone and never
+enters the return that eq. 10 balances with.
+"""
+
+import math
+from dataclasses import dataclass
+
+from worldline.types import Trajectory, WorldlineError
+
+
+@dataclass(frozen=True, slots=True)
+class RewardRule:
+    """`success` is paid once, at the end of a won episode; None: the environment's own rewards count."""
+
+    success: float | None
+    invalid: float
+    max_return: float
+
+    def rewards(self, trajectory: Trajectory) -> list[float]:
+        """One reward per step; their sum is the episode's return R."""
+        if self.success is None:
+            rewards = [step.reward for step in trajectory.steps]
+        else:
+            rewards = [0.0] * len(trajectory)
+            rewards[-1] = self.success if _won(trajectory) else 0.0
+        if not all(map(math.isfinite, rewards)):
+            raise WorldlineError(f"episode {trajectory.id} (task {trajectory.task_id}): the environment paid {rewards}")
+        return rewards
+
+    def penalties(self, trajectory: Trajectory) -> list[float]:
+        """What each step pays for an action the environment did not understand."""
+        return [0.0 if step.valid else self.invalid for step in trajectory.steps]
+
+
+RULES = {
+    "household": RewardRule(success=10.0, invalid=-0.1, max_return=10.0),
+    "shop": RewardRule(success=10.0, invalid=-0.1, max_return=10.0),
+    "search": RewardRule(success=1.0, invalid=-0.01, max_return=1.0),
+}
+
+
+def rule(family: str, max_return: float) -> RewardRule:
+    """The family's rule; any other world pays its own rewards, and 1 % of the most it can pay for nonsense."""
+    return RULES.get(family) or RewardRule(success=None, invalid=-0.01 * max_return, max_return=max_return)
+
+
+def _won(trajectory: Trajectory) -> bool:
+    """A graded world (WebShop) is won at the full score only."""
+    return trajectory.score == 1.0 if trajectory.score is not None else bool(trajectory.success)

@@ -1,0 +1,153 @@
+"""The folder of a training run: config.json, env.json, metrics.jsonl, log/ and checkpoints/.
+
+A checkpoint is a folder that transformers loads; it gets its name only when it is whole. The newest also holds what
+resuming needs. Resuming takes everything back to it: later metrics and episodes are thrown away and made again.
+"""
+
+import json
+import platform
+import shutil
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+
+from worldline import __version__, store
+from worldline.paw.actor import Actor
+from worldline.paw.groups import episode_prefix
+from worldline.types import InputError, Trajectory
+
+STATE = "training_state.pt"
+PACKAGES = ("torch", "transformers", "accelerate", "peft")
+
+
+class RunFolder:
+    """The main process writes; all wait for it where they will read."""
+
+    def __init__(self, folder: Path, accelerator: Any) -> None:
+        self.folder = folder
+        self.main: bool = accelerator.is_main_process
+        self._wait = accelerator.wait_for_everyone
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
+    def open(self, config: BaseModel, *, resume: bool, overwrite: bool, adjustable: set[str]) -> None:
+        """Take the folder for this run; a run that is already there is gone on with, replaced, or refused."""
+        settings = config.model_dump(mode="json")
+        file = self.folder / "config.json"
+        if file.exists() and not resume:
+            if not overwrite:
+                raise InputError(f"{self.folder}: holds a run: --resume goes on with it, --overwrite starts anew")
+            self._wait()  # nobody reads the old run any more
+            if self.main:
+                shutil.rmtree(self.folder)
+        elif file.exists():
+            before = json.loads(file.read_text(encoding="utf-8"))
+            changed = [k for k in settings if k not in adjustable and before.get(k) != settings[k]]
+            if changed:
+                raise InputError(f"{self.folder}: was begun with another '{changed[0]}'; resume with the same settings")
+        if self.main:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(settings, indent=1), encoding="utf-8")
+            (self.folder / "env.json").write_text(json.dumps(_environment(), indent=1), encoding="utf-8")
+        self._wait()
+
+    def keep(self, trajectories: Sequence[Trajectory]) -> None:
+        """Add the episodes of one update to the log, in shards of their own."""
+        if self.main:
+            with store.StoreWriter(self.log) as writer:
+                for trajectory in trajectories:
+                    writer.append(trajectory)
+
+    def write(self, metrics: dict[str, Any]) -> None:
+        """Append one line of metrics."""
+        if self.main:
+            with self.metrics.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(metrics) + "\n")
+
+    def checkpoints(self) -> list[Path]:
+        """Whole checkpoints, oldest first."""
+        return sorted((self.folder / "checkpoints").glob("update-*"))
+
+    def save(self, update: int, learner: Any, optimizer: Any, actor: Actor, tokenizer: Any) -> Path:
+        """A checkpoint after `update` updates. Every rank must call this: sharded state is gathered."""
+        target = self.folder / "checkpoints" / f"update-{update:06d}"
+        weights, moments = get_state_dict(learner, _bare(optimizer), options=_options())
+        if self.main:
+            partial = target.with_name(f".{target.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            actor.save(partial)
+            tokenizer.save_pretrained(partial)
+            torch.save({"update": update, "weights": weights, "optimizer": moments}, partial / STATE)
+            shutil.rmtree(target, ignore_errors=True)
+            partial.replace(target)
+            for older in self.checkpoints()[:-1]:
+                (older / STATE).unlink(missing_ok=True)
+        return target
+
+    def restore(self, learner: Any, optimizer: Any) -> int:
+        """Go back to the newest checkpoint; the number of updates it had seen, 0 if there is none."""
+        found = [folder for folder in self.checkpoints() if (folder / STATE).exists()]
+        update = 0
+        if found:
+            state = torch.load(found[-1] / STATE, map_location="cpu", weights_only=True)
+            update = int(state["update"])
+            set_state_dict(
+                learner,
+                _bare(optimizer),
+                model_state_dict=state["weights"],
+                optim_state_dict=state["optimizer"],
+                options=_options(),
+            )
+        if self.main:
+            self._forget(update)
+        self._wait()
+        return update
+
+    def _forget(self, update: int) -> None:
+        """Throw away the metrics and training episodes of later updates."""
+        if self.metrics.exists():
+            lines = self.metrics.read_text(encoding="utf-8").splitlines()
+            kept = [line for line in lines if update and _number(line) <= update]
+            self.metrics.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        if self.log.exists():
+            for shard in store.shards(self.log):
+                if any(name >= episode_prefix(update + 1) for name in store.ids(shard)):
+                    shard.unlink()
+
+
+def _number(line: str) -> float:
+    """The update a line of metrics is about; a line that was cut short by a crash is about none."""
+    try:
+        return float(json.loads(line)["update"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
+
+
+def _bare(optimizer: Any) -> Any:
+    """The torch optimizer under accelerate's wrapper."""
+    return getattr(optimizer, "optimizer", optimizer)
+
+
+def _options() -> StateDictOptions:
+    """Whole tensors on the CPU, of what is trained only: the rest is in the start model."""
+    return StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True, strict=False)
+
+
+def _environment() -> dict[str, Any]:
+    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "python": platform.python_version(),
+        "devices": devices or ["cpu"],
+        "packages": {"worldline": __version__} | {name: version(name) for name in PACKAGES},
+    }

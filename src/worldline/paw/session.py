@@ -1,0 +1,133 @@
+"""What a training run holds in its hands: the world, the models, the policies that play."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedType, gather_object
+from transformers import AutoTokenizer
+
+from worldline import envs
+from worldline.paw import model, noise
+from worldline.paw.actor import Actor
+from worldline.paw.recipe import TrainConfig
+from worldline.paw.rewards import rule
+from worldline.paw.rows import Row, to_rows
+from worldline.paw.update import TokenScores, score
+from worldline.policies.hf import from_model
+from worldline.rollout import Rollout, plan
+from worldline.types import InputError, Trajectory, derive_seed
+
+
+class Session:
+    """Everything that lives as long as the run does."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        if config.rollout.mode != "generate":
+            raise InputError("--rollout.mode: training needs the policy's own tokens; only 'generate' gives them")
+        self.config = config
+        self.accelerator = Accelerator(
+            mixed_precision="bf16" if config.precision == "bf16" else "no", cpu=config.rollout.device == "cpu"
+        )
+        self.world = envs.load(config.env, config.data, config.options)
+        self.split = _split(self.world.splits(), config.split, "--split", default=0)
+        self.rule = rule(self.world.family, self.world.max_return)
+        learner = model.build(config.model, config.learner, critic=config.algo == "ppo", seed=config.seed)
+        self.tokenizer = AutoTokenizer.from_pretrained(config.model)
+        self.reference = self._reference(learner)
+        sharded = self.accelerator.distributed_type not in (DistributedType.NO, *_WHOLE)
+        self.actor = Actor(learner, getattr(torch, config.rollout.dtype), sharded=sharded).to(self.accelerator.device)
+        self.learner, self.optimizer = self.accelerator.prepare(learner, _optimizer(learner, config))
+        self.encode = noise.encoder(self.tokenizer, self.world.family)
+        self.context = getattr(learner.plain.config.get_text_config(), "max_position_embeddings", None)
+
+    def rollout(self, name: str) -> Rollout:
+        """The current policy at work on training tasks."""
+        return self._player(self.config.rollout.temperature, name)
+
+    def rows(self, trajectories: Sequence[Trajectory]) -> list[Row]:
+        world = self.config.world
+        return to_rows(
+            trajectories,
+            self.encode,
+            horizon=world.horizon,
+            max_continuation=world.max_tokens,
+            max_length=self.context,
+            last_answer=self.world.family != "shop",
+        )
+
+    def score(self, rows: Sequence[Row]) -> TokenScores:
+        """The present policy's view of the rows."""
+        return score(
+            self.learner, rows, self.accelerator, self.config.update.batch_tokens, self.config.rollout.temperature
+        )
+
+    def reference_logprobs(self, rows: Sequence[Row]) -> torch.Tensor | None:
+        """The starting policy's view of the rows: a frozen copy's, or the learner's own without its adapters."""
+        if not self.config.update.kl:
+            return None
+        apart = self.accelerator.unwrap_model(self.learner).lm.disable_adapter() if self.config.learner.lora else None
+        with apart or nullcontext(), self.accelerator.autocast():
+            return score(
+                self.reference or self.learner,
+                rows,
+                self.accelerator,
+                self.config.update.batch_tokens,
+                self.config.rollout.temperature,
+            ).logprob
+
+    def evaluate(self) -> dict[str, Any]:
+        """Success on held-out tasks; always the same episodes, so that two evaluations can be compared."""
+        wanted = self.config.evaluation
+        split = _split(self.world.splits(), wanted.split, "--evaluation.split", default=1)
+        episodes = plan(
+            self.world, split, wanted.episodes, seed=derive_seed(self.config.seed, "evaluation"), run="evaluation"
+        )
+        share = episodes[self.accelerator.process_index :: self.accelerator.num_processes]
+        played = gather_object(list(self._player(wanted.temperature, "evaluation").play(share)))
+        count = max(1, len(played))
+        return {
+            "eval_episodes": len(played),
+            "eval_success": sum(bool(trajectory.success) for trajectory in played) / count,
+            "eval_return": sum(sum(self.rule.rewards(trajectory)) for trajectory in played) / count,
+            "eval_steps": sum(len(trajectory) for trajectory in played) / count,
+        }
+
+    def _player(self, temperature: float, name: str) -> Rollout:
+        settings = self.config.rollout.model_copy(update={"temperature": temperature, "keep_prompts": True})
+        return Rollout(
+            self.world,
+            from_model(self.actor.model, self.tokenizer, settings, name=name),
+            batch_size=self.config.batch_size,
+            policy_name=name,
+            max_steps=self.config.max_steps,
+        )
+
+    def _reference(self, learner: model.Learner) -> Any:
+        """A frozen copy of the start, where there is a divergence to measure and no adapter to switch off."""
+        if not self.config.update.kl or self.config.learner.lora:
+            return None
+        dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
+        return model.frozen_copy(learner, dtype).to(self.accelerator.device)
+
+
+_WHOLE = (DistributedType.MULTI_GPU, DistributedType.MULTI_CPU)
+"""Ways to run many processes that leave every one of them with all the weights."""
+
+
+def _optimizer(learner: model.Learner, config: TrainConfig) -> torch.optim.Optimizer:
+    critic = {id(weight) for weight in learner.critic.parameters()} if learner.critic is not None else set()
+    trained = [weight for weight in learner.parameters() if weight.requires_grad]
+    groups = [
+        {"params": [weight for weight in trained if id(weight) not in critic], "lr": config.update.lr},
+        {"params": [weight for weight in trained if id(weight) in critic], "lr": config.update.critic_lr},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=config.update.weight_decay)
+
+
+def _split(known: Sequence[str], wanted: str, flag: str, default: int) -> str:
+    if wanted and wanted not in known:
+        raise InputError(f"{flag}: there is no split '{wanted}': there are {', '.join(known)}")
+    return wanted or known[min(default, len(known) - 1)]

@@ -1,0 +1,209 @@
+"""On-policy training of a language agent with PaW: Algorithm 1 of the paper, as one loop.
+
+Runs on accelerate: one process on a CPU or a GPU as it is, many by `accelerate launch`. What an update does follows
+from the seed and its number, so a resumed run goes on as if it had never stopped. What may go wrong: an environment
+that raises costs its episode (played again once, then left out of its group); a step that is not finite is not taken
+(`skipped` counts them); a reward that is no number, an update with fewer than half of its episodes, or without one
+finite step, stops the run, with the last checkpoint whole.
+"""
+
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from worldline.paw.advantages import assign
+from worldline.paw.batches import mini_batch_count
+from worldline.paw.groups import Groups, plan_groups, play
+from worldline.paw.pool import Pool, to_pool
+from worldline.paw.recipe import TrainConfig
+from worldline.paw.run import RunFolder
+from worldline.paw.session import Session
+from worldline.paw.strands import strands
+from worldline.paw.update import Experience, TokenScores, update
+from worldline.paw.world import WorldTargets, select_world
+from worldline.types import WorldlineError, derive_seed
+
+ADJUSTABLE = {"resume", "overwrite", "out", "updates", "checkpoint_every"}
+"""What a resumed run may be told anew."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came out of a run: the last line of metrics, the last checkpoint."""
+
+    metrics: dict[str, Any]
+    checkpoint: Path
+
+
+def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda metrics: None) -> Trained:
+    """Run Algorithm 1 for `config.updates` updates; `watch` sees every line of metrics."""
+    session = Session(config)
+    accelerator, learner, optimizer, actor = session.accelerator, session.learner, session.optimizer, session.actor
+    run = RunFolder(config.out, accelerator)
+    run.open(config, resume=config.resume, overwrite=config.overwrite, adjustable=ADJUSTABLE)
+    done = run.restore(learner, optimizer)
+    actor.refresh()
+    metrics: dict[str, Any] = {"update": done}
+    if done == 0 and config.evaluation.every:
+        metrics |= session.evaluate()
+        run.write(metrics)
+        watch(metrics)
+
+    for number in range(done + 1, config.updates + 1):
+        clock = Clock(accelerator.device)
+
+        with clock("rollout"):  # collect groups with the current policy
+            groups, size = config.shape
+            episodes = plan_groups(session.world, session.split, number, groups, size, config.seed)
+            played = play(session.rollout(f"update-{number - 1:06d}"), episodes, size, accelerator)
+            _enough(played, len(episodes), number)
+            run.keep(played.trajectories)
+
+        with clock("credit"):  # form the pool, see it with the old policy's and the reference's eyes
+            rows = session.rows(played.trajectories)
+            pool = to_pool(rows, played.trajectories, played.groups, session.rule)
+            old = session.score(rows) if _needs_scores(pool, config) else None
+            reference = session.reference_logprobs(rows)
+            credit = assign(pool, config.algo, config.preset, config.credit, old.value if old else None)
+
+        targets = select_world(  # which transitions teach the world model (eq. 4), how much each group (eq. 10)
+            pool,
+            _entropies(pool, old),
+            config.world,
+            update=number - 1,
+            updates=config.updates,
+            seed=derive_seed(config.seed, "selection", number),
+        )
+
+        with clock("update"):  # eq. 11
+            ppo = config.algo == "ppo"
+            experience = Experience(
+                rows=rows,
+                advantages=credit.advantages,
+                world_weights=torch.zeros(len(rows)) if config.wm == "off" else targets.weights,
+                old_logprobs=old.logprob if old else None,
+                reference_logprobs=reference,
+                old_values=old.value if old and ppo else None,
+                value_targets=credit.returns if ppo else None,
+                temperature=config.rollout.temperature,
+            )
+            learnt = update(
+                learner,
+                optimizer,
+                experience,
+                config.stepping,
+                accelerator,
+                kind=config.world_loss,
+                rho=config.world.rho,
+                seed=derive_seed(config.seed, "mini-batches", number),
+            )
+            actor.refresh()
+        if not learnt["steps"]:
+            raise WorldlineError(
+                f"update {number}: the loss was never finite: lower --update.lr; checkpoints are whole"
+            )
+
+        metrics = {"update": number} | _told(played, pool) | learnt
+        if config.wm != "off":
+            metrics |= _world_told(targets, experience, clock)
+        if _due(number, config.evaluation.every, config.updates):
+            with clock("evaluation"):
+                metrics |= session.evaluate()
+        metrics |= clock.told()
+        run.write(metrics)
+        watch(metrics)
+        if _due(number, config.checkpoint_every, config.updates):
+            run.save(number, learner, optimizer, actor, session.tokenizer)
+    return Trained(metrics, run.checkpoints()[-1])
+
+
+def _needs_scores(pool: Pool, config: TrainConfig) -> bool:
+    """Whether the old policy must be asked again: not if there is one step, for then it is the present one."""
+    one_step = config.update.epochs * mini_batch_count(len(pool.rows), config.update.mini_batch) == 1
+    known = config.wm == "off" or all(step.entropy is not None for step in pool.steps)
+    return config.algo == "ppo" or not one_step or not known
+
+
+def _entropies(pool: Pool, old: TokenScores | None) -> Tensor:  # (rows,)
+    """The mean entropy of each response, as the rollout saw it, else as the old policy does now."""
+    known = [step.entropy for step in pool.steps if step.entropy is not None]
+    if len(known) == len(pool.rows) or old is None:
+        return torch.tensor([step.entropy or 0.0 for step in pool.steps])
+    return torch.stack([tokens.mean() for tokens in torch.split(old.entropy, pool.lengths.tolist())])
+
+
+def _enough(played: Groups, planned: int, number: int) -> None:
+    if 2 * len(played.trajectories) < planned:
+        raise WorldlineError(
+            f"update {number}: {planned - len(played.trajectories)} of {planned} episodes failed, the first as "
+            f"{played.failed[0]}; checkpoints are whole"
+        )
+
+
+def _due(number: int, every: int, last: int) -> bool:
+    return bool(every) and (number % every == 0 or number == last)
+
+
+def _told(played: Groups, pool: Pool) -> dict[str, float]:
+    """What the episodes of the update came to."""
+    episodes = len(played.trajectories)
+    scores = [trajectory.score for trajectory in played.trajectories if trajectory.score is not None]
+    told = {
+        "reward": float(pool.episode_returns.mean()),
+        "success": sum(bool(trajectory.success) for trajectory in played.trajectories) / episodes,
+        "episodes": episodes,
+        "failed": len(played.failed),
+        "rows": len(pool.rows),
+        "invalid": float((pool.penalties < 0).double().mean()),
+        "response_tokens": float(pool.lengths.double().mean()),
+    }
+    return told | ({"score": sum(scores) / len(scores)} if scores else {})
+
+
+def _world_told(targets: WorldTargets, experience: Experience, clock: "Clock") -> dict[str, float]:
+    """What the world-model side saw; its seconds are the update's, by its share of the tokens read."""
+    rows, world = experience.rows, (experience.world_weights > 0).tolist()
+    plain, full = (sum(len(s.tokens) for s in strands(rows, range(len(rows)), w)) for w in (None, world))
+    return {
+        "lambda": float(targets.coefficients.mean()),
+        "wm_rows": int(targets.selected.sum()),
+        "wm_cut_rows": sum(row.cut for row in rows),
+        "wm_repeated": targets.repeated,
+        "wm_tokens_share": 1 - plain / full,
+        "seconds_wm": clock.seconds["update"] * (1 - plain / full),
+    }
+
+
+class Clock:
+    """Seconds per phase of one update, and its peak memory."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seconds: dict[str, float] = {}
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        started = self._now()
+        yield
+        self.seconds[phase] = self._now() - started
+
+    def told(self) -> dict[str, float]:
+        if self.device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(self.device) / 2**30
+        else:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # of the process so far
+        return {f"seconds_{phase}": seconds for phase, seconds in self.seconds.items()} | {"peak_gib": peak}
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()

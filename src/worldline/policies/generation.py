@@ -1,0 +1,67 @@
+"""Sampling responses in batches: a decode loop of our own, because a row's draws must not depend on its company.
+
+Each row has one uniform number per position, from its own seed, and takes the token that inverse-CDF sampling
+gives. Rows that have ended leave the batch, so nothing is decoded for them.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from worldline.policies.choice import uniform
+from worldline.policies.forward import Model, Prefix, entropy, forward, log_softmax
+
+
+@dataclass
+class Response:
+    """A sampled response: tokens with the end token, their log-probabilities, the entropy before each."""
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+
+
+def generate(
+    model: Model,
+    prefix: Prefix,
+    seeds: Sequence[int],
+    *,
+    stops: Collection[int],
+    max_new_tokens: int,
+    temperature: float,
+) -> list[Response]:
+    """A response to each row of `prefix` (which is used up)."""
+    responses = [Response() for _ in seeds]
+    rows = list(range(len(seeds)))
+    logits, position = prefix.logits, prefix.lengths
+    for place in range(max_new_tokens):
+        draws = [uniform(seeds[row], "token", place) for row in rows]
+        tokens, logprobs, entropies = _sample(logits, draws, temperature)
+        for row, token, logprob, spread in zip(rows, tokens.tolist(), logprobs, entropies, strict=True):
+            responses[row].ids.append(token)
+            responses[row].logprobs.append(logprob)
+            responses[row].entropies.append(spread)
+        going = [i for i, row in enumerate(rows) if responses[row].ids[-1] not in stops]
+        if not going or place + 1 == max_new_tokens:
+            break
+        if len(going) < len(rows):
+            kept = torch.tensor(going, device=tokens.device)
+            prefix.keep(kept)
+            tokens, position = tokens[kept], position[kept]
+            rows = [rows[i] for i in going]
+        prefix.mask = torch.nn.functional.pad(prefix.mask, (0, 1), value=1)
+        logits = forward(model, tokens[:, None], prefix.mask, position[:, None], prefix.cache)[:, -1]
+        position = position + 1
+    return responses
+
+
+def _sample(logits: Tensor, draws: Sequence[float], temperature: float) -> tuple[Tensor, list[float], list[float]]:
+    """The token each draw gives, its log-probability, and the entropy of the distribution it came from."""
+    logprobs = log_softmax(logits, temperature)
+    cumulative = logprobs.double().exp().cumsum(-1)
+    aims = torch.tensor(draws, dtype=torch.float64, device=logits.device) * cumulative[:, -1]
+    tokens = torch.searchsorted(cumulative, aims[:, None], right=True)[:, 0].clamp(max=logits.shape[-1] - 1)
+    chosen = logprobs.gather(-1, tokens[:, None])[:, 0]
+    return tokens, chosen.tolist(), entropy(logits, temperature).tolist()

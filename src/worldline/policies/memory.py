@@ -1,0 +1,153 @@
+"""What a model has read, kept for the next step: a transcript only grows, so most of its next prompt is known.
+
+Keyed by nothing but tokens: a prompt that begins with one read before is read from there on. Prompts never met are
+read on their own first (equal ones once), so that a batch of mostly known prompts is not padded to a few new ones.
+The oldest readings are given up when memory runs out, and all of them as soon as the model's weights change.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from worldline.policies.forward import Model, Prefix, forward, left_padded, positions, read
+
+Ids = Sequence[int]
+
+
+@dataclass(eq=False)
+class Reading:
+    """Prompts read together: keys and values by layer, (rows, heads, time, size); `mask` is 1 where a token is."""
+
+    layers: list[tuple[Tensor, Tensor]]
+    mask: Tensor
+
+    @cached_property
+    def places(self) -> Tensor:
+        """Where each row's tokens lie, in order and right-aligned: padding comes first."""
+        return self.mask.argsort(dim=1, stable=True)
+
+    @cached_property
+    def size(self) -> int:
+        return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The first `length` tokens of a prompt, read before as a row of `reading`."""
+
+    reading: Reading
+    row: int
+    length: int
+
+
+class Memory:
+    """Reads prompts for one model of plain attention, and remembers them in about `most_bytes`."""
+
+    def __init__(self, model: Model, most_bytes: int) -> None:
+        self._model = model
+        self._most_bytes = most_bytes
+        self._index: dict[bytes, tuple[Reading, int]] = {}
+        self._weights: list[int] = []
+
+    def read(self, prompts: Sequence[Ids]) -> Prefix:
+        """What `forward.read` gives, reading only what is new."""
+        self._forget_if_trained()
+        unknown = [prompt for prompt, found in zip(prompts, self._find(prompts), strict=True) if found is None]
+        if unknown:
+            bodies = list(dict.fromkeys(tuple(prompt[:-1]) for prompt in unknown))
+            self._add(bodies, read(self._model, bodies))
+        known = [found for found in self._find(prompts) if found is not None]
+        prefix = self._go_on(prompts, known)
+        for prompt, found in zip(prompts, known, strict=True):
+            self._index.pop(_key(prompt[: found.length]), None)  # the longer one serves from now on
+        self._add(prompts, prefix)
+        self._make_room()
+        return prefix
+
+    def forget(self) -> None:
+        self._index.clear()
+
+    def _forget_if_trained(self) -> None:
+        weights = [parameter._version for parameter in self._model.parameters()]
+        if weights != self._weights:
+            self.forget()
+        self._weights = weights
+
+    def _find(self, prompts: Sequence[Ids]) -> list[Known | None]:
+        lengths = sorted({len(key) // _WIDTH for key in self._index}, reverse=True)
+        return [self._longest(prompt, lengths) for prompt in prompts]
+
+    def _longest(self, prompt: Ids, lengths: Sequence[int]) -> Known | None:
+        key = _key(prompt)
+        for length in lengths:
+            if length <= len(prompt) and (found := self._index.get(key[: length * _WIDTH])):
+                return Known(*found, min(length, len(prompt) - 1))  # something must be left to read
+        return None
+
+    def _add(self, prompts: Sequence[Ids], prefix: Prefix) -> None:
+        reading = Reading([(layer.keys, layer.values) for layer in prefix.cache.layers], prefix.mask)
+        for row, prompt in enumerate(prompts):
+            self._index[_key(prompt)] = (reading, row)
+
+    def _make_room(self) -> None:
+        readings = list(dict.fromkeys(reading for reading, _ in self._index.values()))
+        excess = sum(reading.size for reading in readings) - self._most_bytes
+        for oldest in readings:
+            if excess <= 0:
+                break
+            excess -= oldest.size
+            self._index = {key: found for key, found in self._index.items() if found[0] is not oldest}
+
+    def _go_on(self, prompts: Sequence[Ids], known: Sequence[Known]) -> Prefix:
+        """Read what follows the known part of each prompt."""
+        device = self._model.device
+        lengths = torch.tensor([found.length for found in known], device=device)
+        longest = int(lengths.max())
+        cache = DynamicCache(config=self._model.config)
+        for layer, (keys, values) in zip(cache.layers, _gathered(known, lengths, longest), strict=True):
+            layer.lazy_initialization(keys, values)
+            layer.keys, layer.values = keys, values
+        ids, new = left_padded([p[found.length :] for p, found in zip(prompts, known, strict=True)], device)
+        past = (torch.arange(longest, device=device) >= longest - lengths[:, None]).long()
+        mask = torch.cat([past, new], dim=1)
+        logits = forward(self._model, ids, mask, positions(new) + lengths[:, None], cache, keep=1)
+        return Prefix(cache, mask, logits[:, -1])
+
+
+def _gathered(known: Sequence[Known], lengths: Tensor, longest: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Keys and values of the known tokens, layer by layer, right-aligned to `longest`."""
+    members: dict[Reading, list[int]] = {}
+    for i, found in enumerate(known):
+        members.setdefault(found.reading, []).append(i)
+    device = lengths.device
+    parts = []
+    for reading, here in members.items():
+        rows = torch.tensor([known[i].row for i in here], device=device)
+        # Token j of a row with n of them lies at places[n'th from the end + j]; before its first token, anything does.
+        start = reading.mask.shape[1] - reading.mask.sum(1)[rows] - (longest - lengths[here])
+        steps = (torch.arange(longest, device=device) + start[:, None]).clamp(0, reading.mask.shape[1] - 1)
+        parts.append((reading, here, rows[:, None], reading.places[rows].gather(1, steps)))
+    for layer in range(len(parts[0][0].layers)):
+        yield _assembled(parts, layer, 0, len(known)), _assembled(parts, layer, 1, len(known))
+
+
+def _assembled(parts: Sequence[tuple[Reading, list[int], Tensor, Tensor]], layer: int, which: int, rows: int) -> Tensor:
+    found = [reading.layers[layer][which][row, :, place].transpose(1, 2) for reading, _, row, place in parts]
+    if len(found) == 1:
+        return found[0]
+    whole = found[0].new_empty(rows, *found[0].shape[1:])
+    for part, (_, here, _, _) in zip(found, parts, strict=True):
+        whole[here] = part
+    return whole
+
+
+_WIDTH = 4
+
+
+def _key(ids: Ids) -> bytes:
+    return array("i", ids).tobytes()

@@ -1,0 +1,36 @@
+"""How a policy reads its turns and answers: the settings every kind of policy shares.
+
+Apart from the policies themselves so that a command can declare these flags without loading torch.
+"""
+
+from typing import Literal
+
+from worldline.config import Config, option
+
+
+class PolicyConfig(Config):
+    """How a policy reads its turns and answers. Scripted policies (`expert`, `random`) need none of it."""
+
+    prompt: Literal["auto", "transcript", "plain", "paper", "react"] = option(
+        "auto", help="prompt template; auto: the one the checkpoint was trained with, else plain for chat models"
+    )
+    history: int | Literal["all"] | None = option(
+        None, help="past steps in the prompt; default 2, but all for transcript and for search"
+    )
+    mode: Literal["generate", "choose"] = option(
+        "generate", help="generate: free text; choose: the admissible actions by their probability"
+    )
+    temperature: float = option(1.0, help="sampling temperature; 0 is greedy", ge=0)
+    max_prompt_tokens: int = option(2048, help="longer prompts lose their oldest history first", ge=16)
+    max_new_tokens: int | None = option(None, help="longest response; default 64, or 512 where it reasons", ge=1)
+    dtype: Literal["float32", "bfloat16", "float16"] = option("float32", help="precision of the model")
+    device: str = option("auto", help="auto: a GPU where there is one")
+    batch_tokens: int = option(65536, help="tokens in one forward pass: bounds memory", ge=1)
+    cache_gib: float = option(
+        4.0, help="memory for what was read of transcripts, so that the next step goes on from there; 0: none", ge=0
+    )
+    keep_prompts: bool = option(False, help="keep the prompt's token ids in the log (training needs them)")
+    api_timeout: float = option(60.0, help="seconds one request may take in total", gt=0)
+    api_retries: int = option(5, help="further attempts after a 429, a 5xx or a timeout", ge=0)
+    api_backoff: float = option(0.5, help="seconds before the first retry; doubles each time", ge=0)
+    api_concurrency: int = option(16, help="requests in flight at once", ge=1)

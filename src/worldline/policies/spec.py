@@ -1,0 +1,80 @@
+"""From a policy's specification, as it is written on the command line, to the policy."""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from worldline.config import suggest
+from worldline.policies.scripted import ExpertPolicy, FunctionPolicy, RandomPolicy
+from worldline.policies.settings import PolicyConfig
+from worldline.types import InputError, Policy, World
+
+KINDS = ("expert", "random", "hf:PATH", "api:MODEL@URL", "module:attr")
+
+
+def load(spec: str, world: World | None = None, settings: PolicyConfig | None = None) -> Policy:
+    """The policy that `spec` names: `expert`, `random`, `hf:PATH`, `api:MODEL@URL` or `module:attr`."""
+    settings = settings or PolicyConfig()
+    kind, colon, rest = spec.partition(":")
+    if spec == "expert":
+        if world is None:
+            raise InputError("expert: there is an expert only in an environment")
+        return ExpertPolicy(world)
+    if spec == "random":
+        return RandomPolicy()
+    if not (colon and kind and rest):
+        raise InputError(f"unknown policy '{spec}'{suggest(spec, KINDS)}")
+    if kind == "hf":
+        from worldline.policies import hf  # torch takes seconds to import, and only this kind needs it
+
+        return hf.load(rest, settings)
+    if kind == "api":
+        from worldline.policies import api
+
+        return api.load(rest, settings)
+    return _from_module(kind, rest, world, settings)
+
+
+def _from_module(module: str, attribute: str, world: World | None, settings: PolicyConfig) -> Policy:
+    """User code: a policy, a class or factory of (world, settings) or of nothing, or a function of a turn."""
+    spec = f"{module}:{attribute}"
+    try:
+        found: Any = importlib.import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except ModuleNotFoundError as error:
+        raise InputError(f"policy '{spec}': no module named '{error.name}' (is it on PYTHONPATH?)") from None
+    except AttributeError:
+        raise InputError(f"policy '{spec}': module '{module}' has no '{attribute}'") from None
+    except Exception as error:  # user code runs at import, and may fail in any way
+        raise InputError(f"policy '{spec}': importing it failed: {type(error).__name__}: {error}") from None
+    if isinstance(found, Policy) and not isinstance(found, type):
+        return found
+    if not callable(found):
+        raise InputError(f"policy '{spec}': neither a policy nor a function of a turn")
+    return _called(found, spec, world, settings)
+
+
+def _called(found: Callable[..., Any], spec: str, world: World | None, settings: PolicyConfig) -> Policy:
+    arguments = _arity(found)
+    if arguments == 1 and not isinstance(found, type):
+        return FunctionPolicy(found, spec)
+    if arguments not in (0, 2):
+        raise InputError(f"policy '{spec}': must take (world, settings), nothing, or, as a function, one turn")
+    made = found(world, settings) if arguments == 2 else found()
+    if not isinstance(made, Policy):
+        raise InputError(f"policy '{spec}': made {type(made).__name__}, which has no `name` and `act`")
+    return made
+
+
+def _arity(found: Callable[..., Any]) -> int:
+    """How many arguments `found` must be given."""
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except ValueError:
+        return 0
+    required = [
+        p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    return len(required)

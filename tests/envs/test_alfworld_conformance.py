@@ -1,0 +1,128 @@
+"""The native engine against the official one: same games, same commands, the same words.
+
+Needs the official package (textworld and alfworld with its planner), in this interpreter or in the one that
+WORLDLINE_ALFWORLD_PYTHON names. It is slow (ten steps a second, seconds to load a game), so only a few games are played
+here; WORLDLINE_ALFWORLD_GAMES=60 plays the sixty of the documented comparison.
+"""
+
+import importlib.util
+import json
+import lzma
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from worldline.envs.alfworld import AlfworldWorld
+from worldline.envs.household.engine import NOTHING_HAPPENS, Stage
+
+DRIVER = Path(__file__).with_name("alfworld_reference.py")
+NONSENSE = ("", "dance", "go to the moon", "take everything", "GO TO FRIDGE 1", "use", "open fridge 99", " look ")
+
+
+@pytest.fixture(scope="module")
+def reference() -> str:
+    python = os.environ.get("WORLDLINE_ALFWORLD_PYTHON")
+    if python:
+        return python
+    if all(importlib.util.find_spec(name) for name in ("textworld", "alfworld", "fast_downward")):
+        return sys.executable
+    pytest.skip(
+        "the official alfworld package is not installed, and WORLDLINE_ALFWORLD_PYTHON names no Python that has it"
+    )
+
+
+def sampled_tasks(world: AlfworldWorld, count: int) -> list[str]:
+    """Spread over the splits there are."""
+    tasks = []
+    for split, share in (("valid_seen", count // 2), ("train", count - count // 2)):
+        total = world.num_tasks(split)
+        tasks += [world.get_task(split, (2 * number + 1) * total // (2 * share)) for number in range(share)]
+    return tasks
+
+
+def script(stage: Stage, rng: random.Random, length: int, solve: bool) -> list[str]:
+    """Commands to play: at random with a bent for handling things, some nonsense; with the solution mixed in or not."""
+    state, commands = stage.game.initial.copy(), []
+    solution = list(stage.game.walkthrough) if solve else []
+    while len(commands) < length:
+        allowed = stage.options(state)
+        handling = [command for command in allowed.commands if not command.startswith("go to")]
+        if rng.random() < 0.08:
+            commands.append(rng.choice(NONSENSE))
+            continue
+        if solution and rng.random() < 0.5:
+            command = solution.pop(0)
+        elif solve:
+            command = rng.choice([c for c in handling if c.split()[0] in ("look", "inventory", "examine", "help")])
+        else:
+            command = rng.choice(handling if rng.random() < 0.6 else allowed.commands)
+        commands.append(command)
+        if command in allowed.actions:
+            stage.perform(state, allowed.actions[command])
+    return commands
+
+
+def play(stage: Stage, commands: list[str]) -> list[dict[str, object]]:
+    state = stage.game.initial.copy()
+    turns = [{"observation": stage.introduction, "admissible": list(stage.options(state).commands), "won": False}]
+    for command in commands:
+        action = stage.options(state).actions.get(command.strip())
+        said = stage.perform(state, action) if action else NOTHING_HAPPENS
+        turns.append({"observation": said, "admissible": list(stage.options(state).commands), "won": stage.won(state)})
+    return turns
+
+
+@pytest.mark.data
+def test_same_words_same_commands_same_wins(reference: str, shared_data: Path) -> None:
+    folder = shared_data / "alfworld"
+    world = AlfworldWorld(folder)
+    domain, grammar = ((folder / name).read_text() for name in ("alfred.pddl", "alfred.twl2"))
+    problems = {}
+    tasks = sampled_tasks(world, int(os.environ.get("WORLDLINE_ALFWORLD_GAMES", "4")))
+    for split in ("valid_seen", "train"):
+        problems |= raw_problems(folder, split, {task for task in tasks if task.startswith(split)})
+    rng = random.Random(0)
+    steps = wins = 0
+    native = official = 0.0
+    driver = subprocess.Popen([reference, str(DRIVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert driver.stdin
+    assert driver.stdout
+    for number, task in enumerate(tasks):
+        stage = world.stage(task)
+        commands = script(stage, rng, 55, solve=number % 3 == 0)
+        game = {"pddl_domain": domain, "pddl_problem": problems[task]["pddl_problem"]}
+        game["grammar"] = grammar.replace("UNKNOWN GOAL", problems[task]["task_desc"])
+        driver.stdin.write(json.dumps({"game": game, "commands": commands}) + "\n")
+        driver.stdin.flush()
+        answer = json.loads(driver.stdout.readline())
+        fresh = Stage(stage.game)
+        begun = time.process_time()
+        turns = play(fresh, commands)
+        native += time.process_time() - begun
+        official += answer["step_seconds"]
+        for turn, (ours, theirs) in enumerate(zip(turns, answer["turns"], strict=True)):
+            assert ours == theirs, f"{task}, after {commands[:turn]}"
+        steps += len(commands)
+        wins += turns[-1]["won"] is True
+        speed = f"{steps / native:.0f} against {steps / official:.1f} steps/s"
+        print(f"{number + 1} games, {steps} steps, {wins} wins, 0 differences, {speed}", file=sys.stderr)
+    driver.stdin.close()
+    assert driver.wait(timeout=60) == 0
+    assert wins
+
+
+def raw_problems(folder: Path, split: str, tasks: set[str]) -> dict[str, dict[str, str]]:
+    """The games as they are in the file, read without the code under test."""
+    found = {}
+    with lzma.open(folder / f"games_{split}.jsonl.xz", "rt") as lines:
+        for line in lines:
+            game = json.loads(line)
+            task = f"{split}/{game['task']}/{game['trial']}"
+            if task in tasks:
+                found[task] = game
+    return found

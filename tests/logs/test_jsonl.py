@@ -1,0 +1,111 @@
+"""What is exported comes back exactly, in JSON that any parser reads."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worldline import logs
+from worldline.types import InputError, Step, Trajectory
+
+TEXT = st.text(max_size=6) | st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=3)
+"""The second kind is what the `surrogateescape` handler makes of bytes that are not UTF-8."""
+NUMBERS = st.floats()
+STEPS = st.builds(
+    Step,
+    observation=TEXT,
+    admissible=st.none() | st.lists(TEXT, max_size=2).map(tuple),
+    action=TEXT,
+    response=TEXT,
+    reward=NUMBERS,
+    logprob=st.none() | NUMBERS,
+    token_ids=st.none() | st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple),
+    token_logprobs=st.none() | st.lists(NUMBERS, max_size=3).map(tuple),
+)
+TRAJECTORIES = st.builds(
+    Trajectory,
+    id=TEXT,
+    env=TEXT,
+    task_id=TEXT,
+    policy=TEXT,
+    seed=st.integers(),
+    steps=st.lists(STEPS, max_size=3).map(tuple),
+    success=st.none() | st.booleans(),
+    score=st.none() | NUMBERS,
+    meta=st.dictionaries(st.text(max_size=3), TEXT, max_size=2),
+)
+ONE = Trajectory(id="a", env="e", task_id="t", policy="p", steps=(Step(observation="o", action="a", reward=1.0),))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TRAJECTORIES, min_size=1, max_size=3), st.sampled_from(["", ".gz", ".xz"]))
+def test_any_trajectory_comes_back_as_it_went_out(exported: list[Trajectory], suffix: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"log.jsonl{suffix}"
+        assert logs.export_jsonl(exported, path) == len(exported)
+        assert [repr(back) for back in logs.read("jsonl", path)] == [repr(trajectory) for trajectory in exported]
+        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_numbers_json_cannot_write_are_texts(tmp_path: Path) -> None:
+    steps = tuple(Step(observation="", action="", reward=reward) for reward in (float("nan"), float("-inf")))
+    logs.export_jsonl([ONE.model_copy(update={"steps": steps})], tmp_path / "log.jsonl")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    row = json.loads((tmp_path / "log.jsonl").read_text(), parse_constant=refuse)
+    assert [step["reward"] for step in row["steps"]] == ["NaN", "-Infinity"]
+
+
+def test_a_failed_export_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("before")
+
+    def broken() -> Iterator[Trajectory]:
+        yield ONE
+        raise InputError("a broken shard")
+
+    with pytest.raises(InputError, match="a broken shard"):
+        logs.export_jsonl(broken(), path)
+    assert path.read_text() == "before"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+def test_a_place_that_cannot_be_written_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "log.jsonl"):
+        with pytest.raises(InputError, match="folder"):
+            logs.export_jsonl([ONE], path)
+
+
+def test_names_can_be_given_anew_but_not_rewards(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    logs.export_jsonl([ONE], path)
+    (back,) = logs.read("jsonl", path, options=logs.Options(policy="mine"))
+    assert back == ONE.model_copy(update={"policy": "mine"})
+    with pytest.raises(InputError, match="leave the options out"):
+        list(logs.read("jsonl", path, options=logs.Options(reward="score")))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"id": "a"}', "schema version None"),
+        (
+            ONE.model_copy(update={"schema_version": 2}).model_dump_json(),
+            "schema version 2, this worldline reads version 1",
+        ),
+        ("[1]", "schema version|JSON object"),
+        (ONE.model_dump_json().replace('"env"', '"world"'), "env: Field required"),
+    ],
+)
+def test_a_line_that_is_no_trajectory_is_named(tmp_path: Path, line: str, reason: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(ONE.model_dump_json() + "\n" + line + "\n")
+    with pytest.raises(InputError, match=rf"line 2: .*({reason})"):
+        list(logs.read("jsonl", path))

@@ -1,0 +1,221 @@
+"""Eq. 11 is one number and one gradient, however its rows are batched, ordered, padded or dealt to processes."""
+
+import random
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+from accelerate import Accelerator
+from tiny import random_experience, tiny_lm
+
+from worldline.paw.batches import action_starts, micro_batches, pack
+from worldline.paw.model import LearnerConfig, frozen_copy, wrap
+from worldline.paw.strands import Strand, strands
+from worldline.paw.update import Experience, UpdateConfig, gradient, score, update
+
+CONFIG = UpdateConfig(kl=0.1, entropy=0.01, mini_batch=None)
+KIND, RHO = "cmae", 0.02
+
+
+def naive(experience: Experience, kind: str = KIND, rho: float = RHO) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """The objective row by row, from full logits, with no batching at all."""
+    lm = tiny_lm()
+    starts = action_starts(experience.rows)
+    total = torch.zeros(())
+    for index, row in enumerate(experience.rows):
+        tokens = row.prompt + row.response + row.continuation
+        logp = torch.log_softmax(lm(torch.tensor([tokens])).logits[0].float(), dim=-1)
+        here = slice(starts[index], starts[index + 1])
+        first, last = len(row.prompt), len(row.prompt) + len(row.response)
+        acting = logp[first - 1 : last - 1]
+        chosen = acting.gather(1, torch.tensor(row.response)[:, None])[:, 0]
+        a = experience.advantages[here]
+        ratio = (chosen - experience.old_logprobs[here]).exp()
+        surrogate = torch.minimum(ratio * a, ratio.clamp(0.8, 1.2) * a)
+        surrogate = torch.where(a < 0, torch.maximum(surrogate, 3 * a), surrogate)
+        gap = experience.reference_logprobs[here] - chosen
+        entropy = -(acting.exp() * acting).sum(dim=1)
+        tokens_loss = -surrogate + CONFIG.kl * (gap.exp() - gap - 1) - CONFIG.entropy * entropy
+        total = total + tokens_loss.sum() / starts[-1]
+        if experience.world_weights[index] > 0:
+            p = logp[last - 1 : -1].gather(1, torch.tensor(row.continuation)[:, None])[:, 0].exp()
+            each = {"cmae": (1 - p) * (p.detach() <= rho), "mae": 1 - p, "ce": -p.log()}[kind]
+            total = total + experience.world_weights[index] * each.mean()
+    return total, list(torch.autograd.grad(total, list(lm.parameters())))
+
+
+def run(experience: Experience, config: UpdateConfig = CONFIG, kind: str = KIND) -> tuple[float, list[torch.Tensor]]:
+    accelerator = Accelerator(cpu=True)
+    learner = accelerator.prepare(wrap(tiny_lm(), LearnerConfig()))
+    sums = gradient(learner, experience, list(range(len(experience.rows))), config, accelerator, kind=kind, rho=RHO)
+    return sums["loss"], [p.grad.clone() for p in accelerator.unwrap_model(learner).lm.parameters()]
+
+
+def same(one: tuple[float | torch.Tensor, list[torch.Tensor]], two: tuple[float, list[torch.Tensor]]) -> None:
+    assert float(torch.as_tensor(one[0]).detach()) == pytest.approx(float(two[0]), abs=1e-5)
+    for left, right in zip(one[1], two[1], strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["cmae", "mae", "ce"])
+@pytest.mark.parametrize("budget", [1, 40, 10_000])
+def test_any_micro_batch_size_gives_the_naive_loss_and_gradient(budget: int, kind: str) -> None:
+    experience = random_experience()
+    same(naive(experience, kind), run(experience, CONFIG.model_copy(update={"batch_tokens": budget}), kind))
+
+
+def permuted(experience: Experience, order: list[int]) -> Experience:
+    starts = action_starts(experience.rows)
+    places = torch.tensor([i for index in order for i in range(starts[index], starts[index + 1])])
+    moved = {name: getattr(experience, name)[places] for name in ("advantages", "old_logprobs", "reference_logprobs")}
+    rows = [experience.rows[index] for index in order]
+    return replace(experience, rows=rows, world_weights=experience.world_weights[order], **moved)
+
+
+def test_row_order_does_not_matter() -> None:
+    experience = random_experience()
+    order = random.Random(1).sample(range(len(experience.rows)), len(experience.rows))
+    config = CONFIG.model_copy(update={"batch_tokens": 50})
+    same(run(experience, config), run(permuted(experience, order), config))
+
+
+def test_padding_weighs_nothing() -> None:
+    """Each row alone in a batch, padded far beyond its length with a real token of the vocabulary."""
+    experience = random_experience()
+    rows, starts = experience.rows, action_starts(experience.rows)
+    learner = wrap(tiny_lm(), LearnerConfig())
+    world = [True] * len(rows)
+    for index in range(len(rows)):
+        alone = strands(rows, [index], world)
+        plain = learner(pack(rows, starts, alone, world), entropy=True)
+        longer = Strand(alone[0].tokens + (7,) * 30, alone[0].members)
+        padded = learner(pack(rows, starts, [longer, Strand((3,) * 60, ())], world), entropy=True)
+        for name, value in plain.items():
+            torch.testing.assert_close(value, padded[name], rtol=0, atol=1e-5)
+
+
+def test_action_logits_are_the_same_with_and_without_observations() -> None:
+    experience = random_experience()
+    rows, starts = experience.rows, action_starts(experience.rows)
+    learner = wrap(tiny_lm(), LearnerConfig())
+
+    def scores(world: list[bool] | None) -> tuple[torch.Tensor, torch.Tensor]:
+        table = torch.zeros(2, starts[-1])
+        for chosen in micro_batches(strands(rows, range(len(rows)), world), 64):
+            batch = pack(rows, starts, chosen, world)
+            out = learner(batch, entropy=True)
+            table[0, batch.action_index], table[1, batch.action_index] = (
+                out["logprob"].detach(),
+                out["entropy"].detach(),
+            )
+        return table
+
+    torch.testing.assert_close(scores(None), scores([True] * len(rows)), rtol=0, atol=1e-5)
+
+
+def test_mini_batches_average_to_the_whole_update() -> None:
+    """The world-model term of every mini-batch estimates eq. 11's, and their row-weighted mean is exactly it."""
+    experience = random_experience(12)
+    accelerator = Accelerator(cpu=True)
+    learner = wrap(tiny_lm(), LearnerConfig())
+    experience = replace(experience, advantages=torch.zeros_like(experience.advantages), reference_logprobs=None)
+    config = UpdateConfig(kl=0.0)
+    whole = gradient(learner, experience, range(12), config, accelerator)["loss"]
+    parts = [
+        gradient(learner, experience, chosen, config, accelerator)["loss"] * len(chosen) / 12
+        for chosen in ([0, 1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11])
+    ]
+    assert whole > 0
+    assert sum(parts) == pytest.approx(whole, abs=1e-6)
+
+
+def test_score_reads_every_response_token_once_and_a_frozen_copy_agrees() -> None:
+    experience = random_experience()
+    accelerator = Accelerator(cpu=True)
+    learner = wrap(tiny_lm(), LearnerConfig())
+    scores = score(learner, experience.rows, accelerator, batch_tokens=50, temperature=1.0)
+    starts = action_starts(experience.rows)
+    for index, row in enumerate(experience.rows):
+        logits = tiny_lm()(torch.tensor([row.prompt + row.response])).logits[0, len(row.prompt) - 1 : -1]
+        logp = torch.log_softmax(logits.float(), dim=-1)
+        here = slice(starts[index], starts[index + 1])
+        torch.testing.assert_close(
+            scores.logprob[here], logp[range(len(row.response)), row.response].detach(), rtol=0, atol=1e-5
+        )
+        torch.testing.assert_close(scores.entropy[here], -(logp.exp() * logp).sum(1).detach(), rtol=0, atol=1e-5)
+    copy = score(frozen_copy(learner, torch.float32), experience.rows, accelerator, batch_tokens=500, temperature=1.0)
+    torch.testing.assert_close(copy.logprob, scores.logprob, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"lora": 2}, {"critic": "shared"}, {"critic": "own"}, {"gradient_checkpointing": True}]
+)
+def test_adapters_critics_and_checkpointing_learn(settings: dict[str, object]) -> None:
+    ppo = "critic" in settings
+    experience = random_experience(ppo=ppo)
+    accelerator = Accelerator(cpu=True)
+    learner = wrap(tiny_lm(), LearnerConfig(**settings), critic=ppo)
+    before = {name: p.detach().clone() for name, p in learner.named_parameters()}
+    optimizer = torch.optim.AdamW([p for p in learner.parameters() if p.requires_grad], lr=1e-3)
+    config = UpdateConfig(mini_batch=6, batch_tokens=60)
+    log = update(learner, optimizer, experience, config, accelerator)
+    assert log["steps"] == 2
+    assert ("value_loss" in log) == ppo
+    changed = {name for name, p in learner.named_parameters() if not torch.equal(p, before[name])}
+    if "lora" in settings:
+        assert changed
+        assert all("lora_" in name for name in changed)
+    else:
+        assert changed == set(before)
+
+
+def test_a_step_that_is_not_finite_is_not_taken() -> None:
+    experience = random_experience()
+    experience.advantages[3] = float("nan")
+    accelerator = Accelerator(cpu=True)
+    learner = wrap(tiny_lm(), LearnerConfig())
+    before = [p.detach().clone() for p in learner.parameters()]
+    optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-2)
+    log = update(learner, optimizer, experience, CONFIG, accelerator)
+    assert (log["steps"], log["skipped"]) == (0, 1)
+    assert all(torch.equal(p, q) for p, q in zip(before, learner.parameters(), strict=True))
+
+
+def _process(rank: int, port: int, folder: str) -> None:
+    import os
+
+    torch.set_num_threads(1)
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    accelerator = Accelerator(cpu=True)
+    assert accelerator.num_processes == 2
+    learner = accelerator.prepare(wrap(tiny_lm(), LearnerConfig()))
+    experience = random_experience()
+    config = CONFIG.model_copy(update={"batch_tokens": 60})
+    sums = gradient(learner, experience, list(range(len(experience.rows))), config, accelerator, kind=KIND, rho=RHO)
+    scores = score(learner, experience.rows, accelerator, batch_tokens=60, temperature=1.0)
+    grads = [p.grad for p in accelerator.unwrap_model(learner).lm.parameters()]
+    torch.save((sums["loss"], grads, scores.logprob), Path(folder) / f"{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_two_processes_are_one(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mp.spawn(_process, (port, str(tmp_path)), nprocs=2)
+    experience = random_experience()
+    alone = run(experience, CONFIG.model_copy(update={"batch_tokens": 60}))
+    expected = score(wrap(tiny_lm(), LearnerConfig()), experience.rows, Accelerator(cpu=True), 1000, 1.0)
+    for rank in range(2):
+        loss, grads, logprob = torch.load(tmp_path / f"{rank}.pt")
+        same(alone, (loss, grads))
+        torch.testing.assert_close(logprob, expected.logprob, rtol=0, atol=1e-5)

@@ -1,0 +1,60 @@
+"""A tiny random Llama and a random update for the tests of the training side."""
+
+import random
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from worldline.paw.rows import Row
+from worldline.paw.update import Experience
+
+VOCABULARY = 61
+
+
+def tiny_lm(seed: int = 0) -> LlamaForCausalLM:
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=128,
+        tie_word_embeddings=True,
+        initializer_range=0.5,  # spread out, so that probabilities fall on both sides of rho
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def random_experience(count: int = 14, seed: int = 0, ppo: bool = False) -> Experience:
+    """Ragged rows, some of them beginnings of others, a few without world weight."""
+    rng = random.Random(seed)
+
+    def tokens(low: int, high: int) -> tuple[int, ...]:
+        return tuple(rng.choices(range(1, VOCABULARY), k=rng.randint(low, high)))
+
+    rows: list[Row] = []
+    prompt = tokens(2, 6)
+    for index in range(count):
+        trajectory = index // 4
+        response, answer = tokens(1, 5), tokens(0, 9)
+        rows.append(Row(trajectory, index % 4, prompt, response, answer, (True,) * len(answer), (False,) * 9, False))
+        prompt = prompt + response + answer + tokens(1, 2) if index % 4 in (0, 1) else tokens(2, 9)
+    generator = torch.Generator().manual_seed(seed)
+    size = sum(len(row.response) for row in rows)
+
+    def flat() -> torch.Tensor:
+        return torch.randn(size, generator=generator)
+
+    weights = torch.rand(count, generator=generator) * torch.tensor([float(row.targets > 0) for row in rows])
+    weights[::5] = 0.0
+    return Experience(
+        rows=rows,
+        advantages=flat(),
+        world_weights=weights,
+        old_logprobs=-4 + 0.3 * flat(),
+        reference_logprobs=-4 + 0.3 * flat(),
+        old_values=flat() if ppo else None,
+        value_targets=flat() if ppo else None,
+    )

@@ -1,0 +1,35 @@
+"""User code of the kinds that `module:attr` may name."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from worldline.types import Decision, Turn
+
+NUMBER = 3
+
+
+def look_around(turn: Turn) -> str:
+    return f"look {turn.step}"
+
+
+class Waiter:
+    def __init__(self, word: str = "wait") -> None:
+        self.name = word
+        self._word = word
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        return [Decision(action=self._word, response=self._word) for _ in turns]
+
+
+WAITER = Waiter("ready")
+
+
+def factory(world: Any, settings: Any) -> Waiter:
+    return Waiter(f"{world} {settings.temperature}")
+
+
+def three(one: Any, two: Any, three: Any) -> None: ...
+
+
+def nothing() -> int:
+    return 1

@@ -1,0 +1,105 @@
+"""Epsilon-mixing: exact probabilities, one flip per step."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from worldline import policies
+from worldline.policies import PolicyConfig, hf, mix
+from worldline.types import Decision, InputError, ScoringPolicy, Turn
+
+Make = Callable[..., Turn]
+ACTIONS = ("a", "b", "c", "d", "e")
+EXPERT: Any = policies.load("expert", SimpleNamespace(expert=lambda turn: "b"))
+
+
+class Mute:
+    """Acts, but cannot be scored; remembers how often it was asked."""
+
+    name = "mute"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        self.asked += len(turns)
+        return [Decision(action="b", response="b", logprob=-1.0) for _ in turns]
+
+
+@pytest.fixture
+def turns(make_turn: Make) -> list[Turn]:
+    return [make_turn(seed=i, admissible=ACTIONS) for i in range(5000)]
+
+
+def test_probabilities_are_exact(turns: list[Turn]) -> None:
+    policy = mix(EXPERT, 0.3)
+    expected = {action: 0.3 / 5 + 0.7 * (action == "b") for action in ACTIONS}
+    decisions = policy.act(turns)
+    assert isinstance(policy, ScoringPolicy)
+    scores = policy.logprobs(turns[:1], [[*ACTIONS, "z"]])[0]
+    assert np.exp(scores) == pytest.approx([*expected.values(), 0.0])
+    assert all(np.exp(d.logprob) == pytest.approx(expected[d.action]) for d in decisions)
+    counts = Counter(d.action for d in decisions)
+    for action, p in expected.items():
+        assert abs(counts[action] / 5000 - p) < 4 * np.sqrt(p * (1 - p) / 5000)
+
+
+def test_an_inner_action_outside_the_list_keeps_its_probability(make_turn: Make) -> None:
+    policy = mix(EXPERT, 0.25)
+    assert np.exp(policy.logprobs([make_turn(admissible=("x", "y"))], [["b", "x"]])[0]) == pytest.approx([0.75, 0.125])
+
+
+def test_mixing_a_language_model_agrees_with_its_own_scores(model: Any, tokenizer: Any, make_turn: Make) -> None:
+    inner = hf.from_model(model, tokenizer, PolicyConfig(mode="choose", temperature=2))
+    turns = [make_turn(seed=i, steps=i % 3) for i in range(12)]
+    own = inner.logprobs(turns, [turn.admissible for turn in turns])
+    decisions = mix(inner, 0.5).act(turns)
+    for turn, decision, scores in zip(turns, decisions, own, strict=True):
+        p = 0.5 * np.exp(scores[turn.admissible.index(decision.action)]) + 0.5 / len(turn.admissible)
+        assert np.exp(decision.logprob) == pytest.approx(p, abs=1e-5)
+    assert any(d.token_ids is None for d in decisions)
+    assert any(d.token_ids is not None for d in decisions)
+
+
+def test_an_unscorable_policy_mixes_without_probabilities(turns: list[Turn]) -> None:
+    inner = Mute()
+    policy = mix(inner, 0.4)
+    decisions = policy.act(turns)
+    assert not isinstance(policy, ScoringPolicy)
+    assert all(d.logprob is None for d in decisions)
+    assert abs(inner.asked / 5000 - 0.6) < 4 * np.sqrt(0.24 / 5000)
+
+
+def test_epsilon_zero_is_the_policy_itself() -> None:
+    inner = Mute()
+    assert mix(inner, 0.0) is inner
+
+
+def test_epsilon_one_never_asks_the_policy(turns: list[Turn]) -> None:
+    inner = Mute()
+    policy = mix(inner, 1.0)
+    decisions = policy.act(turns)
+    assert inner.asked == 0
+    assert isinstance(policy, ScoringPolicy)
+    assert {d.action for d in decisions} == set(ACTIONS)
+    assert all(d.logprob == pytest.approx(-np.log(5)) for d in decisions)
+
+
+def test_the_same_steps_flip_whatever_the_batch_or_policy(turns: list[Turn]) -> None:
+    some = turns[:60]
+    together = [d.action for d in mix(Mute(), 0.5).act(some)]
+    assert [mix(EXPERT, 0.5).act([turn])[0].action for turn in some] == together
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.1, float("nan")])
+def test_epsilon_is_a_probability(epsilon: float) -> None:
+    with pytest.raises(InputError, match="between 0 and 1"):
+        mix(Mute(), epsilon)
+
+
+def test_names_tell_mixtures_apart() -> None:
+    assert len({mix(EXPERT, e).name for e in (0.0, 0.2, 0.4, 1.0)}) == 4

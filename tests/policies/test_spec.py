@@ -1,0 +1,47 @@
+"""Specifications: what names a policy, and what is said of those that do not."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from worldline import policies
+from worldline.policies import PolicyConfig
+from worldline.types import InputError
+
+HERE = "sample_policies"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "name"),
+    [("WAITER", "ready"), ("Waiter", "wait"), ("factory", "earth 0.5"), ("look_around", f"{HERE}:look_around")],
+)
+def test_user_code(attribute: str, name: str) -> None:
+    world: Any = "earth"
+    assert policies.load(f"{HERE}:{attribute}", world, PolicyConfig(temperature=0.5)).name == name
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("expret", "did you mean 'expert'"),
+        ("", "unknown policy"),
+        ("hf:", "unknown policy"),
+        ("nosuchmodule:policy", "no module named 'nosuchmodule'"),
+        (f"{HERE}:absent", "has no 'absent'"),
+        (f"{HERE}:NUMBER", "neither a policy nor a function"),
+        (f"{HERE}:three", "must take"),
+        (f"{HERE}:nothing", "made int"),
+        ("broken_policies:x", "no key in the environment"),
+    ],
+)
+def test_bad_specifications_get_one_line(spec: str, says: str) -> None:
+    with pytest.raises(InputError, match=says) as error:
+        policies.load(spec)
+    assert "\n" not in str(error.value)
+
+
+def test_importing_policies_loads_no_torch() -> None:
+    code = "import sys, worldline.policies; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
