@@ -15,7 +15,7 @@ from typing import Any, overload
 import bm25s
 import numpy as np
 
-from worldline.envs.searchqa.lines import rows_of
+from worldline.envs.jsonlines import rows_of
 from worldline.envs.searchqa.passage import Passage
 from worldline.envs.searchqa.retrieval import Bm25, build
 from worldline.types import InputError

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from worldline.envs.jsonlines import files_of
 from worldline.envs.searchqa.corpus import open_index
 from worldline.envs.searchqa.dense import open_dense
 from worldline.envs.searchqa.encyclopedia import generate
-from worldline.envs.searchqa.lines import files_of
 from worldline.envs.searchqa.questions import Question, holds_questions, read_questions
 from worldline.envs.searchqa.remote import RemoteRetriever
 from worldline.envs.searchqa.retrieval import Bm25, Retriever
