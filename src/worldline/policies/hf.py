@@ -21,7 +21,7 @@ from worldline.policies.choice import admissible, pick, uniform
 from worldline.policies.encoding import Encoder, Tokenizer
 from worldline.policies.forward import Model, Prefix, chunks, inference, read, shares_prefix
 from worldline.policies.generation import Response, generate
-from worldline.policies.memory import Memory
+from worldline.policies.memory import Memory, waves
 from worldline.policies.prompts import TEMPLATES
 from worldline.policies.scoring import Scores, score
 from worldline.policies.settings import PolicyConfig
@@ -176,9 +176,11 @@ class ScoringHFPolicy(HFPolicy):
         prompts = self.encoder.prompts(turns)
         tokens = [self.encoder.actions(asked) for asked in actions]
         totals: dict[int, Floats] = {}
-        for scores in self._score(prompts, tokens, temperature):
-            for row, found in zip(scores.rows, scores.token_logprobs, strict=True):
-                totals[row] = np.array([t.sum() for t in found])
+        # The steps of a logged episode follow one another: read in order, each is a continuation of the last.
+        for wave in waves(prompts) if self._memory else [range(len(turns))]:
+            for scores in self._score([prompts[row] for row in wave], [tokens[row] for row in wave], temperature):
+                for row, found in zip(scores.rows, scores.token_logprobs, strict=True):
+                    totals[wave[row]] = np.array([t.sum() for t in found])
         return [totals[row] for row in range(len(turns))]
 
 
