@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import torch
 import transformers
-from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 
 from worldline.config import Config, option
@@ -34,16 +33,18 @@ class LearnerConfig(Config):
 class Learner(nn.Module):
     """A causal LM, with a critic where there is one."""
 
-    def __init__(self, lm: Any, critic: nn.Module | None = None) -> None:
+    def __init__(self, lm: Any, critic: nn.Module | None = None, *, adapted: bool = False) -> None:
+        """`adapted`: `lm` is peft's wrapping of a model with adapters in it."""
         super().__init__()
         self.lm = lm
         self.critic = critic
+        self.adapted = adapted
         _check_head(self.plain)
 
     @property
     def plain(self) -> Any:
         """The transformers model, under the adapters if there are any."""
-        return self.lm.get_base_model() if isinstance(self.lm, PeftModel) else self.lm
+        return self.lm.get_base_model() if self.adapted else self.lm
 
     def forward(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> dict[str, Tensor]:
         """`logprob` and `entropy` of the response tokens, `world` of the observation tokens, the critic's `value`.
@@ -104,8 +105,10 @@ def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0)
     torch.manual_seed(seed)  # adapters and critics are drawn
     value = _critic(lm, config) if critic else None
     if config.lora:
+        from peft import LoraConfig, get_peft_model
+
         lm = get_peft_model(lm, LoraConfig(r=config.lora, lora_alpha=config.lora_alpha, target_modules="all-linear"))
-    learner = Learner(lm, value).eval()
+    learner = Learner(lm, value, adapted=bool(config.lora)).eval()
     for module in learner.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
