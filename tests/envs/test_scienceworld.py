@@ -69,19 +69,20 @@ def test_any_prefix_of_the_tasks_is_balanced(world: World) -> None:
 @simulated
 @pytest.mark.data
 def test_solutions_replay_to_the_recorded_scores(world: World, gold: list[dict[str, Any]]) -> None:
-    short = sorted(gold, key=lambda row: len(row["steps"]))[:8]
+    short = sorted(gold, key=lambda row: len(row["steps"]))[:4]
     failing = next(row for row in gold if not row["success"])
     environment = world.make()
     for row in [*short, failing]:
         observation, info = environment.reset(task=row["task_id"])
         assert info["goal"] in row["task"]
+        start = info["score"]
         total, over, steps = 0.0, False, iter(row["steps"])
         while not over and (step := next(steps, None)):
             observation, reward, terminated, truncated, info = environment.step(step["action"])
             total, over = total + reward, terminated or truncated
         assert over, observation
-        assert total == pytest.approx(max(row["reward"], 0))
-        assert (info["score"], info["won"]) == (pytest.approx(total), row["success"])
+        assert info["score"] == pytest.approx(max(row["reward"], start))
+        assert (total, info["won"]) == (pytest.approx(info["score"] - start), row["success"])
 
 
 @simulated
@@ -95,7 +96,8 @@ def test_the_list_is_lazy_and_sorted_and_what_is_not_understood_is_marked(world:
     assert "reset task" not in listed
     _, reward, _, _, info = environment.step("fly to the moon")
     assert (reward, info["valid"]) == (0.0, False)
-    stale = info["admissible"] or ()
+    stale = info["admissible"]
+    assert stale is not None
     assert environment.step(listed[0])[4]["valid"] is True
     with pytest.raises(WorldlineError, match="after the episode had gone on"):
         list(stale)
@@ -139,7 +141,7 @@ def test_a_dead_java_process_costs_the_episode_and_the_next_one_starts_another(w
     environment = world.make()
     environment.reset(task="boil/0")
     _gateway().java_process.kill()
-    with pytest.raises(WorldlineError, match="the Java process is gone"):
+    with pytest.raises(WorldlineError, match="its Java process does not answer"):
         environment.step("look around")
     assert world.make().reset(task="boil/0")[0]
 

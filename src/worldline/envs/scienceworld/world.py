@@ -1,7 +1,8 @@
 """`scienceworld`: 30 science tasks of primary school in a simulated house, 7,207 variations. Needs the extra and Java.
 
-The reward is the change of the score, which goes from 0 to 1; failing for good takes back what was earned and ends the
-episode. The list of valid actions is lazy: it costs more than a step. The expert follows stored or generated solutions.
+The reward is the change of the score, which goes up to 1 and may start above 0 (the right room is worth points);
+failing for good takes back what was earned and ends the episode. The list of valid actions is lazy: it costs more than
+a step. The expert follows solutions, stored or generated; where two episodes begin alike it may follow the wrong one.
 """
 
 import random
@@ -118,20 +119,21 @@ class ScienceWorldEnvironment:
         self._simulator: Simulator | None = None
         self._task = ""
         self._actions: list[str] = []
-        self._score = 0.0
+        self._start = self._score = 0.0
         self._over = True
 
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
         if task is None:
             draw = random.Random(derive_seed(seed or 0, "task"))
             task = self._world.get_task(SPLITS[0], draw.randrange(self._world.num_tasks(SPLITS[0])))
-        self._task, self._actions, self._score, self._over = task, [], 0.0, False
+        self._task, self._actions, self._over = task, [], False
         self._simulator = self._simulator or Simulator()
         self._simulator.load(*_parts(task), self._world.config.simplifications)
         observation, goal = self._simulator.start(), self._simulator.description
+        self._start = self._score = self._simulator.score / 100
         self._world.note(goal, observation, task)
-        info: Info = {"admissible": self._admissible(), "won": False, "score": 0.0, "task_id": task, "goal": goal}
-        return observation, info
+        info: Info = {"admissible": self._admissible(), "won": False, "score": self._start}
+        return observation, info | {"task_id": task, "goal": goal}
 
     def step(self, action: str) -> StepResult:
         if self._simulator is None or self._over:
@@ -142,7 +144,7 @@ class ScienceWorldEnvironment:
         terminated = reached < 0 or self._simulator.completed
         truncated = not terminated and len(self._actions) >= self._world.max_steps
         self._over = terminated or truncated
-        before, self._score = self._score, max(reached, 0) / 100
+        before, self._score = self._score, max(reached / 100, self._start)
         info: Info = {
             "admissible": () if self._over else self._admissible(),
             "won": reached >= 100,
