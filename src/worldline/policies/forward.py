@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, LinearAttentionCacheLayerMixin
 
 Model = Any
 """A transformers causal language model (transformers publishes no types)."""
@@ -119,12 +119,16 @@ def takes_positions(model: Model) -> bool:
     return "position_ids" in inspect.signature(_bare(model).forward).parameters
 
 
+def is_recurrent(model: Model) -> bool:
+    """Whether layers carry a state, which padding would spoil."""
+    return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in DynamicCache(config=model.config).layers)
+
+
 def shares_prefix(model: Model) -> bool:
     """Whether candidates may be laid out as a tree behind a prompt: plain full attention, positions ours to give."""
-    config = model.config.get_text_config()
-    layers = DynamicCache(config=config).layers
+    layers = DynamicCache(config=model.config).layers
     plain = bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
-    return plain and takes_positions(model) and not getattr(config, "alibi", False)
+    return plain and takes_positions(model) and not getattr(model.config, "alibi", False)
 
 
 def log_softmax(logits: Tensor, temperature: float) -> Tensor:

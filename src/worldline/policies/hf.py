@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 
 from worldline.policies.choice import admissible, pick, uniform
 from worldline.policies.encoding import Encoder, Tokenizer
-from worldline.policies.forward import Model, Prefix, chunks, inference, read, shares_prefix
+from worldline.policies.forward import Model, Prefix, chunks, inference, is_recurrent, read, shares_prefix
 from worldline.policies.generation import Response, generate
 from worldline.policies.memory import Memory, waves
 from worldline.policies.prompts import TEMPLATES
@@ -49,6 +49,10 @@ def load(path: str, settings: PolicyConfig) -> "HFPolicy":
 
 def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name: str = "hf") -> "HFPolicy":
     """A model that is already there as a policy; a ScoringPolicy wherever its answers can be scored."""
+    if is_recurrent(model):
+        raise InputError(
+            f"{name}: models with recurrent layers cannot be read in padded batches; use an attention model"
+        )
     encoder = _encoder(model, tokenizer, settings)
     scores = settings.mode == "choose" or encoder.template.one_line
     return (ScoringHFPolicy if scores else HFPolicy)(model, encoder, settings, name)
