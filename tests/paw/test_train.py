@@ -55,7 +55,7 @@ def test_it_learns_to_count(start: Path, tmp_path: Path) -> None:
     "changes",
     [
         {"algo": "grpo", "preset": "verl_agent", "wm": "ce"},
-        {"algo": "rloo", "wm": "off", "update": {"kl": 0.0, "mini_batch": None, "lr": 1e-3}},
+        {"algo": "rloo", "wm": "off", "update": {"kl": 0.0, "mini_batch": 0, "lr": 1e-3}},
         {"algo": "ppo", "learner": {"critic": "own"}, "world": {"selection": "sampled"}},
         {"algo": "gigpo", "learner": {"lora": 4}, "credit": {"anchors": "similar"}},
         {"precision": "bf16", "rollout": {"dtype": "bfloat16", "max_new_tokens": 4, "device": "cpu"}},

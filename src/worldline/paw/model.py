@@ -8,7 +8,6 @@ passes must be 1 where nothing has changed.
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -90,14 +89,14 @@ class OwnCritic(nn.Module):
         return self.head(states[batch.action_at].to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]
 
 
-def build(path: str | Path, config: LearnerConfig, *, critic: bool, seed: int) -> Learner:
-    """The learner of a checkpoint folder or hub id."""
+def load(path: str) -> tuple[Any, Any]:
+    """The causal LM and the tokenizer of a checkpoint folder or hub id."""
     try:
         with quiet():
-            lm = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+            return transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32), tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
-    return wrap(lm, config, critic=critic, seed=seed)
 
 
 def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0) -> Learner:
