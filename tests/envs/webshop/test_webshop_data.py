@@ -109,6 +109,8 @@ def test_missing_folder_and_missing_human_instructions_are_named(tmp_path: Path)
         WebShopWorld(tmp_path / "nowhere")
     with pytest.raises(InputError, match="human instructions is missing"):
         WebShopWorld(write(tmp_path, [RAW], {}), goals="human")
+    with pytest.raises(InputError, match="no synthetic goals"):
+        WebShopWorld(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +159,4 @@ def test_human_goals_of_the_shipped_set(shared_data: Path) -> None:
     goals = [world.tasks[world.get_task("test", i)] for i in range(world.num_tasks("test"))]
     assert len(goals) == 13
     assert all(isinstance(option, str) for goal in goals for option in goal.options)
+    assert world.make().reset(seed=1)[1]["task_id"].startswith("test-")  # the only split that has goals

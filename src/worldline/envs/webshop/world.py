@@ -16,7 +16,7 @@ from worldline.envs.webshop.goals import Goal, make_goals
 from worldline.envs.webshop.nouns import title_nouns
 from worldline.envs.webshop.product import Product
 from worldline.envs.webshop.reward import Nouns
-from worldline.types import Turn
+from worldline.types import InputError, Turn
 
 CANONICAL_SEED = 233
 """The original's seed for shuffling goals; ours draws prices and price limits from it too."""
@@ -97,6 +97,10 @@ class WebShopWorld(_Shop):
         files = DataFiles.find(Path(data), human=goals == "human")
         products = files.products(rng)
         ordered = make_goals(products, files.wishes(), rng)
+        if not ordered:
+            raise InputError(
+                f"{files.items}: no {goals} goals: {files.human or files.attributes} is about none of its products"
+            )
         random.Random(CANONICAL_SEED).shuffle(ordered)
         splits = {
             "train": ordered[TEST_GOALS + DEV_GOALS :],
