@@ -23,7 +23,8 @@ from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
 from worldline.types import InputError, Trajectory
 
-MUON_RATE = 0.02
+MUON_RATE, READING = 0.01, 0.1
+"""For a model made from nothing, chosen by held-out accuracy of its actions at 1.5 million tokens."""
 
 
 class SftConfig(Config):
@@ -53,7 +54,7 @@ class SftConfig(Config):
     context: int = option(1024, help="longest sequence in tokens", ge=64)
     vocabulary: int = option(1024, help="tokens of a small model's tokenizer", ge=300)
     epochs: float = option(2.0, help="passes over the demonstrations", gt=0)
-    learning_rate: float | None = option(None, help="default 3e-3 for a small model, 1e-4 for LoRA, 2e-5 else", gt=0)
+    learning_rate: float | None = option(None, help="default 5e-3 for a small model, 1e-4 for LoRA, 2e-5 else", gt=0)
     batch_tokens: int = option(2048, help="tokens per update", ge=64)
     lora: int = option(0, help="rank of LoRA adapters; 0 trains everything", ge=0)
     checkpoints: int = option(5, help="checkpoints along the way, the last one at the end", ge=1)
@@ -68,7 +69,7 @@ class SftConfig(Config):
 
     @property
     def rate(self) -> float:
-        return self.learning_rate or (3e-3 if self.small else 1e-4 if self.lora else 2e-5)
+        return self.learning_rate or (5e-3 if self.small else 1e-4 if self.lora else 2e-5)
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ def sft(
             config.batch_tokens,
             config.rate,
             muon_rate=MUON_RATE if config.small else None,
+            reading=READING if config.small and config.target == "action" else 0.0,
             checkpoints=config.checkpoints,
         ),
         pad=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,

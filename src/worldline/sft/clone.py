@@ -36,6 +36,8 @@ class Schedule:
     muon_rate: float | None = None
     """Train the hidden matrices by Muon at this rate, the rest by AdamW: for a model made from nothing it needs about
     a third of the tokens. None: AdamW throughout, as a pretrained model wants."""
+    reading: float = 0.0
+    """Weight of predicting the tokens that are merely read as well: a model made from nothing learns to copy from it."""
     warmup: float = 0.05
     weight_decay: float = 0.01
     clip: float = 1.0
@@ -67,7 +69,6 @@ def clone(
     resume: bool = False,
 ) -> Progress:
     """Train `model` in place on the learned tokens; checkpoints and metrics go to `folder`."""
-    device = model.device
     batches = _Batches(examples, schedule.batch_tokens, seed)
     total = max(1, math.ceil(schedule.epochs * len(batches.epoch(0))))
     optimisers = _optimisers(model, schedule)
@@ -80,7 +81,7 @@ def clone(
             if step > total:
                 break
             rate = _rate(step, total, schedule.warmup)
-            loss = _loss(model, batch, pad, device)
+            loss = cloning_loss(model, batch, pad, schedule.reading)
             if not torch.isfinite(loss):
                 raise WorldlineError(f"the loss became {loss.item()} at step {step}: lower --learning-rate")
             loss.backward()  # type: ignore[no-untyped-call]
@@ -124,20 +125,28 @@ def _optimisers(model: Any, schedule: Schedule) -> list[torch.optim.Optimizer]:
     return made
 
 
-def _loss(model: Any, batch: Sequence[Example], pad: int, device: torch.device) -> torch.Tensor:
-    """Mean cross-entropy over the learned tokens; logits are computed only where something is learned."""
+def cloning_loss(model: Any, batch: Sequence[Example], pad: int, reading: float = 0.0) -> torch.Tensor:
+    """Mean cross-entropy over the learned tokens, plus `reading` times that over the others.
+
+    Logits are computed only where something is learned.
+    """
     width = max(len(example.tokens) for example in batch)
     tokens = torch.full((len(batch), width), pad, dtype=torch.long)
     learned = torch.zeros((len(batch), width), dtype=torch.bool)
     for row, example in enumerate(batch):
         tokens[row, : len(example.tokens)] = torch.tensor(example.tokens)
         learned[row, : len(example.tokens)] = torch.tensor(example.learned)
-    tokens, learned = tokens.to(device), learned.to(device)
+    real = torch.tensor([len(example.tokens) for example in batch])[:, None] > torch.arange(1, width)
+    tokens, learned, real = tokens.to(model.device), learned.to(model.device), real.to(model.device)
     # Right padding under a causal mask cannot reach a real token, so no attention mask is needed.
     hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state[:, :-1]
-    wanted = learned[:, 1:]
-    logits = model.get_output_embeddings()(hidden[wanted])
-    return F.cross_entropy(logits.float(), tokens[:, 1:][wanted])
+    head, targets = model.get_output_embeddings(), tokens[:, 1:]
+
+    def mean_over(wanted: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(head(hidden[wanted]).float(), targets[wanted])
+
+    loss = mean_over(learned[:, 1:])
+    return loss + reading * mean_over(real & ~learned[:, 1:]) if reading else loss
 
 
 class _Batches:
