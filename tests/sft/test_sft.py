@@ -12,7 +12,7 @@ from worldline.collect import CollectConfig, collect
 from worldline.policies import TEMPLATES, Encoder
 from worldline.rollout import Rollout, plan
 from worldline.sft import SftConfig, sft
-from worldline.sft.clone import Progress, _loss
+from worldline.sft.clone import Progress, cloning_loss
 from worldline.sft.examples import sequences, texts
 from worldline.sft.small import small_model, small_tokenizer
 from worldline.types import InputError, Trajectory
@@ -71,7 +71,7 @@ def test_loss_is_that_of_transformers_on_the_learned_tokens(demonstrations: list
         labels = torch.where(torch.tensor([example.learned]), ids, -100)
         n = int((labels[:, 1:] != -100).sum())
         total, count = total + model(input_ids=ids, labels=labels).loss.item() * n, count + n
-    assert _loss(model, batch, 0, model.device).item() == pytest.approx(total / count, abs=1e-5)
+    assert cloning_loss(model, batch, pad=0).item() == pytest.approx(total / count, abs=1e-5)
 
 
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:

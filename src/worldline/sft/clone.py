@@ -37,7 +37,7 @@ class Schedule:
     """Train the hidden matrices by Muon at this rate, the rest by AdamW: for a model made from nothing it needs about
     a third of the tokens. None: AdamW throughout, as a pretrained model wants."""
     reading: float = 0.0
-    """Weight of predicting the tokens that are merely read as well: a model made from nothing learns to copy from it."""
+    """Weight of predicting the tokens that are merely read: a model made from nothing learns to copy from them."""
     warmup: float = 0.05
     weight_decay: float = 0.01
     clip: float = 1.0
