@@ -77,6 +77,8 @@ class ScienceWorld:
         return len(self._of(split))
 
     def get_task(self, split: str, index: int) -> str:
+        if not 0 <= index < self.num_tasks(split):
+            raise InputError(f"scienceworld has {self.num_tasks(split)} tasks in '{split}', there is no task {index}")
         return self._of(split)[index]
 
     def make(self) -> "ScienceWorldEnvironment":
