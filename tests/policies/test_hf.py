@@ -185,6 +185,12 @@ def test_models_that_cannot_share_a_prefix_are_scored_all_the_same(
         assert decision.action == other.action
         assert decision.token_logprobs == pytest.approx(other.token_logprobs, abs=1e-4)
         assert decision.entropy == pytest.approx(other.entropy, abs=1e-4)
+    small = hf.from_model(model, tokenizer, PolicyConfig(batch_tokens=300))
+    asked = [["look", "go"], [], *[["inventory"]] * (len(turns) - 2)]
+    found = small.logprobs(turns, asked)
+    monkeypatch.undo()
+    for scores, other in zip(found, small.logprobs(turns, asked), strict=True):
+        assert scores == pytest.approx(other, abs=1e-4)
 
 
 def test_over_long_prompts_are_cut_to_the_models_context(model: Any, tokenizer: Any, make_turn: Make) -> None:

@@ -18,7 +18,8 @@ from transformers.cache_utils import DynamicLayer, LinearAttentionCacheLayerMixi
 Model = Any
 """A transformers causal language model (transformers publishes no types)."""
 
-_ROOM = 64
+ROOM = 64
+"""Tokens a cache can take before it has to be copied."""
 
 
 @dataclass
@@ -44,30 +45,36 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]
 
     keys: Tensor
     values: Tensor
-    _room: tuple[Tensor, Tensor] | None = None
+    room: tuple[Tensor, Tensor] | None = None
+    """Both with the room behind them, (rows, heads, more time than is used, size)."""
+
+    def fill(self, keys: Tensor, values: Tensor, length: int) -> None:
+        """Begin with `length` tokens that are there already, and the room behind them."""
+        self.lazy_initialization(keys, values)
+        self.room = keys, values
+        self.keys, self.values = keys[..., :length, :], values[..., :length, :]
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         old = self.get_seq_length()
         new = old + key_states.shape[-2]
-        if self._room is None or self._room[0].shape[-2] < new:
-            self._room = _enlarged(self.keys, key_states, new), _enlarged(self.values, value_states, new)
-        keys, values = self._room
+        if self.room is None or self.room[0].shape[-2] < new:
+            self.room = _enlarged(self.keys, key_states, new), _enlarged(self.values, value_states, new)
+        keys, values = self.room
         keys[..., old:new, :] = key_states
         values[..., old:new, :] = value_states
         self.keys, self.values = keys[..., :new, :], values[..., :new, :]
         return self.keys, self.values
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        length = self.get_seq_length()
-        keys, values = self._room or (self.keys, self.values)
-        self._room = keys[indices], values[indices]
-        self.keys, self.values = self._room[0][..., :length, :], self._room[1][..., :length, :]
+        if self.room is not None:
+            keys, values = self.room
+            self.fill(keys.index_select(0, indices), values.index_select(0, indices), self.get_seq_length())
 
 
 def _enlarged(held: Tensor, added: Tensor, length: int) -> Tensor:
-    room = added.new_empty(*added.shape[:-2], length + _ROOM, added.shape[-1])
+    room = added.new_empty(*added.shape[:-2], length + ROOM, added.shape[-1])
     if held.numel():
         room[..., : held.shape[-2], :] = held
     return room
