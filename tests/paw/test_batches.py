@@ -81,4 +81,4 @@ def test_mini_batches_are_all_rows_once_in_even_parts(count: int, size: int) -> 
     assert sorted(index for part in parts for index in part) == list(range(count))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     assert len(parts) == max(1, round(count / size))
-    assert len(batches.mini_batches(count, None, torch.Generator())) == 1
+    assert len(batches.mini_batches(count, 0, torch.Generator())) == 1

@@ -69,8 +69,9 @@ WORLDS: dict[str, Source] = {
         data="a question file (.jsonl, .jsonl.gz), or a folder of question and passage files",
     ),
     "scienceworld": Source(
-        "worldline.envs.scienceworld:ScienceWorld",
-        "worldline.envs.scienceworld:ScienceWorldConfig",
+        "worldline.envs.scienceworld.world:ScienceWorld",
+        "worldline.envs.scienceworld.world:ScienceWorldConfig",
+        data="a file of solved episodes (.jsonl, .jsonl.gz) for the expert",
     ),
 }
 

@@ -93,6 +93,7 @@ class RunFolder:
             partial.replace(target)
             for older in self.checkpoints()[:-1]:
                 (older / STATE).unlink(missing_ok=True)
+        self._wait()
         return target
 
     def restore(self, learner: Any, optimizer: Any) -> int:

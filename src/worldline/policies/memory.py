@@ -6,15 +6,14 @@ The oldest readings are given up when memory runs out, and all of them as soon a
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
-from worldline.policies.forward import Model, Prefix, forward, left_padded, positions, read
+from worldline.policies.forward import Model, Prefix, empty_cache, forward, left_padded, positions, read
 
 Ids = Sequence[int]
 
@@ -79,15 +78,13 @@ class Memory:
         self._weights = weights
 
     def _find(self, prompts: Sequence[Ids]) -> list[Known | None]:
-        lengths = sorted({len(key) // _WIDTH for key in self._index}, reverse=True)
-        return [self._longest(prompt, lengths) for prompt in prompts]
-
-    def _longest(self, prompt: Ids, lengths: Sequence[int]) -> Known | None:
-        key = _key(prompt)
-        for length in lengths:
-            if length <= len(prompt) and (found := self._index.get(key[: length * _WIDTH])):
-                return Known(*found, min(length, len(prompt) - 1))  # something must be left to read
-        return None
+        lengths = _lengths(self._index)
+        keys = [_longest_prefix(_key(prompt), self._index, lengths) for prompt in prompts]
+        return [
+            # Something must be left to read.
+            None if key is None else Known(*self._index[key], min(len(key) // _WIDTH, len(prompt) - 1))
+            for prompt, key in zip(prompts, keys, strict=True)
+        ]
 
     def _add(self, prompts: Sequence[Ids], prefix: Prefix) -> None:
         reading = Reading([(layer.keys, layer.values) for layer in prefix.cache.layers], prefix.mask)
@@ -108,7 +105,7 @@ class Memory:
         device = self._model.device
         lengths = torch.tensor([found.length for found in known], device=device)
         longest = int(lengths.max())
-        cache = DynamicCache(config=self._model.config)
+        cache = empty_cache(self._model)
         for layer, (keys, values) in zip(cache.layers, _gathered(known, lengths, longest), strict=True):
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys, values
@@ -146,7 +143,32 @@ def _assembled(parts: Sequence[tuple[Reading, list[int], Tensor, Tensor]], layer
     return whole
 
 
-_WIDTH = 4
+def waves(prompts: Sequence[Ids]) -> list[list[int]]:
+    """The prompts in the order to read them: each after the one it goes on from, the rest together."""
+    depths: dict[bytes, int] = {}
+    keys = [_key(prompt) for prompt in prompts]
+    known = set(keys)
+    lengths = _lengths(known)
+    for key in sorted(known, key=len):
+        parent = _longest_prefix(key[:-_WIDTH], known, lengths)
+        depths[key] = 0 if parent is None else depths[parent] + 1
+    found: dict[int, list[int]] = {}
+    for row, key in enumerate(keys):
+        found.setdefault(depths[key], []).append(row)
+    return [found[depth] for depth in sorted(found)]
+
+
+_WIDTH = array("i").itemsize
+
+
+def _longest_prefix(key: bytes, known: Container[bytes], lengths: Sequence[int]) -> bytes | None:
+    """The longest known key that `key` begins with, itself included; `lengths` are those of the known, falling."""
+    starts = (key[:length] for length in lengths if length <= len(key))
+    return next((start for start in starts if start in known), None)
+
+
+def _lengths(keys: Iterable[bytes]) -> list[int]:
+    return sorted({len(key) for key in keys}, reverse=True)
 
 
 def _key(ids: Ids) -> bytes:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from worldline.config import Config, option
 from worldline.envs.webshop import expert
+from worldline.envs.webshop.assortment import kind_nouns
 from worldline.envs.webshop.catalogue import Catalogue
 from worldline.envs.webshop.environment import ShopEnvironment, Tasks
 from worldline.envs.webshop.files import DataFiles
@@ -70,7 +71,7 @@ class ShopWorld(_Shop):
     def __init__(self, config: ShopConfig | None = None) -> None:
         self.config = config or ShopConfig()
         stock = generate(self.config.seed, self.config.products, self.config.goals_per_product)
-        super().__init__(stock.products, stock.goals, title_nouns, self.config.max_steps)
+        super().__init__(stock.products, stock.goals, kind_nouns, self.config.max_steps)
 
 
 class WebShopWorld(_Shop):
