@@ -8,18 +8,8 @@ from rich.table import Table
 from worldline.evaluate.evaluation import Estimate, Evaluation
 from worldline.ope.certificate import Trial
 
-MEASURES = (
-    "spearman",
-    "spearman_low",
-    "spearman_high",
-    "p",
-    "kendall",
-    "pairwise",
-    "regret@1",
-    "mae",
-    "rmse",
-    "coverage",
-)
+MEASURES = ("spearman", "low", "high", "p", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")
+ACROSS = 4
 
 
 def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
@@ -27,8 +17,8 @@ def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
     parts: list[RenderableType] = [*(f"note: {note}" for note in evaluation.notes), _diagnostics(evaluation)]
     if evaluation.null:
         parts.append(_certificate(evaluation))
-    parts.append(_estimates(evaluation))
-    parts += [f"do not trust {reason}" for reason in _doubts(evaluation)]
+    parts += _estimates(evaluation)
+    parts += _doubts(evaluation)
     if evaluation.agreement:
         parts.append(_agreement(evaluation))
     return tuple(parts)
@@ -63,48 +53,46 @@ def _passed(trials: Sequence[Trial], name: str) -> str:
     return f"{sum(trial.covers(name) for trial in tried)} of {len(tried)}" if tried else "-"
 
 
-def _estimates(evaluation: Evaluation) -> Table:
-    names = [
-        n for n in evaluation.meta["estimators"] if any(j.estimates[n].value is not None for j in evaluation.policies)
-    ]
-    known = any(judged.truth is not None for judged in evaluation.policies)
+def _estimates(evaluation: Evaluation) -> list[Table]:
+    """Estimators down, policies across, a few at a time so that lines stay readable."""
     share = f"{evaluation.meta['confidence']:.0%}"
-    table = _table(
-        f"Value, {share} interval and rank (*: do not trust, see below)",
-        ("policy", *(["truth"] if known else []), *names),
-    )
-    for judged in evaluation.policies:
-        truth = [_number(judged.truth)] if known else []
-        table.add_row(judged.candidate.label, *truth, *(_estimate(judged.estimates[name]) for name in names))
-    return table
+    tables: list[Table] = []
+    for first in range(0, len(evaluation.policies), ACROSS):
+        part = evaluation.policies[first : first + ACROSS]
+        title = f"Value, {share} interval, rank (*: do not trust, see below)" if first == 0 else ""
+        table = _table(title, ("estimator", *(judged.candidate.label for judged in part)))
+        if any(judged.truth is not None for judged in part):
+            table.add_row("truth", *(_number(judged.truth) for judged in part), end_section=True)
+        for name in evaluation.meta["estimators"]:
+            table.add_row(name, *(_estimate(judged.estimates[name]) for judged in part))
+        tables.append(table)
+    return tables
 
 
 def _estimate(found: Estimate) -> str:
     if found.value is None:
-        return "refused"
-    mark = "*" if found.flag else ""
-    span = "" if found.low is None else f"\n{_number(found.low)} .. {_number(found.high)}"
-    return f"{_number(found.value)}{mark} #{found.rank}{span}"
+        return "refused*"
+    span = "" if found.low is None else f" [{_number(found.low)}, {_number(found.high)}]"
+    return f"{_number(found.value)}{'*' if found.flag else ''}{span} #{found.rank}"
 
 
 def _doubts(evaluation: Evaluation) -> list[str]:
-    """One line per estimator and reason, naming the candidates it holds for."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """One line per candidate and reason, naming the estimators it holds for."""
+    found: dict[tuple[str, str], list[str]] = {}
     for judged in evaluation.policies:
         for name, estimate in judged.estimates.items():
-            for kind, reason in (("refused", estimate.refused), ("flag", estimate.flag)):
-                if reason:
-                    found.setdefault((name, kind, reason), []).append(judged.candidate.label)
-    return [
-        f"{name} on {', '.join(labels)}: {'refused: ' if kind == 'refused' else ''}{reason}"
-        for (name, kind, reason), labels in found.items()
-    ]
+            if estimate.refused:
+                found.setdefault((judged.candidate.label, f"refused: {estimate.refused}"), []).append(name)
+            elif estimate.flag:
+                found.setdefault((judged.candidate.label, f"do not trust: {estimate.flag}"), []).append(name)
+    return [f"* {label}: {', '.join(names)}: {reason}" for (label, reason), names in found.items()]
 
 
 def _agreement(evaluation: Evaluation) -> Table:
     table = _table("Agreement with the truth, trivial predictors included", ("estimator", *MEASURES))
     for name, measured in evaluation.agreement.items():
-        table.add_row(name, *(_number(measured[measure]) for measure in MEASURES))
+        keys = (f"spearman_{measure}" if measure in ("low", "high") else measure for measure in MEASURES)
+        table.add_row(name, *(_number(measured[key]) for key in keys))
     return table
 
 

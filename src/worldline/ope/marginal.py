@@ -7,6 +7,7 @@ balance equation without behaviour log-probs, `embedded_ratios` (MIPS) pools the
 from typing import Annotated
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg
 
 from worldline.ope.features import Ridge
@@ -21,7 +22,8 @@ def state_marginal(log: RaggedLog, gamma: float, ratios: Steps, states: Matrix, 
     weights = np.ones(log.steps)
     for t in range(1, log.horizon):
         rows = log.starts[log.lengths > t] + t
-        weights[rows] = np.maximum(regressed(states[rows], weights[rows - 1] * ratio[rows - 1], penalty), 0.0)
+        earned = weights[rows - 1] * ratio[rows - 1]
+        weights[rows] = _positive(regressed(states[rows], earned, penalty), float(earned.mean()))
     return log.total(log.discounts(gamma) * weights * ratio * log.rewards)
 
 
@@ -30,8 +32,15 @@ def embedded_ratios(ratios: Steps, taken: Ridge) -> Steps:
 
     Unbiased where the features say all of an action that matters; far less spread when many texts mean the same.
     """
+    ratio = exp(ratios)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.maximum(taken.rows @ taken.weights(exp(ratios)), 0.0)))
+        return np.asarray(np.log(_positive(taken.rows @ taken.weights(ratio), float(ratio.mean()))))
+
+
+def _positive(weights: npt.NDArray[np.float64], mean: float) -> npt.NDArray[np.float64]:
+    """Negative fits of a weight are 0, and the others are scaled to keep the mean: cutting one side only would bias."""
+    cut = np.maximum(weights, 0.0)
+    return np.asarray(cut * (mean / max(float(cut.mean()), 1e-300)))
 
 
 def dice(log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[Matrix, "steps features"]) -> Episodes:

@@ -31,11 +31,13 @@ def regressed(rows: Matrix, y: npt.NDArray[np.float64], penalty: float = PENALTY
 def linear_fqe(log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[Matrix, "steps features"]) -> Value:
     """LFQE: q <- ridge regression of r_t + gamma V(h_{t+1}) on phi(h_t, a_t), V = expected phi . q (Le et al. 2019).
 
-    As many sweeps as the longest episode has steps: after that every reward has reached the start. V is kept within the
-    returns-to-go that were seen, which is what keeps a linear backup from diverging off-policy.
+    As many sweeps as the longest episode has steps: after that every reward has reached the start. V is kept within a
+    range of its own size around the returns-to-go that were seen: a linear backup can diverge off-policy. A tighter
+    bound would cut off noise on one side only, and so bias every sparse reward upwards.
     """
     to_go = returns_to_go(log, gamma)
     low, high = min(float(to_go.min()), 0.0), max(float(to_go.max()), 0.0)
+    low, high = low - (high - low), high + (high - low)
     v = np.zeros(log.steps)
     for _ in range(log.horizon):
         q = taken.weights(log.rewards + gamma * following(v, log))
