@@ -124,7 +124,7 @@ class Case:
         return found
 
     def _logger(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
-        """A logger's log-probs, if they are those it logged with; another checkpoint or temperature is told, not used."""
+        """A logger's log-probs, if they are those it logged with; another checkpoint or temperature is told."""
         target = target_log(self._scored(name, spec), epsilon, self.text)
         if target is None:
             return None

@@ -77,7 +77,7 @@ def distrust(
     needs = set(estimators[name].needs)
     if needs & WEIGHTED:
         reasons += _bad_weights(found)
-    if needs & (FITTED | {"pooled"}) and found.support is not None and found.support < LEAST_SUPPORT:
+    if needs & FITTED and not needs & WEIGHTED and found.support is not None and found.support < LEAST_SUPPORT:
         reasons.append(f"only {found.support:.0%} of the target's choices are in the log")
     low, high = float(returns.min()), float(returns.max())
     mean = float(values.mean())

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from worldline.ope import estimators as e
 from worldline.ope.estimators import Value
-from worldline.ope.features import Features
+from worldline.ope.features import Features, Ridge
 from worldline.ope.log import Choices, Episodes, Matrix, RaggedLog, RefusalError, Steps, TargetLog
 from worldline.ope.magic import magic
 from worldline.ope.marginal import dice, embedded_ratios, state_marginal
@@ -77,7 +77,7 @@ class Evidence:
         return self.features.states
 
     @property
-    def taken(self) -> Matrix:
+    def taken(self) -> Ridge:
         return self.features.taken
 
     @cached_property

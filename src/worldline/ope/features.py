@@ -16,7 +16,7 @@ from typing import Annotated, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy import linalg, sparse
 
 from worldline.ope.log import Choices, Matrix
 from worldline.types import Turn
@@ -89,6 +89,30 @@ def joint(states: Matrix, actions: Matrix) -> Matrix:
 
 
 @dataclass(frozen=True, eq=False)
+class Ridge:
+    """Least squares on `rows`, penalised in all columns but the first, which is the constant; factorised once."""
+
+    rows: Annotated[Matrix, "rows features"]
+    penalty: float = 0.1
+
+    @cached_property
+    def gram(self) -> Annotated[Matrix, "features features"]:
+        """rows' rows + penalty."""
+        gram = self.rows.T @ self.rows
+        gram[np.diag_indices_from(gram)] += np.where(np.arange(len(gram)) == 0, 1e-9, self.penalty)
+        return np.asarray(gram)
+
+    @cached_property
+    def _factor(self) -> tuple[Matrix, bool]:
+        factor, lower = linalg.cho_factor(self.gram)
+        return factor, bool(lower)
+
+    def weights(self, y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The coefficients that fit `y`."""
+        return np.asarray(linalg.cho_solve(self._factor, self.rows.T @ y))
+
+
+@dataclass(frozen=True, eq=False)
 class Features:
     """A log as vectors. `table` holds the vectors of the action texts that codes point into."""
 
@@ -98,9 +122,9 @@ class Features:
     """Code of the action that was taken."""
 
     @cached_property
-    def taken(self) -> Annotated[Matrix, "steps features"]:
-        """phi(h_t, a_t)."""
-        return joint(self.states, self.table[self.logged])
+    def taken(self) -> Ridge:
+        """phi(h_t, a_t), ready for regressions: they are shared by all targets on a log."""
+        return Ridge(joint(self.states, self.table[self.logged]))
 
     def expected(self, choices: Choices) -> Annotated[Matrix, "steps features"]:
         """sum_a pi(a|h_t) phi(h_t, a)."""

@@ -95,16 +95,16 @@ def score(
     """
     shares = shares_prefix(model)
     trees = [grow(prompt[-1], found) for prompt, found in zip(prompts, continuations, strict=True)]
-    nodes = max((len(tree.tokens) for tree in trees), default=1)
     vocabulary = model.config.get_text_config().vocab_size
-    most = max(1, _LOGITS // (nodes * vocabulary))
-    sizes = [len(prompt) + len(tree.tokens) for prompt, tree in zip(prompts, trees, strict=True)]
-    for batch in chunks(sizes, batch_tokens):
-        for start in range(0, len(batch), most):
-            rows = batch[start : start + most]
-            heads, grown = [prompts[row][:-1] for row in rows], [trees[row] for row in rows]
-            logits = _tree_logits(model, read(heads), grown) if shares else _row_logits(model, heads, grown)
-            yield _scored(rows, logits, grown, [continuations[row] for row in rows], temperature)
+    sizes = [
+        # A row counts its tokens, or its share of the logits that may be held at once where that is more.
+        max(len(prompt) + len(tree.tokens), len(tree.tokens) * vocabulary * batch_tokens // _LOGITS)
+        for prompt, tree in zip(prompts, trees, strict=True)
+    ]
+    for rows in chunks(sizes, batch_tokens):
+        heads, grown = [prompts[row][:-1] for row in rows], [trees[row] for row in rows]
+        logits = _tree_logits(model, read(heads), grown) if shares else _row_logits(model, heads, grown)
+        yield _scored(rows, logits, grown, [continuations[row] for row in rows], temperature)
 
 
 def _tree_logits(model: Model, prefix: Prefix, trees: Sequence[Tree]) -> Tensor:

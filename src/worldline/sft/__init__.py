@@ -23,6 +23,8 @@ from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
 from worldline.types import InputError, Trajectory
 
+MUON_RATE = 0.02
+
 
 class SftConfig(Config):
     """Clone an environment's expert, or the actions of a log, into a causal language model.
@@ -43,16 +45,16 @@ class SftConfig(Config):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     split: str = option("", help="which tasks; default: the environment's first split (of a log: all)")
-    episodes: int = option(2000, help="demonstrations to play (of a log: to use at most)", ge=1)
+    episodes: int = option(5000, help="demonstrations to play (of a log: to use at most)", ge=1)
     only_success: bool = option(True, help="of a log, clone successful episodes only")
     target: Target = option("action", help="what is learned")
     prompt: Literal["transcript", "plain", "paper", "react"] = option("transcript", help="prompt template")
     history: int | None = option(None, help="past steps in the prompt; default: the template's")
     context: int = option(1024, help="longest sequence in tokens", ge=64)
     vocabulary: int = option(1024, help="tokens of a small model's tokenizer", ge=300)
-    epochs: float = option(3.0, help="passes over the demonstrations", gt=0)
-    learning_rate: float | None = option(None, help="default 2e-3 for a small model, 1e-4 for LoRA, 2e-5 else", gt=0)
-    batch_tokens: int = option(8192, help="tokens per update", ge=64)
+    epochs: float = option(2.0, help="passes over the demonstrations", gt=0)
+    learning_rate: float | None = option(None, help="default 3e-3 for a small model, 1e-4 for LoRA, 2e-5 else", gt=0)
+    batch_tokens: int = option(2048, help="tokens per update", ge=64)
     lora: int = option(0, help="rank of LoRA adapters; 0 trains everything", ge=0)
     checkpoints: int = option(5, help="checkpoints along the way, the last one at the end", ge=1)
     dtype: Literal["float32", "bfloat16"] = option("float32", help="precision of the weights")
@@ -66,7 +68,7 @@ class SftConfig(Config):
 
     @property
     def rate(self) -> float:
-        return self.learning_rate or (2e-3 if self.small else 1e-4 if self.lora else 2e-5)
+        return self.learning_rate or (3e-3 if self.small else 1e-4 if self.lora else 2e-5)
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def sft(
 ) -> Cloned:
     """Gather demonstrations, make or load the model, clone, save. The two callbacks watch the two phases."""
     started = time.perf_counter()
+    transformers.utils.logging.disable_progress_bar()
     _open_folder(config)
     episodes: list[Trajectory] = []
     for episode in islice(_demonstrations(config), config.episodes):
@@ -121,7 +124,13 @@ def sft(
     progress = clone(
         model,
         sequences(episodes, encoder, config.target),
-        Schedule(config.epochs, config.batch_tokens, config.rate, checkpoints=config.checkpoints),
+        Schedule(
+            config.epochs,
+            config.batch_tokens,
+            config.rate,
+            muon_rate=MUON_RATE if config.small else None,
+            checkpoints=config.checkpoints,
+        ),
         pad=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
         seed=config.seed,
         folder=config.out,

@@ -54,7 +54,9 @@ def open_library(data: Path, dataset: str, search: Search) -> Library:
 
 def _engine(search: Search, passage_files: list[Path], named: Path) -> Retriever | None:
     if search.retriever.startswith(("http://", "https://")):
-        return RemoteRetriever(search.retriever, search.timeout)
+        server = RemoteRetriever(search.retriever, search.timeout)
+        server.search("is anybody there?", 1)  # a wrong address is better found out now than in every episode
+        return server
     kind, _, model = search.retriever.partition(":")
     if kind not in ("bm25", "dense") or (kind == "dense") != bool(model):
         raise InputError(f"unknown retriever '{search.retriever}': bm25, dense:MODEL, or http://HOST:PORT/retrieve")
