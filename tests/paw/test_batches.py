@@ -22,7 +22,7 @@ def random_rows(count: int, seed: int) -> list[Row]:
 
 
 @given(st.integers(1, 15), st.integers(0, 999), st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_micro_batches_cover_each_token_exactly_once(count: int, seed: int, budget: int) -> None:
     rows = random_rows(count, seed)
     rng = random.Random(seed)

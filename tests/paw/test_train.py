@@ -125,24 +125,29 @@ def _before_the_first_checkpoint(monkeypatch: pytest.MonkeyPatch) -> Callable[[d
     return watch
 
 
-@pytest.mark.parametrize("algo", ["grpo", "ppo"])
+@pytest.fixture(scope="module", params=["grpo", "ppo"])
+def undisturbed(request: pytest.FixtureRequest, start: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainConfig:
+    config = recipe(start, tmp_path_factory.mktemp("whole") / "run", algo=request.param)
+    train(config)
+    return config
+
+
 @pytest.mark.parametrize(
     "kill", [_in_the_middle_of_update_3, _right_after_the_metrics_of_update_3, _before_the_first_checkpoint]
 )
 def test_a_killed_run_resumes_as_if_it_had_never_stopped(
-    start: Path,
+    undisturbed: TrainConfig,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    algo: str,
     kill: Callable[[pytest.MonkeyPatch], Callable[[dict[str, Any]], None]],
 ) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    train(recipe(start, whole, algo=algo))
+    whole, killed = undisturbed.out, tmp_path / "killed"
+    config = undisturbed.model_copy(update={"out": killed})
     with pytest.raises(Killed), monkeypatch.context() as patch:
-        train(recipe(start, killed, algo=algo), kill(patch))
+        train(config, kill(patch))
     with (killed / "metrics.jsonl").open("a") as file:
         file.write('{"update": 3, "rew')  # torn by the crash
-    train(recipe(start, killed, algo=algo, resume=True))
+    train(config.model_copy(update={"resume": True}))
     assert lines(killed) == lines(whole)
     assert sorted(e.id for e in store.read(killed)) == sorted(e.id for e in store.read(whole))
     for one, two in zip(*(_weights(run / "checkpoints" / "update-000004") for run in (whole, killed)), strict=True):
