@@ -20,7 +20,8 @@ import numpy as np
 from worldline import envs, policies, store
 from worldline.config import option, positional
 from worldline.ope.intervals import Interval, interval
-from worldline.policies import Encoder, PolicyConfig
+from worldline.policies import PolicyConfig
+from worldline.policies.budget import Counts
 from worldline.rollout import Episode, Rollout, plan
 from worldline.types import InputError, Policy, Trajectory, World, WorldlineError
 
@@ -187,8 +188,8 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
 
 def _shortened(policy: Policy) -> int:
     """How many prompts a language model's policy had to shorten; other policies read everything."""
-    encoder = getattr(policy, "encoder", None)
-    return encoder.counts.dropped_history + encoder.counts.cut_observation if isinstance(encoder, Encoder) else 0
+    counts = getattr(policy, "counts", None)
+    return counts.dropped_history + counts.cut_observation if isinstance(counts, Counts) else 0
 
 
 def _split(world: World, config: CollectConfig) -> str:

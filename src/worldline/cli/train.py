@@ -14,7 +14,7 @@ def run(settings: TrainConfig) -> Outcome:
         line = bar.add_task("updates", total=settings.updates, detail="")
 
         def watch(metrics: dict[str, Any]) -> None:
-            told = " ".join(f"{key} {metrics[key]:.2f}" for key in ("success", "evaluation_success") if key in metrics)
+            told = " ".join(f"{key} {metrics[key]:.2f}" for key in ("success", "eval_success") if key in metrics)
             bar.update(line, completed=metrics["update"], detail=told)
 
         done = train(settings, watch)
