@@ -45,14 +45,14 @@ class RunFolder:
         """Take the folder for this run; a run that is already there is gone on with, replaced, or refused."""
         settings = config.model_dump(mode="json")
         file = self.folder / "config.json"
-        if file.exists() and not resume:
+        before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+        self._wait()  # every rank has looked before the main one writes
+        if before is not None and not resume:
             if not overwrite:
                 raise InputError(f"{self.folder}: holds a run: --resume goes on with it, --overwrite starts anew")
-            self._wait()  # nobody reads the old run any more
             if self.main:
                 shutil.rmtree(self.folder)
-        elif file.exists():
-            before = json.loads(file.read_text(encoding="utf-8"))
+        elif before is not None:
             changed = [k for k in settings if k not in adjustable and before.get(k) != settings[k]]
             if changed:
                 raise InputError(f"{self.folder}: was begun with another '{changed[0]}'; resume with the same settings")
