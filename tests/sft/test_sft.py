@@ -7,15 +7,16 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from worldline import envs, policies
+from worldline import envs
 from worldline.collect import CollectConfig, collect
 from worldline.policies import TEMPLATES, Encoder
-from worldline.rollout import Rollout, plan
+from worldline.rollout import plan
 from worldline.sft import SftConfig, sft
 from worldline.sft.clone import Progress, cloning_loss
+from worldline.sft.demonstrations import Demonstration, of_expert
 from worldline.sft.examples import sequences, texts
 from worldline.sft.small import small_model, small_tokenizer
-from worldline.types import InputError, Trajectory
+from worldline.types import InputError, turns
 
 
 def settings(out: Path, **more: object) -> SftConfig:
@@ -24,13 +25,13 @@ def settings(out: Path, **more: object) -> SftConfig:
 
 
 @pytest.fixture(scope="module")
-def demonstrations() -> list[Trajectory]:
+def demonstrations() -> list[Demonstration]:
     world = envs.load("household")
-    return list(Rollout(world, policies.load("expert", world)).play(plan(world, "train", 12, seed=0, run="x")))
+    return list(of_expert(world, plan(world, "train", 12, seed=0, run="x"), noise=0.3))
 
 
 @pytest.fixture(scope="module")
-def encoder(demonstrations: list[Trajectory]) -> Encoder:
+def encoder(demonstrations: list[Demonstration]) -> Encoder:
     return Encoder(small_tokenizer(texts(demonstrations), 400), TEMPLATES["transcript"], 2000)
 
 
@@ -46,23 +47,39 @@ def test_a_clone_does_what_the_expert_does_and_transformers_loads_it(tmp_path: P
     assert played["invalid_actions"] == 0
 
 
-def test_actions_are_learned_and_nothing_else(demonstrations: list[Trajectory], encoder: Encoder) -> None:
-    for episode, example in zip(demonstrations, sequences(demonstrations, encoder, "action"), strict=True):
+def test_actions_are_learned_and_nothing_else(demonstrations: list[Demonstration], encoder: Encoder) -> None:
+    for shown, example in zip(demonstrations, sequences(demonstrations, encoder, "action"), strict=True):
         learned = [token for token, wanted in zip(example.tokens, example.learned, strict=True) if wanted]
-        assert encoder.decode(learned).split("\n")[:-1] == [f" {step.action}" for step in episode.steps]
+        wanted = [f" {step.action}" for step, own in zip(shown.episode.steps, shown.learned, strict=True) if own]
+        assert encoder.decode(learned).split("\n")[:-1] == wanted
+
+
+def test_blunders_are_seen_but_not_learned(demonstrations: list[Demonstration]) -> None:
+    world = envs.load("household")
+    blunders = [
+        step
+        for shown in demonstrations
+        for turn, step, learned in zip(turns(shown.episode), shown.episode.steps, shown.learned, strict=True)
+        if (world.expert(turn) == step.action) != learned or not learned
+    ]
+    assert {step.valid for step in blunders} == {True, False}, "some the world takes, some it refuses"
+    assert 0.15 < len(blunders) / sum(len(shown.episode) for shown in demonstrations) < 0.4
+    assert all(shown.episode.success for shown in demonstrations)
 
 
 def test_observations_are_learned_from_the_first_answer_to_the_last(
-    demonstrations: list[Trajectory], encoder: Encoder
+    demonstrations: list[Demonstration], encoder: Encoder
 ) -> None:
-    episode = demonstrations[0]
-    (example,) = sequences([episode], encoder, "observation")
+    episode = demonstrations[0].episode
+    (example,) = sequences(demonstrations[:1], encoder, "observation")
     learned = [token for token, wanted in zip(example.tokens, example.learned, strict=True) if wanted]
     answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
     assert encoder.decode(learned) == "".join(f"{answer.strip()}\n>" for answer in answers)
 
 
-def test_loss_is_that_of_transformers_on_the_learned_tokens(demonstrations: list[Trajectory], encoder: Encoder) -> None:
+def test_loss_is_that_of_transformers_on_the_learned_tokens(
+    demonstrations: list[Demonstration], encoder: Encoder
+) -> None:
     model = small_model(encoder.tokenizer, "nano", 2048, seed=0)
     batch = sequences(demonstrations[:3], encoder, "action")
     total, count = 0.0, 0
