@@ -1,17 +1,13 @@
 """A small household log of three policies, written once; and what helps to tamper with it."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from goal_seekers import GoalSeeker
+from goal_seekers import TASKS, ZEALS, GoalSeeker, Write
 
 from worldline import envs, store
 from worldline.rollout import Rollout, plan
 from worldline.types import Trajectory, World
-
-TASKS = range(8)
-ZEALS = (0.6, 1.0, 1.6)
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +25,6 @@ def episodes(world: World) -> list[Trajectory]:
             plan(world, "train", 240, seed=round(10 * zeal), run=f"z{zeal}", tasks=TASKS)
         )
     ]
-
-
-Write = Callable[[list[Trajectory]], Path]
 
 
 @pytest.fixture

@@ -1,11 +1,16 @@
 """Policies whose household values can be enumerated: they prefer, softly, actions that share words with the goal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from worldline.policies.choice import pick, uniform
-from worldline.types import Decision, Turn
+from worldline.types import Decision, Trajectory, Turn
+
+TASKS = range(8)
+ZEALS = (0.6, 1.0, 1.6)
+Write = Callable[[list[Trajectory]], Path]
 
 
 class GoalSeeker:

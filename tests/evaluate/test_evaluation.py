@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from goal_seekers import GoalSeeker
+from goal_seekers import GoalSeeker, Write
 from rich.console import Console
 
 import worldline.evaluate
-from conftest import Write
 from worldline.evaluate import EvaluateConfig, evaluate, views
 from worldline.evaluate.truth import read_truth
 from worldline.ope.evidence import ESTIMATORS, Estimator
@@ -66,14 +65,12 @@ def test_evaluation_json_has_the_contracts_shape(episodes: list[Trajectory], wri
 
 
 def test_diagnostics_are_printed_before_any_estimate(episodes: list[Trajectory], write: Write) -> None:
-    config = EvaluateConfig(
-        log=(write(episodes[:80]),), policy=("random",), estimators=QUICK, bootstrap=100, features="ngrams:64"
-    )
+    config = EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), estimators=QUICK, features="ngrams:64")
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - the console keeps it
     for part in views(evaluate(config)):
         console.print(part)
     text = console.export_text()
-    assert text.index("effective episodes") < text.index("null test") < text.index("rank")
+    assert text.index("effective episodes") < text.index("from others: error") < text.index("interval, rank")
 
 
 def test_five_lines_of_python(episodes: list[Trajectory], write: Write) -> None:
@@ -83,7 +80,7 @@ def test_five_lines_of_python(episodes: list[Trajectory], write: Write) -> None:
     assert found.low is not None
     assert found.low <= found.value
     with pytest.raises(InputError, match="unknown setting 'polcy'"):
-        worldline.evaluate(log=[], polcy=[])
+        worldline.evaluate(log=["x"], polcy=[])
 
 
 def test_estimators_from_above(episodes: list[Trajectory], write: Write) -> None:

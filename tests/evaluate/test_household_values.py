@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from goal_seekers import GoalSeeker
+from goal_seekers import TASKS, ZEALS, GoalSeeker, Write
 
-from conftest import TASKS, ZEALS, Write
 from worldline.envs.household.enumeration import exact_value
 from worldline.evaluate import EvaluateConfig, Evaluation, evaluate
 from worldline.ope.evidence import ESTIMATORS
@@ -28,9 +27,7 @@ def evaluation(episodes: list[Trajectory], tmp_path_factory: pytest.TempPathFact
     with store.StoreWriter(folder) as writer:
         for trajectory in episodes:
             writer.append(trajectory)
-    config = EvaluateConfig(
-        log=(folder,), epsilon=(0.0, EPSILON), estimators=NAMES, bootstrap=400, features="ngrams:64"
-    )
+    config = EvaluateConfig(log=(folder,), epsilon=(0.0, EPSILON), estimators=NAMES, features="ngrams:64")
     loggers = {f"seeker{zeal:g}": GoalSeeker(zeal) for zeal in ZEALS}
     return evaluate(config, {"keen": TARGET, **loggers})
 
