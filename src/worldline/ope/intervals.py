@@ -16,7 +16,7 @@ from worldline.ope.log import Codes, Episodes, Matrix
 from worldline.types import InputError
 
 Method = Literal["bootstrap", "student-t", "bernstein", "hcope"]
-CHUNK = 1 << 19
+CHUNK = 1 << 17
 """Resampled units held at once: bounds the bootstrap's memory."""
 MOST_UNITS = 4096
 """More tasks than that are joined into as many groups before resampling: still independent and alike, and the cost of

@@ -186,7 +186,7 @@ def pareto_shape(weights: Episodes) -> float | None:
     threshold = ordered[len(weights) - count - 1]
     tail = np.sort(ordered[len(weights) - count :] - threshold)
     tail = tail[tail > 0]
-    if len(tail) < 5 or np.ptp(tail) <= 1e-9 * tail[-1]:
+    if len(tail) < 5 or np.ptp(tail) <= 1e-9 * weights.max():
         return None
     grid = 20 + int(np.sqrt(len(tail)))
     quartile = tail[max(0, round(len(tail) / 4) - 1)]
