@@ -152,8 +152,7 @@ def _normalised(choices: Choices) -> Choices:
     top = np.where(np.isneginf(top), 0.0, top)
     mass = np.add.reduceat(np.exp(choices.logprobs - top[choices.step]), choices.offsets[:-1])
     uniform = -np.log(np.diff(choices.offsets))  # where nothing listed has any mass, nothing is known
-    with np.errstate(divide="ignore"):
-        scaled = choices.logprobs - (top + np.log(mass))[choices.step]
+    scaled = choices.logprobs - (top + np.log(np.maximum(mass, 1e-300)))[choices.step]
     return Choices(np.where(mass[choices.step] > 0, scaled, uniform[choices.step]), choices.actions, choices.offsets)
 
 

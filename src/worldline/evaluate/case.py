@@ -13,6 +13,7 @@ from worldline.evaluate.candidates import ELSEWHERE, Candidate, Scores, Watch, c
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.certificate import balanced
 from worldline.ope.evidence import Evidence
+from worldline.ope.features import Featuriser, HashedNgrams
 from worldline.ope.log import RaggedLog, RefusalError, TargetLog, logger_name, ragged_log
 from worldline.ope.text import TextLog, text_log
 from worldline.types import InputError, Policy, Trajectory, World
@@ -62,7 +63,7 @@ class Case:
 
     @cached_property
     def text(self) -> TextLog:
-        return text_log(self.trajectories, self._family)
+        return text_log(self.trajectories, featuriser(self.config.features))
 
     @cached_property
     def candidates(self) -> list[Candidate]:
@@ -164,22 +165,27 @@ class Case:
     def _loaded(self) -> dict[str, Policy]:
         return {}
 
-    @property
-    def _env(self) -> str:
-        found = sorted({t.env for t in self.trajectories})
-        if not self.config.env and len(found) > 1:
-            raise InputError(f"the log holds episodes of {', '.join(found)}: give the folders of one environment")
-        return self.config.env or found[0]
-
     @cached_property
     def _world(self) -> World:
-        return envs.load(self._env, self.config.data, self.config.options)
+        """What an expert, or a policy of your own, may ask for; models do without it."""
+        found = sorted({trajectory.env for trajectory in self.trajectories})
+        if not self.config.env and len(found) > 1:
+            raise InputError(f"the log holds episodes of {', '.join(found)}: say which world --env is, or split it")
+        return envs.load(self.config.env or found[0], self.config.data, self.config.options)
 
-    @property
-    def _family(self) -> str:
-        """The world's family without building the world: a log outlives its environment's data."""
-        source = envs.WORLDS.get(self._env)
-        if source is None:
-            return self._env
-        module, _, name = source.world.partition(":")
-        return str(getattr(import_module(module), name).family)
+
+def featuriser(spec: str) -> Featuriser:
+    """`ngrams:WIDTH`, or `module:attr`: an object, or a factory of one, with `states` and `actions`."""
+    module, _, rest = spec.partition(":")
+    if module == "ngrams":
+        if rest and not (rest.isdecimal() and int(rest) > 0):
+            raise InputError(f"--features {spec}: write ngrams:WIDTH, such as ngrams:512")
+        return HashedNgrams(int(rest)) if rest else HashedNgrams()
+    try:
+        found = getattr(import_module(module), rest)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"--features {spec}: neither ngrams:WIDTH nor module:attr that can be imported: {error}"
+        ) from None
+    made: Featuriser = found() if isinstance(found, type) else found
+    return made
