@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worldline.envs.alfworld import AlfworldWorld
+from worldline.envs.alfworld import AlfworldConfig, AlfworldWorld
 from worldline.types import Environment, Exchange, InputError, Turn, World
 
 sys.path.insert(0, str(Path(__file__).with_name("household")))
@@ -72,7 +72,7 @@ def test_both_forms_play_the_same(native: Path, tmp_path: Path, suffix: str) -> 
 
 
 def test_the_budget_ends_an_episode(native: Path) -> None:
-    env = AlfworldWorld(native, max_steps=3).make()
+    env = AlfworldWorld(native, AlfworldConfig(max_steps=3)).make()
     env.reset(seed=5)
     assert [env.step("look")[3] for _ in range(3)] == [False, False, True]
 

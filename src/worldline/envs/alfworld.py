@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from worldline.config import Config, option
 from worldline.envs.household.engine import Stage
 from worldline.envs.household.episode import Episode, Stages
 from worldline.envs.household.expert import act
@@ -31,6 +32,12 @@ Source = Callable[[], Stage]
 """Reads and parses one game."""
 
 
+class AlfworldConfig(Config):
+    """The official ALFWorld games."""
+
+    max_steps: int = option(50, help="step budget of an episode", ge=1)
+
+
 class AlfworldWorld:
     """The official games under `data`."""
 
@@ -39,9 +46,9 @@ class AlfworldWorld:
     family = "household"
     max_return = 1.0
 
-    def __init__(self, data: Path | str, max_steps: int = 50) -> None:
+    def __init__(self, data: Path | str, config: AlfworldConfig | None = None) -> None:
         self.data = Path(data)
-        self.max_steps = max_steps
+        self.max_steps = (config or AlfworldConfig()).max_steps
         self._files = _split_files(self.data)
         self._index: dict[str, dict[str, Source]] = {}
         self._names: dict[str, tuple[str, ...]] = {}

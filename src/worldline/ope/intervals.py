@@ -137,7 +137,7 @@ def bias_corrected(
     Importance weights are skewed; plain percentiles of their mean leave the exact value above them too often.
     """
     centred = units - units.mean(axis=0)
-    spread = np.maximum(np.square(centred).sum(axis=0), 1e-300)
+    spread = np.maximum(np.square(centred).sum(axis=0), 1e-200)  # its power of 1.5 must not be 0
     skew = (centred**3).sum(axis=0) / (6 * spread**1.5)
     means = units.mean(axis=0)
     below = (resampled < means).mean(axis=0) + 0.5 * (resampled == means).mean(axis=0)

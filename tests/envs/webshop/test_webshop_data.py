@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from worldline.envs.webshop import WebShopWorld
+from worldline.envs.webshop import WebShopConfig, WebShopWorld
 from worldline.envs.webshop.files import DataFiles
 from worldline.envs.webshop.reward import score
 from worldline.types import InputError, World
@@ -108,7 +108,7 @@ def test_missing_folder_and_missing_human_instructions_are_named(tmp_path: Path)
     with pytest.raises(InputError, match="no such folder"):
         WebShopWorld(tmp_path / "nowhere")
     with pytest.raises(InputError, match="human instructions is missing"):
-        WebShopWorld(write(tmp_path, [RAW], {}), goals="human")
+        WebShopWorld(write(tmp_path, [RAW], {}), WebShopConfig(goals="human"))
     with pytest.raises(InputError, match="no synthetic goals"):
         WebShopWorld(tmp_path)
 
@@ -155,7 +155,7 @@ def test_price_tags_are_the_stored_ones(webshop: WebShopWorld, shared_data: Path
 
 @pytest.mark.data
 def test_human_goals_of_the_shipped_set(shared_data: Path) -> None:
-    world = WebShopWorld(shared_data / "webshop", goals="human")
+    world = WebShopWorld(shared_data / "webshop", WebShopConfig(goals="human"))
     goals = [world.tasks[world.get_task("test", i)] for i in range(world.num_tasks("test"))]
     assert len(goals) == 13
     assert all(isinstance(option, str) for goal in goals for option in goal.options)

@@ -74,6 +74,13 @@ class ShopWorld(_Shop):
         super().__init__(stock.products, stock.goals, kind_nouns, self.config.max_steps)
 
 
+class WebShopConfig(Config):
+    """WebShop on its own data files."""
+
+    goals: Literal["synthetic", "human"] = option("synthetic", help="whose instructions: generated or people's")
+    max_steps: int = option(15, help="step budget of an episode", ge=1)
+
+
 class WebShopWorld(_Shop):
     """WebShop on its own data files.
 
@@ -85,26 +92,19 @@ class WebShopWorld(_Shop):
     name = "webshop"
     version = "1"
 
-    def __init__(
-        self,
-        data: Path,
-        *,
-        goals: Literal["synthetic", "human"] = "synthetic",
-        nouns: Nouns = title_nouns,
-        max_steps: int = 15,
-    ) -> None:
+    def __init__(self, data: Path, config: WebShopConfig | None = None, *, nouns: Nouns = title_nouns) -> None:
+        config = config or WebShopConfig()
         rng = random.Random(CANONICAL_SEED)
-        files = DataFiles.find(Path(data), human=goals == "human")
+        files = DataFiles.find(Path(data), human=config.goals == "human")
         products = files.products(rng)
         ordered = make_goals(products, files.wishes(), rng)
         if not ordered:
-            raise InputError(
-                f"{files.items}: no {goals} goals: {files.human or files.attributes} is about none of its products"
-            )
+            wishes = files.human or files.attributes
+            raise InputError(f"{files.items}: no {config.goals} goals: {wishes} is about none of its products")
         random.Random(CANONICAL_SEED).shuffle(ordered)
         splits = {
             "train": ordered[TEST_GOALS + DEV_GOALS :],
             "dev": ordered[TEST_GOALS : TEST_GOALS + DEV_GOALS],
             "test": ordered[:TEST_GOALS],
         }
-        super().__init__(products, splits, nouns, max_steps)
+        super().__init__(products, splits, nouns, config.max_steps)
