@@ -175,6 +175,9 @@ def test_a_folder_with_a_run_is_not_overwritten_silently(start: Path, tmp_path: 
     train(recipe(start, out, updates=1))
     with pytest.raises(InputError, match="--resume goes on with it, --overwrite starts anew"):
         train(recipe(start, out, updates=1))
+    with pytest.raises(InputError, match="--model"):
+        train(recipe(tmp_path, out, updates=1, overwrite=True))  # what cannot replace it leaves it as it was
+    assert len(list(store.read(out))) == 12
     with pytest.raises(InputError, match="begun with another 'seed'"):
         train(recipe(start, out, updates=2, resume=True, seed=5))
     train(recipe(start, out, updates=1, overwrite=True, seed=5))

@@ -11,8 +11,11 @@ import torch
 import torch.multiprocessing as mp
 from accelerate import Accelerator
 from tiny import random_experience, tiny_lm
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from worldline import store
+from worldline.paw.actor import Actor
 from worldline.paw.batches import action_starts, micro_batches, pack
 from worldline.paw.model import LearnerConfig, frozen_copy, wrap
 from worldline.paw.recipe import TrainConfig
@@ -208,7 +211,24 @@ def _process(rank: int, port: int, folder: str, start: str) -> None:
     grads = [p.grad for p in accelerator.unwrap_model(learner).lm.parameters()]
     torch.save((sums["loss"], grads, scores.logprob), Path(folder) / f"{rank}.pt")
     train(short_run(start, Path(folder) / "two"))
+    _sharded(accelerator, Path(folder) / f"sharded{rank}.pt")
     torch.distributed.destroy_process_group()
+
+
+def _sharded(accelerator: Accelerator, file: Path) -> None:
+    """The same with every weight cut in two (FSDP2), and the actor that gathers them."""
+    learner = wrap(tiny_lm(), LearnerConfig())
+    actor = Actor(learner, torch.float32, sharded=True)
+    mesh = init_device_mesh("cpu", (2,))
+    for layer in learner.plain.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(learner, mesh=mesh)
+    experience = random_experience()
+    sums = gradient(learner, experience, list(range(len(experience.rows))), SPLIT, accelerator, kind=KIND, rho=RHO)
+    grads = [p.grad.full_tensor() for p in learner.lm.parameters()]
+    torch.optim.SGD(learner.parameters(), lr=0.1).step()
+    actor.refresh()
+    torch.save((sums["loss"], grads, list(actor.model.parameters())), file)
 
 
 SPLIT = CONFIG.model_copy(update={"batch_tokens": 60})
@@ -242,6 +262,10 @@ def test_two_processes_are_one(tmp_path: Path, start: Path) -> None:
         loss, grads, logprob = torch.load(tmp_path / f"{rank}.pt")
         same(alone, (loss, grads))
         torch.testing.assert_close(logprob, expected.logprob, rtol=0, atol=1e-5)
+        loss, grads, weights = torch.load(tmp_path / f"sharded{rank}.pt")
+        same(alone, (loss, grads))
+        for before, slope, after in zip(tiny_lm().parameters(), alone[1], weights, strict=True):
+            torch.testing.assert_close(after.detach(), before.detach() - 0.1 * slope, rtol=1e-4, atol=1e-5)
 
     train(short_run(str(start), tmp_path / "one"))
     one, two = ((tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("one", "two"))

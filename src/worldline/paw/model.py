@@ -38,6 +38,7 @@ class Learner(nn.Module):
         self.lm = lm
         self.critic = critic
         self.adapted = adapted
+        self._no_split_modules = self.plain._no_split_modules  # where accelerate looks for the layers to shard
         _check_head(self.plain)
 
     @property

@@ -44,10 +44,10 @@ class Trained:
 
 def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda metrics: None) -> Trained:
     """Run Algorithm 1 for `config.updates` updates; `watch` sees every line of metrics."""
+    run = RunFolder(config, config.out, resume=config.resume, overwrite=config.overwrite, adjustable=ADJUSTABLE)
     session = Session(config)
     accelerator, learner, optimizer, actor = session.accelerator, session.learner, session.optimizer, session.actor
-    run = RunFolder(config.out, accelerator)
-    run.open(config, resume=config.resume, overwrite=config.overwrite, adjustable=ADJUSTABLE)
+    run.open(accelerator)
     done = run.restore(learner, optimizer)
     actor.refresh()
     metrics: dict[str, Any] = {"update": done}

@@ -189,6 +189,7 @@ def _world_term(
             "world_tokens": torch.ones_like(logprob).sum(),
             "world_clipped": logs["clipped"],
             "world_slope": slope.sum(),
+            "world_noisy": batch.world_noisy.sum(),
             "world_noise": (slope * batch.world_noisy).sum(),
         }
 
@@ -202,5 +203,6 @@ def diagnostics(sums: Mapping[str, float]) -> dict[str, float]:
     if sums.get("world_tokens"):
         result["wm_loss"] = sums["world_loss"] / sums["world_rows"]
         result["wm_clipped_tokens"] = sums["world_clipped"] / sums["world_tokens"]
+    if sums.get("world_noisy"):
         result["wm_noise_share"] = sums["world_noise"] / max(sums["world_slope"], 1e-12)
     return result
