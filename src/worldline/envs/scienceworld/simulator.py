@@ -12,7 +12,7 @@ from typing import Any
 
 from worldline.types import InputError, WorldlineError
 
-JAVA_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
+JAVA_OPTIONS = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
 """With the default identity hashes the order of objects, and so the texts, would change from process to process."""
 
 
