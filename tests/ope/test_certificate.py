@@ -129,6 +129,19 @@ def test_huge_ratios_flag_is_and_keep_wis(evidence: Evidence) -> None:
     assert np.isfinite(said.values["wis"]).all()
 
 
+def test_an_interval_without_width_is_flagged(evidence: Evidence) -> None:
+    """Zero spread among the few that count is no certainty."""
+    log = evidence.log
+    best = log.returns(1.0).argmax()
+    only = np.where(np.repeat(np.arange(log.episodes), log.lengths) == best, 0.0, -np.inf)
+    sole = Evidence(log, 1.0, target=TargetLog(only))
+    said = estimate(sole, ["wis"]).values["wis"]
+    flag = distrust("wis", said, diagnostics(sole), log.returns(1.0))
+    assert flag is not None
+    assert "ended alike" in flag
+    assert "1.0 effective episodes" in flag
+
+
 def test_refusals_name_what_is_missing(evidence: Evidence) -> None:
     said = estimate(evidence, ["naive", "wis", "lfqe"])
     assert set(said.values) == {"naive"}

@@ -12,6 +12,7 @@ from worldline.ope.diagnostics import diagnostics
 from worldline.ope.evidence import ESTIMATORS, Evidence, estimate
 from worldline.ope.intervals import intervals
 from worldline.ope.log import RaggedLog, TargetLog
+from worldline.types import InputError
 
 WEIGHT_BASED = tuple(name for name, entry in ESTIMATORS.items() if set(entry.needs) <= {"weights", "clipped"})
 
@@ -34,6 +35,8 @@ class Settings(Config):
 
 def run(settings: Settings) -> Figures:
     """Time and memory at every size; the figures are those of the largest."""
+    if min(settings.steps) < 1000:
+        raise InputError(f"--steps: logs of 1,000 steps at least, got {min(settings.steps)}")
     rows = [_row(steps, settings) for steps in settings.steps]
     largest, smallest = rows[-1], rows[0]
     growth = (largest["seconds"] / smallest["seconds"]) / (largest["steps"] / smallest["steps"])

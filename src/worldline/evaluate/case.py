@@ -72,10 +72,13 @@ class Case:
             if name in specs:
                 raise InputError(f"two candidates are called '{name}'")
         specs |= dict.fromkeys(self.given, "")
+        for epsilon in self.config.epsilon:
+            if not 0 <= epsilon <= 1:
+                raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon:g}")
         return [
             Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else self._policy(name, spec))
             for name, spec in specs.items()
-            for epsilon in self.config.epsilon
+            for epsilon in dict.fromkeys(self.config.epsilon)
         ]
 
     @cached_property
