@@ -76,6 +76,15 @@ def test_tasks_choose_what_is_played(tmp_path: Path) -> None:
     assert sorted(t.task_id for t in store.read(tmp_path)) == ["1", "1", "3", "3"]
 
 
+def test_a_world_in_which_every_episode_fails_is_one_line() -> None:
+    with pytest.raises(WorldlineError, match="every episode failed, the first was .*: the floor gave way"):
+        collect(config(policy="test_collect:crash", episodes=2))
+
+
+def crash(turn: Turn) -> str:
+    return "crash"
+
+
 class Failing:
     """Raises after some calls."""
 

@@ -173,6 +173,8 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
                 writer.append(trajectory)
             watch(tally)
     seconds = time.perf_counter() - started
+    if not tally.returns:
+        raise WorldlineError(f"every episode failed, the first was {player.failed[0]}")
     return Collection(
         config=config,
         split=split,
