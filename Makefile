@@ -20,7 +20,7 @@ lint: install
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 demo: install
 	$(BIN)/worldline demo

@@ -1,9 +1,11 @@
-"""What tests share: where the real data sets are."""
+"""What tests share: where the real data sets are, and that no hub is asked."""
 
 import os
 from pathlib import Path
 
 import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # a test never asks the model hub
 
 
 @pytest.fixture(scope="session")

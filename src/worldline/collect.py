@@ -20,7 +20,8 @@ import numpy as np
 from worldline import envs, policies, store
 from worldline.config import option, positional
 from worldline.ope.intervals import Interval, interval
-from worldline.policies import Encoder, PolicyConfig
+from worldline.policies import PolicyConfig
+from worldline.policies.budget import Counts
 from worldline.rollout import Episode, Rollout, plan
 from worldline.types import InputError, Policy, Trajectory, World, WorldlineError
 
@@ -102,7 +103,7 @@ def _wilson(rate: float, units: int, n: int) -> Interval:
     z2 = 1.959964**2
     centre = (rate + z2 / (2 * units)) / (1 + z2 / units)
     half = math.sqrt(z2 * (rate * (1 - rate) / units + z2 / (4 * units**2))) / (1 + z2 / units)
-    return Interval(rate, centre - half, centre + half, n)
+    return Interval(rate, max(0.0, centre - half), min(1.0, centre + half), n)
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
                 writer.append(trajectory)
             watch(tally)
     seconds = time.perf_counter() - started
+    if not tally.returns:
+        raise WorldlineError(f"every episode failed, the first was {player.failed[0]}")
     return Collection(
         config=config,
         split=split,
@@ -187,8 +190,8 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
 
 def _shortened(policy: Policy) -> int:
     """How many prompts a language model's policy had to shorten; other policies read everything."""
-    encoder = getattr(policy, "encoder", None)
-    return encoder.counts.dropped_history + encoder.counts.cut_observation if isinstance(encoder, Encoder) else 0
+    counts = getattr(policy, "counts", None)
+    return counts.dropped_history + counts.cut_observation if isinstance(counts, Counts) else 0
 
 
 def _split(world: World, config: CollectConfig) -> str:

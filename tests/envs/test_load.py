@@ -1,6 +1,5 @@
 """Worlds by name: what is found, and the one line when it is not."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,6 @@ from worldline.types import InputError, World
 
 @pytest.mark.parametrize("name", ["household", "shop", "searchqa"])
 def test_embedded_worlds_load_without_data(name: str) -> None:
-    module = WORLDS[name].world.partition(":")[0]
-    if importlib.util.find_spec(module.rpartition(".")[0]) is None:
-        pytest.skip(f"{module} is not part of this checkout")
     world = load(name)
     assert isinstance(world, World)
     assert world.name == name
@@ -36,18 +32,28 @@ def test_unknown_names_get_a_suggestion() -> None:
 
 @pytest.mark.parametrize("name", ["alfworld", "webshop"])
 def test_missing_data_names_the_flag_and_what_it_holds(name: str) -> None:
-    module = WORLDS[name].world.partition(":")[0]
-    if importlib.util.find_spec(module.rpartition(".")[0]) is None or importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not part of this checkout")
-    with pytest.raises(InputError, match=f"{name} needs --data PATH: a folder"):
+    with pytest.raises(InputError, match=f"{name} needs --data PATH: the folder"):
         load(name)
     with pytest.raises(InputError, match="nowhere: no such file or folder"):
         load(name, data=Path("nowhere"))
 
 
+def test_a_generated_world_takes_no_data(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="household takes no --data"):
+        load("household", data=tmp_path)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["alfworld", "webshop"])
+def test_real_worlds_load_with_their_data_and_options(name: str, shared_data: Path) -> None:
+    world = load(name, data=shared_data / name, options={"max_steps": 7})
+    assert isinstance(world, World)
+    assert (world.name, world.max_steps) == (name, 7)
+    split = world.splits()[-1]
+    assert world.make().reset(task=world.get_task(split, 0))[0]
+
+
 def test_the_table_names_what_exists() -> None:
     for source in WORLDS.values():
-        module = source.config.partition(":")[0]
-        if importlib.util.find_spec(module.rpartition(".")[0]) and importlib.util.find_spec(module):
-            assert issubclass(_attribute(source.config), Config)
-            assert callable(_attribute(source.world))
+        assert issubclass(_attribute(source.config), Config)
+        assert callable(_attribute(source.world))

@@ -76,6 +76,13 @@ def test_slope_and_coverage() -> None:
     assert coverage(found, np.array([0.41, 0.9, 0.3])) == 0.5
 
 
+def test_an_exploded_estimate_has_finite_errors() -> None:
+    rows = [Interval(value, value, value, 9) for value in (0.1, 0.2, 1e260)]
+    measured = agreement(rows, [0.1, 0.2, 0.3])
+    assert measured["rmse"] == pytest.approx(1e260 / np.sqrt(3))
+    assert np.isfinite([value for value in measured.values() if value is not None]).all()
+
+
 def test_minus_epsilon_ranks_but_has_no_error() -> None:
     epsilons = [0.0, 0.2, 0.4, 0.6, 0.8]
     truth = [0.5, 0.45, 0.3, 0.1, 0.05]

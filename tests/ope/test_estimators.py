@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tabular_world import DYADIC_BEHAVIOUR, TabularLog, TabularWorld, dyadic_world, population
 
 from worldline.ope import estimators as e
-from worldline.ope.features import Features
+from worldline.ope.features import Features, Ridge
 from worldline.ope.log import RaggedLog, RefusalError, TargetLog
 from worldline.ope.magic import magic, partial_returns, simplex_minimum
 from worldline.ope.marginal import dice, embedded_ratios, state_marginal
@@ -18,7 +18,7 @@ from worldline.ope.weights import cumulative, log_ratios
 
 TARGET = np.array([[0.2, 0.1, 0.7, 0.0], [0.8, 0.1, 0.0, 0.1]])
 GAMMAS = [1.0, 0.9]
-RIDGE = 1e-7
+PENALTY = 1e-7
 
 
 def weights_of(log: TabularLog, target: np.ndarray) -> np.ndarray:
@@ -34,10 +34,10 @@ def one_hot(log: TabularLog) -> Features:
     return Features(rows, np.eye(actions, width), log.action)
 
 
-def linear(log: TabularLog, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def linear(log: TabularLog, target: np.ndarray) -> tuple[Ridge, np.ndarray]:
     features, choices = one_hot(log), log.target(target).choices
     assert choices is not None
-    return features.taken, features.expected(choices)
+    return Ridge(features.taken.rows, PENALTY), features.expected(choices)
 
 
 def exact_values(log: TabularLog, target: np.ndarray, gamma: float) -> e.Value:
@@ -67,27 +67,27 @@ RUNS: dict[str, Run] = {
     ),
     "lfqe": lambda log, target, gamma: e.start_value(log.ragged, gamma, fitted(log, target, gamma)),
     "qreg": lambda log, target, gamma: e.start_value(log.ragged, gamma, regressed(log, target, gamma)),
-    "dice": lambda log, target, gamma: dice(log.ragged, gamma, *linear(log, target), RIDGE),
+    "dice": lambda log, target, gamma: dice(log.ragged, gamma, *linear(log, target)),
     "mis": lambda log, target, gamma: state_marginal(
-        log.ragged, gamma, log_ratios(log.ragged, log.target(target)), one_hot(log).states, RIDGE
+        log.ragged, gamma, log_ratios(log.ragged, log.target(target)), one_hot(log).states, PENALTY
     ),
     "mips": lambda log, target, gamma: e.per_decision(log.ragged, gamma, pooled(log, target)),
 }
 
 
 def fitted(log: TabularLog, target: np.ndarray, gamma: float) -> e.Value:
-    return linear_fqe(log.ragged, gamma, *linear(log, target), RIDGE)
+    return linear_fqe(log.ragged, gamma, *linear(log, target))
 
 
 def regressed(log: TabularLog, target: np.ndarray, gamma: float) -> e.Value:
     ratios = log_ratios(log.ragged, log.target(target))
     weights = cumulative(ratios, log.ragged.offsets)
-    return q_regression(log.ragged, gamma, ratios, weights, *linear(log, target), RIDGE)
+    return q_regression(log.ragged, gamma, ratios, weights, *linear(log, target))
 
 
 def pooled(log: TabularLog, target: np.ndarray) -> np.ndarray:
     ratios = log_ratios(log.ragged, log.target(target))
-    return cumulative(embedded_ratios(ratios, one_hot(log).taken, RIDGE), log.ragged.offsets)
+    return cumulative(embedded_ratios(ratios, linear(log, target)[0]), log.ragged.offsets)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_mips_pools_actions_that_are_alike() -> None:
     key = log.state * 4 + same
     rows = np.eye(key.max() + 1)[key]
     ratios = log_ratios(log.ragged, log.target(target))
-    pooled = e.per_decision(log.ragged, 1.0, cumulative(embedded_ratios(ratios, rows, 1e-9), log.ragged.offsets))
+    pooled = e.per_decision(log.ragged, 1.0, cumulative(embedded_ratios(ratios, Ridge(rows, 1e-9)), log.ragged.offsets))
     plain = e.per_decision(log.ragged, 1.0, cumulative(ratios, log.ragged.offsets))
     assert pooled.mean() == pytest.approx(world.value(target, 1.0), abs=1e-6)
     assert pooled.std() < 0.7 * plain.std()

@@ -86,7 +86,7 @@ def close(actual: torch.Tensor, expected: list[float]) -> None:
 @pytest.mark.parametrize("preset", ["textbook", "verl_agent"])
 @pytest.mark.parametrize("norm", ["mean_std", "mean"])
 @given(update=updates())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_grpo(update: Update, preset: str, norm: str) -> None:
     actual = credit.grpo(*update.args("returns", "penalties", "groups", "trajectories"), preset, norm)
     close(actual, group_relative(update, preset, norm))
@@ -94,7 +94,7 @@ def test_grpo(update: Update, preset: str, norm: str) -> None:
 
 @pytest.mark.parametrize("preset", ["textbook", "verl_agent"])
 @given(update=updates())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_rloo_is_each_return_against_the_mean_of_the_others(update: Update, preset: str) -> None:
     def against_the_others(scores: list[float], labels: list[int]) -> list[float]:
         out = []
@@ -118,7 +118,7 @@ def test_rloo_is_each_return_against_the_mean_of_the_others(update: Update, pres
 @pytest.mark.parametrize("preset", ["textbook", "verl_agent"])
 @pytest.mark.parametrize("norm", ["mean_std", "mean"])
 @given(update=updates(), omega=st.floats(0, 2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_gigpo_adds_the_step_advantage_of_each_anchor(update: Update, omega: float, preset: str, norm: str) -> None:
     g = []
     for row, trajectory in enumerate(update.trajectories):
@@ -154,7 +154,7 @@ def test_a_group_in_which_all_failed_does_not_blow_up_a_penalty(preset: str) -> 
     lam=st.floats(0, 1),
     seed=st.integers(0, 999),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_gae_is_the_discounted_sum_of_temporal_differences(
     lengths: list[int], gamma: float, lam: float, seed: int
 ) -> None:

@@ -18,7 +18,7 @@ def tensor(*values: float) -> torch.Tensor:
 
 
 @given(st.lists(st.tuples(logprobs, logprobs, st.floats(-3, 3), st.floats(0, 1)), min_size=1, max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_policy_loss_token_by_token(tokens: list[tuple[float, float, float, float]]) -> None:
     total = clipped = 0.0
     for new, old, advantage, weight in tokens:
@@ -55,7 +55,7 @@ def test_k3_is_an_unbiased_estimate_of_the_divergence(scores: list[float]) -> No
 
 @pytest.mark.parametrize("kind", ["cmae", "mae", "ce"])
 @given(p=st.lists(st.floats(0.001, 0.999), min_size=1, max_size=10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_world_model_loss_divides_by_all_observation_tokens(p: list[float], kind: str) -> None:
     token = {
         "cmae": lambda x: 1 - x if x <= 0.2 else 0.0,
@@ -87,7 +87,7 @@ def test_no_gradient_through_the_mask_and_the_closed_form_for_the_rest(kind: str
 
 
 @given(st.lists(st.tuples(*[st.floats(-3, 3)] * 3, st.floats(0, 1)), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_value_loss_is_the_worse_of_free_and_clipped(tokens: list[tuple[float, float, float, float]]) -> None:
     total = 0.0
     for value, old, target, weight in tokens:

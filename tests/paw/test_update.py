@@ -1,5 +1,6 @@
 """Eq. 11 is one number and one gradient, however its rows are batched, ordered, padded or dealt to processes."""
 
+import json
 import random
 import socket
 from dataclasses import replace
@@ -10,13 +11,19 @@ import torch
 import torch.multiprocessing as mp
 from accelerate import Accelerator
 from tiny import random_experience, tiny_lm
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
+from worldline import store
+from worldline.paw.actor import Actor
 from worldline.paw.batches import action_starts, micro_batches, pack
 from worldline.paw.model import LearnerConfig, frozen_copy, wrap
+from worldline.paw.recipe import TrainConfig
 from worldline.paw.strands import Strand, strands
+from worldline.paw.train import train
 from worldline.paw.update import Experience, UpdateConfig, gradient, score, update
 
-CONFIG = UpdateConfig(kl=0.1, entropy=0.01, mini_batch=None)
+CONFIG = UpdateConfig(kl=0.1, entropy=0.01, mini_batch=0)
 KIND, RHO = "cmae", 0.02
 
 
@@ -184,7 +191,7 @@ def test_a_step_that_is_not_finite_is_not_taken() -> None:
     assert all(torch.equal(p, q) for p, q in zip(before, learner.parameters(), strict=True))
 
 
-def _process(rank: int, port: int, folder: str) -> None:
+def _process(rank: int, port: int, folder: str, start: str) -> None:
     import os
 
     torch.set_num_threads(1)
@@ -199,23 +206,73 @@ def _process(rank: int, port: int, folder: str) -> None:
     assert accelerator.num_processes == 2
     learner = accelerator.prepare(wrap(tiny_lm(), LearnerConfig()))
     experience = random_experience()
-    config = CONFIG.model_copy(update={"batch_tokens": 60})
-    sums = gradient(learner, experience, list(range(len(experience.rows))), config, accelerator, kind=KIND, rho=RHO)
+    sums = gradient(learner, experience, list(range(len(experience.rows))), SPLIT, accelerator, kind=KIND, rho=RHO)
     scores = score(learner, experience.rows, accelerator, batch_tokens=60, temperature=1.0)
     grads = [p.grad for p in accelerator.unwrap_model(learner).lm.parameters()]
     torch.save((sums["loss"], grads, scores.logprob), Path(folder) / f"{rank}.pt")
+    train(short_run(start, Path(folder) / "two"))
+    _sharded(accelerator, Path(folder) / f"sharded{rank}.pt")
     torch.distributed.destroy_process_group()
 
 
-def test_two_processes_are_one(tmp_path: Path) -> None:
+def _sharded(accelerator: Accelerator, file: Path) -> None:
+    """The same with every weight cut in two (FSDP2), and the actor that gathers them."""
+    learner = wrap(tiny_lm(), LearnerConfig())
+    actor = Actor(learner, torch.float32, sharded=True)
+    mesh = init_device_mesh("cpu", (2,))
+    for layer in learner.plain.model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(learner, mesh=mesh)
+    experience = random_experience()
+    sums = gradient(learner, experience, list(range(len(experience.rows))), SPLIT, accelerator, kind=KIND, rho=RHO)
+    grads = [p.grad.full_tensor() for p in learner.lm.parameters()]
+    torch.optim.SGD(learner.parameters(), lr=0.1).step()
+    actor.refresh()
+    torch.save((sums["loss"], grads, list(actor.model.parameters())), file)
+
+
+SPLIT = CONFIG.model_copy(update={"batch_tokens": 60})
+
+
+def short_run(start: str, out: Path) -> TrainConfig:
+    """Uneven shares: seven episodes, micro-batches of a few strands."""
+    settings = {
+        "env": "counting:CountingWorld",
+        "model": start,
+        "out": out,
+        "updates": 2,
+        "groups": 1,
+        "group_size": 7,
+        "rollout": {"max_new_tokens": 4, "device": "cpu"},
+        "evaluation": {"every": 2, "episodes": 5},
+        "update": {"lr": 1e-3, "mini_batch": 16, "batch_tokens": 50},
+    }
+    return TrainConfig.model_validate(settings)
+
+
+def test_two_processes_are_one(tmp_path: Path, start: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    mp.spawn(_process, (port, str(tmp_path)), nprocs=2)
+    mp.spawn(_process, (port, str(tmp_path), str(start)), nprocs=2)
     experience = random_experience()
-    alone = run(experience, CONFIG.model_copy(update={"batch_tokens": 60}))
+    alone = run(experience, SPLIT)
     expected = score(wrap(tiny_lm(), LearnerConfig()), experience.rows, Accelerator(cpu=True), 1000, 1.0)
     for rank in range(2):
         loss, grads, logprob = torch.load(tmp_path / f"{rank}.pt")
         same(alone, (loss, grads))
         torch.testing.assert_close(logprob, expected.logprob, rtol=0, atol=1e-5)
+        loss, grads, weights = torch.load(tmp_path / f"sharded{rank}.pt")
+        same(alone, (loss, grads))
+        for before, slope, after in zip(tiny_lm().parameters(), alone[1], weights, strict=True):
+            torch.testing.assert_close(after.detach(), before.detach() - 0.1 * slope, rtol=1e-4, atol=1e-5)
+
+    train(short_run(str(start), tmp_path / "one"))
+    one, two = ((tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("one", "two"))
+    assert len(one) == len(two) == 3
+    for left, right in zip(map(json.loads, one), map(json.loads, two), strict=True):
+        assert left.keys() == right.keys()
+        for key in left:
+            if not key.startswith(("seconds", "peak")):
+                assert left[key] == pytest.approx(right[key], rel=1e-4, abs=1e-5), key
+    assert sorted(e.id for e in store.read(tmp_path / "one")) == sorted(e.id for e in store.read(tmp_path / "two"))

@@ -1,5 +1,6 @@
 """Language-model policies against one plain forward pass per sequence, and against transformers' own generate."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 
 from worldline import policies
 from worldline.policies import PolicyConfig, hf
-from worldline.types import InputError, ScoringPolicy, Turn
+from worldline.types import InputError, ScoringPolicy, Turn, WorldlineError
 
 Make = Callable[..., Turn]
 
@@ -32,7 +33,7 @@ def entropy(model: Any, prompt: list[int], answer: list[int]) -> float:
 
 @pytest.fixture
 def turns(make_turn: Make) -> list[Turn]:
-    return [make_turn(steps=i % 5, seed=100 + i, observation="You see nothing. " * (1 + i % 3)) for i in range(9)]
+    return [make_turn(steps=i % 5, seed=100 + i, observation="You see nothing. " * (1 + i % 3)) for i in range(7)]
 
 
 @pytest.mark.parametrize("prompt", ["transcript", "plain", "paper", "react"])
@@ -140,6 +141,18 @@ def test_a_response_ends_at_its_line_or_at_end_of_text(model: Any, tokenizer: An
         assert decision.action == decision.response.strip().split("\n")[0].strip()
 
 
+def test_only_control_tokens_of_the_checkpoint_end_a_response(model: Any, tokenizer: Any, make_turn: Make) -> None:
+    ends = copy.deepcopy(model)
+    plain, control = tokenizer.encode("a")[0], tokenizer.convert_tokens_to_ids("<|assistant|>")
+    ends.generation_config.eos_token_id = [plain, control]
+    settings = PolicyConfig(prompt="paper", temperature=4.0, max_new_tokens=300)
+    decisions = hf.from_model(ends, tokenizer, settings).act([make_turn(seed=i) for i in range(10)])
+    body = {token for decision in decisions for token in decision.token_ids[:-1]}
+    assert plain in body
+    assert control not in body
+    assert control in {decision.token_ids[-1] for decision in decisions}
+
+
 def test_generating_policy_scores_unrestricted_text(model: Any, tokenizer: Any, turns: list[Turn]) -> None:
     policy = hf.from_model(model, tokenizer, PolicyConfig(temperature=0.7))
     actions = [["look", "go to cabinet 1", "eat the desk"], [], *[["go"]] * (len(turns) - 2)]
@@ -172,6 +185,12 @@ def test_models_that_cannot_share_a_prefix_are_scored_all_the_same(
         assert decision.action == other.action
         assert decision.token_logprobs == pytest.approx(other.token_logprobs, abs=1e-4)
         assert decision.entropy == pytest.approx(other.entropy, abs=1e-4)
+    small = hf.from_model(model, tokenizer, PolicyConfig(batch_tokens=300))
+    asked = [["look", "go"], [], *[["inventory"]] * (len(turns) - 2)]
+    found = small.logprobs(turns, asked)
+    monkeypatch.undo()
+    for scores, other in zip(found, small.logprobs(turns, asked), strict=True):
+        assert scores == pytest.approx(other, abs=1e-4)
 
 
 def test_over_long_prompts_are_cut_to_the_models_context(model: Any, tokenizer: Any, make_turn: Make) -> None:
@@ -180,8 +199,8 @@ def test_over_long_prompts_are_cut_to_the_models_context(model: Any, tokenizer: 
     prompts = policy.encoder.prompts(turns)
     assert all(len(prompt) <= 1024 - 8 for prompt in prompts)
     assert len(policy.act(turns)) == 3
-    assert policy.encoder.counts.dropped_history > 0
-    assert policy.encoder.counts.cut_observation > 0
+    assert policy.counts.dropped_history > 0
+    assert policy.counts.cut_observation > 0
 
 
 def test_a_model_in_training_is_left_in_training(model: Any, tokenizer: Any, make_turn: Make) -> None:
@@ -214,13 +233,46 @@ def test_no_admissible_actions_to_choose_from(model: Any, tokenizer: Any, make_t
         policy.act([make_turn(admissible=None)])
 
 
-def test_what_is_not_a_model(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "config.json").write_text("{}")
+def test_what_is_not_a_model(model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    for name in ("empty", "broken", "cut", "mute"):
+        (tmp_path / name).mkdir()
     (tmp_path / "file").write_text("")
-    for path in ("missing/one", "empty", "broken", "file"):
+    (tmp_path / "broken" / "config.json").write_text("{}")
+    for name in ("cut", "mute"):
+        model.save_pretrained(tmp_path / name)
+    tokenizer.save_pretrained(tmp_path / "cut")
+    weights = tmp_path / "cut" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    for path in ("missing/one", "empty", "broken", "file", "cut", "mute"):
         with pytest.raises(InputError) as error:
             policies.load(f"hf:{tmp_path / path}", None, PolicyConfig())
         assert "\n" not in str(error.value)
         assert path in str(error.value)
+
+
+def test_no_such_device(model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    for device in ("cuda:99", "abacus"):
+        with pytest.raises(InputError, match=f"--device: '{device}'"):
+            policies.load(f"hf:{tmp_path}", None, PolicyConfig(device=device))
+
+
+@pytest.mark.parametrize("mode", ["choose", "generate"])
+def test_a_model_gone_wrong_says_so(model: Any, tokenizer: Any, make_turn: Make, mode: str) -> None:
+    broken = copy.deepcopy(model)
+    broken.lm_head.weight.data[:] = torch.nan
+    with pytest.raises(WorldlineError, match="not a number"):
+        hf.from_model(broken, tokenizer, PolicyConfig(mode=mode)).act([make_turn()])
+
+
+def test_a_response_longer_than_the_context_is_refused(model: Any, tokenizer: Any) -> None:
+    with pytest.raises(InputError, match="--max-new-tokens"):
+        hf.from_model(model, tokenizer, PolicyConfig(max_new_tokens=1020))
+
+
+@pytest.mark.parametrize("mode", ["choose", "generate"])
+def test_no_turns_no_decisions(model: Any, tokenizer: Any, mode: str) -> None:
+    policy = hf.from_model(model, tokenizer, PolicyConfig(mode=mode))
+    assert policy.act([]) == []
+    assert policy.logprobs([], []) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from worldline import policies
+from worldline import config, policies
 from worldline.policies import PolicyConfig
 from worldline.types import InputError
 
@@ -40,6 +40,18 @@ def test_bad_specifications_get_one_line(spec: str, says: str) -> None:
     with pytest.raises(InputError, match=says) as error:
         policies.load(spec)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("flag", "value"), [("4", 4), ("0", 0), ("all", "all")])
+def test_history_on_the_command_line(flag: str, value: Any) -> None:
+    assert config.read(PolicyConfig, ["--history", flag]).history == value
+    assert "--history N|all" in config.usage(PolicyConfig, "worldline")
+
+
+@pytest.mark.parametrize("flags", [["--history", "-1"], ["--temperature", "-1"], ["--prompt", "poem"]])
+def test_settings_out_of_range(flags: list[str]) -> None:
+    with pytest.raises(InputError, match=flags[0]):
+        config.read(PolicyConfig, flags)
 
 
 def test_importing_policies_loads_no_torch() -> None:

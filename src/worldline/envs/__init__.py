@@ -8,23 +8,10 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from worldline.config import Config, option, suggest, validate
+from worldline.config import suggest, validate
 from worldline.types import InputError, World
-
-
-class AlfworldConfig(Config):
-    """The official ALFWorld games."""
-
-    max_steps: int = option(50, help="step budget of an episode", ge=1)
-
-
-class WebShopConfig(Config):
-    """WebShop on its own data files."""
-
-    goals: Literal["synthetic", "human"] = option("synthetic", help="whose instructions: generated or people's")
-    max_steps: int = option(15, help="step budget of an episode", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +23,6 @@ class Source:
     data: str = ""
     """What --data PATH holds; empty where the world takes none."""
     needs_data: bool = False
-    spread: bool = False
-    """It takes its settings one by one, not as a config."""
 
 
 WORLDS: dict[str, Source] = {
@@ -47,10 +32,9 @@ WORLDS: dict[str, Source] = {
     ),
     "alfworld": Source(
         "worldline.envs.alfworld:AlfworldWorld",
-        "worldline.envs:AlfworldConfig",
+        "worldline.envs.alfworld:AlfworldConfig",
         data="the folder that alfworld-download fills, or one with games_*.jsonl.xz and alfred.twl2",
         needs_data=True,
-        spread=True,
     ),
     "shop": Source(
         "worldline.envs.webshop.world:ShopWorld",
@@ -58,10 +42,9 @@ WORLDS: dict[str, Source] = {
     ),
     "webshop": Source(
         "worldline.envs.webshop.world:WebShopWorld",
-        "worldline.envs:WebShopConfig",
+        "worldline.envs.webshop.world:WebShopConfig",
         data="the folder of WebShop's items_shuffle*.json and items_ins*.json files",
         needs_data=True,
-        spread=True,
     ),
     "searchqa": Source(
         "worldline.envs.searchqa.world:SearchQAWorld",
@@ -69,8 +52,9 @@ WORLDS: dict[str, Source] = {
         data="a question file (.jsonl, .jsonl.gz), or a folder of question and passage files",
     ),
     "scienceworld": Source(
-        "worldline.envs.scienceworld:ScienceWorld",
-        "worldline.envs.scienceworld:ScienceWorldConfig",
+        "worldline.envs.scienceworld.world:ScienceWorld",
+        "worldline.envs.scienceworld.world:ScienceWorldConfig",
+        data="a file of solved episodes (.jsonl, .jsonl.gz) for the expert",
     ),
 }
 
@@ -109,7 +93,7 @@ def load(
 
 def _load(name: str, source: Source, data: Path | None, settings: dict[str, Any]) -> World:
     config = validate(_attribute(source.config), settings, source=name)
-    arguments: dict[str, Any] = config.model_dump() if source.spread else {"config": config}
+    arguments: dict[str, Any] = {"config": config}
     if not source.data:
         _refuse_data(name, data)
     elif data is None and source.needs_data:

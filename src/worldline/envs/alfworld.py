@@ -12,12 +12,13 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from worldline.config import Config, option
 from worldline.envs.household.engine import Stage
-from worldline.envs.household.episode import Episode
+from worldline.envs.household.episode import Episode, Stages
 from worldline.envs.household.expert import act
 from worldline.envs.household.grammar import Grammar
 from worldline.envs.household.pddl import check_domain, read_game
@@ -31,6 +32,12 @@ Source = Callable[[], Stage]
 """Reads and parses one game."""
 
 
+class AlfworldConfig(Config):
+    """The official ALFWorld games."""
+
+    max_steps: int = option(50, help="step budget of an episode", ge=1)
+
+
 class AlfworldWorld:
     """The official games under `data`."""
 
@@ -39,12 +46,13 @@ class AlfworldWorld:
     family = "household"
     max_return = 1.0
 
-    def __init__(self, data: Path | str, max_steps: int = 50) -> None:
+    def __init__(self, data: Path | str, config: AlfworldConfig | None = None) -> None:
         self.data = Path(data)
-        self.max_steps = max_steps
+        self.max_steps = (config or AlfworldConfig()).max_steps
         self._files = _split_files(self.data)
         self._index: dict[str, dict[str, Source]] = {}
-        self.stage = lru_cache(maxsize=512)(self._read_stage)
+        self._names: dict[str, tuple[str, ...]] = {}
+        self.stage = Stages(self._read_stage)
 
     def splits(self) -> tuple[str, ...]:
         return tuple(split for split in SPLITS if split in self._files)
@@ -55,7 +63,7 @@ class AlfworldWorld:
     def get_task(self, split: str, index: int) -> str:
         if not 0 <= index < self.num_tasks(split):
             raise InputError(f"alfworld has {self.num_tasks(split)} games in '{split}', there is no game {index}")
-        return list(self._tasks(split))[index]
+        return self._names[split][index]
 
     def make(self) -> Episode:
         return Episode(self.stage, self._draw, self.max_steps)
@@ -78,7 +86,8 @@ class AlfworldWorld:
         if split not in self._index:
             path = self._files[split]
             entries = _native_games(split, path) if path.is_dir() else _compact_games(split, path)
-            self._index[split] = dict(sorted(entries))
+            self._index[split] = dict(sorted(entries, key=lambda entry: entry[0]))
+            self._names[split] = tuple(self._index[split])
             if not self._index[split]:
                 raise InputError(f"{path}: no games in it")
         return self._index[split]
@@ -112,7 +121,7 @@ def _native_games(split: str, folder: Path) -> Iterator[tuple[str, Source]]:
     for path in folder.glob(f"*/*/{GAME_FILE}"):
         task = f"{split}/{path.parent.parent.name}/{path.parent.name}"
         if "movable" not in task and "Sliced" not in task and _solvable(path):
-            yield task, lambda path=path: _native_stage(path)  # type: ignore[misc]
+            yield task, partial(_native_stage, path)
 
 
 def _solvable(path: Path) -> bool:
@@ -127,7 +136,9 @@ def _native_stage(path: Path) -> Stage:
     try:
         game: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         check_domain(game["pddl_domain"])
-        return Stage(read_game(game["pddl_problem"], Grammar.read(game["grammar"]), game.get("walkthrough") or ()))
+        stage = Stage(read_game(game["pddl_problem"], Grammar.read(game["grammar"]), game.get("walkthrough") or ()))
+        assert stage.introduction  # derived here, so that a broken grammar is laid at this file's door
+        return stage
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -151,7 +162,7 @@ def _compact_games(split: str, path: Path) -> Iterator[tuple[str, Source]]:
             raise InputError(f"{where}: not a readable game: {type(error).__name__}: {error}") from None
         if solvable:
             packed = zlib.compress(line, 1)  # 80 kB a game is 290 MB for train; packed it is a tenth of that
-            yield task, lambda packed=packed, where=where: _compact_stage(packed, where, grammar)  # type: ignore[misc]
+            yield task, partial(_compact_stage, packed, where, grammar)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -67,7 +67,8 @@ class CustomWorld:
         return len(self._tasks)
 
     def get_task(self, split: str, index: int) -> str:
-        self._check(split)
+        if not 0 <= index < self.num_tasks(split):
+            raise InputError(f"{self.name} has {self.num_tasks(split)} tasks, there is no task {index}")
         return self._tasks[index]
 
     def make(self) -> Environment:

@@ -57,7 +57,11 @@ class GymWorld:
         return self.config.tasks
 
     def get_task(self, split: str, index: int) -> str:
-        return str(range(self.num_tasks(split))[index])
+        if not 0 <= index < self.num_tasks(split):
+            raise InputError(
+                f"{self.name} has {self.num_tasks(split)} tasks (option 'tasks'), there is no task {index}"
+            )
+        return str(index)
 
     def make(self) -> "GymEnvironment":
         return GymEnvironment(self._factory())

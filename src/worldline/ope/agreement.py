@@ -43,7 +43,8 @@ def agreement(
     units: dict[str, float | None] = dict.fromkeys(("mae", "rmse", "slope", "coverage"))
     if in_units_of_value and len(y):
         units["mae"] = float(np.abs(x - y).mean())
-        units["rmse"] = float(np.sqrt(np.square(x - y).mean()))
+        worst = max(float(np.abs(x - y).max()), 1e-300)  # an exploded estimate squared is beyond any float
+        units["rmse"] = worst * float(np.sqrt(np.square((x - y) / worst).mean()))
         units["slope"] = calibration_slope(x, y)
         units["coverage"] = coverage(estimates, y)
     return ranks | units
@@ -85,7 +86,11 @@ def regret(x: Values, y: Values, k: int) -> float | None:
 
 def calibration_slope(x: Values, y: Values) -> float | None:
     """Slope of the truth regressed on the estimate: 1 when differences between policies have the right size."""
-    return None if _constant(x) or len(x) < 2 else float(np.polyfit(x - x.mean(), y, 1)[0])
+    if _constant(x):
+        return None
+    scale = float(np.abs(x).max())
+    centred = (x - x.mean()) / scale
+    return float(centred @ y / (centred @ centred) / scale)
 
 
 def coverage(estimates: Sequence[Interval], truth: Values) -> float | None:

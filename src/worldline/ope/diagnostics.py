@@ -77,10 +77,12 @@ def distrust(
     needs = set(estimators[name].needs)
     if needs & WEIGHTED:
         reasons += _bad_weights(found)
-    if needs & (FITTED | {"pooled"}) and found.support is not None and found.support < LEAST_SUPPORT:
+    if needs & FITTED and not needs & WEIGHTED and found.support is not None and found.support < LEAST_SUPPORT:
         reasons.append(f"only {found.support:.0%} of the target's choices are in the log")
     low, high = float(returns.min()), float(returns.max())
     mean = float(values.mean())
+    if needs & WEIGHTED and low < high and float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
+        reasons.append("every episode that counts ended alike: the interval is too narrow")
     slack = 1e-9 + 0.01 * (high - low)
     if not low - slack <= mean <= high + slack:
         reasons.append(f"outside the returns ever logged, {low:.3g} to {high:.3g}")

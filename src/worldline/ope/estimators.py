@@ -74,7 +74,7 @@ def start_value(log: RaggedLog, gamma: float, value: Value) -> Episodes:
     episodes that scatter. Unweighted, they are the influence of an episode when target and loggers act alike.
     """
     residual = log.total(log.discounts(gamma) * (log.rewards + gamma * following(value.v, log) - value.q))
-    return value.v[log.starts] + (residual - residual.mean())
+    return np.asarray(value.v[log.starts] + (residual - residual.mean()))
 
 
 def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:

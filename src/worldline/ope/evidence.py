@@ -1,7 +1,8 @@
 """What is known about one target on one log, and the open table of estimators that read it.
 
 An estimator names what it needs; the evidence makes it when first asked, once, or refuses with the reason. To add an
-estimator, add an entry: `ESTIMATORS | {"mine": Estimator(function, ("weights",))}`.
+estimator, add an entry: `ESTIMATORS | {"mine": Estimator(function, ("weights",))}`. What a world model says is added
+that way from above: `estimators.model_based` (AM) and `estimators.doubly_robust` with its values (AM-DR).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from worldline.ope import estimators as e
 from worldline.ope.estimators import Value
-from worldline.ope.features import Features
+from worldline.ope.features import Features, Ridge
 from worldline.ope.log import Choices, Episodes, Matrix, RaggedLog, RefusalError, Steps, TargetLog
 from worldline.ope.magic import magic
 from worldline.ope.marginal import dice, embedded_ratios, state_marginal
@@ -38,28 +39,15 @@ class Evidence:
     critic: Critic = "linear"
     """Which value function DR, WDR and MAGIC correct: `lfqe`'s or `fqe`'s."""
     seed: int = 0
-    imagined: Episodes | None = None
-    """Mean imagined return from each logged start, by a world model."""
-    model: Value | None = None
-    """A world model's own value function at the logged steps."""
-
-    def need(self, name: str) -> object:
-        """The input called `name`; RefusalError where this evidence cannot give it."""
-        made: object = getattr(self, name)
-        if made is None:
-            raise RefusalError(f"needs a world model ('{name}'): fit one and give it, or leave this estimator out")
-        return made
 
     def take(self, episodes: npt.NDArray[np.int64]) -> "Evidence":
-        """The same on these episodes only. What a world model said is left behind."""
+        """The same on these episodes only."""
         rows = self.log.step_rows(episodes)
         return replace(
             self,
             log=self.log.take(episodes),
             target=self.target.take(rows) if self.target else None,
             text=(lambda: self.features.take(rows)) if self.text else None,
-            imagined=None,
-            model=None,
         )
 
     @cached_property
@@ -89,7 +77,7 @@ class Evidence:
         return self.features.states
 
     @property
-    def taken(self) -> Matrix:
+    def taken(self) -> Ridge:
         return self.features.taken
 
     @cached_property
@@ -135,7 +123,7 @@ class Estimator:
     needs: tuple[str, ...] = ()
 
     def __call__(self, evidence: Evidence) -> Episodes:
-        return self.function(evidence.log, evidence.gamma, *(evidence.need(name) for name in self.needs))
+        return self.function(evidence.log, evidence.gamma, *(getattr(evidence, need) for need in self.needs))
 
 
 ESTIMATORS: dict[str, Estimator] = {
@@ -159,8 +147,6 @@ ESTIMATORS: dict[str, Estimator] = {
     "dr-clip": Estimator(e.doubly_robust, ("clipped", "value")),
     "wdr": Estimator(e.weighted_doubly_robust, ("weights", "value")),
     "magic": Estimator(magic, ("weights", "value")),
-    "am": Estimator(e.model_based, ("imagined",)),
-    "am-dr": Estimator(e.doubly_robust, ("clipped", "model")),
 }
 WEIGHTED = frozenset({"ratios", "weights", "clipped", "pooled", "qreg"})
 """Needs that rest on importance ratios: without overlap an estimator that has one of these means nothing."""

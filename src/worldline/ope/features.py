@@ -16,11 +16,12 @@ from typing import Annotated, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy import linalg, sparse
 
 from worldline.ope.log import Choices, Matrix
 from worldline.types import Turn
 
+Hashes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -46,43 +47,69 @@ class HashedNgrams:
     def actions(self, texts: Sequence[str]) -> Annotated[Matrix, "texts width"]:
         return self._rows([[_hashes("action", text)] for text in texts])
 
-    def _of_turn(self, turn: Turn) -> Iterator[tuple[int, ...]]:
+    def _of_turn(self, turn: Turn) -> Iterator[Hashes]:
         yield _hashes("goal", turn.goal)
         yield _hashes("now", turn.observation)
-        yield (_hash(f"step {turn.step}"), _hash(f"about step {int(np.log2(turn.step + 1))}"))
+        yield _hashes("step", f"{turn.step} about{int(np.log2(turn.step + 1))}")
         for back, exchange in enumerate(reversed(turn.history[-self.recent :])):
             yield _hashes(f"did {back}", exchange.action)
             yield _hashes("saw", exchange.observation)
-        yield tuple(_hash(f"has done {exchange.action}") for exchange in turn.history)
+        for exchange in turn.history:
+            yield _whole("has done", exchange.action)
 
-    def _rows(self, documents: Sequence[Sequence[tuple[int, ...]]]) -> Matrix:
+    def _rows(self, documents: Sequence[Sequence[Hashes]]) -> Matrix:
         """Each field counts alike, however long its text; then the row is scaled to length 1."""
-        rows = np.zeros((len(documents), self.width))
-        for row, fields in zip(rows, documents, strict=True):
-            for hashes in fields:
-                if hashes:
-                    codes = np.array(hashes, dtype=np.int64)
-                    np.add.at(row, codes // 2 % self.width, (codes % 2 * 2 - 1) / np.sqrt(len(codes)))
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.asarray(rows / np.maximum(lengths, 1e-12))
+        fields = [hashes for document in documents for hashes in document]
+        sizes = np.array([len(hashes) for hashes in fields], dtype=np.int64)
+        owner = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+        codes = np.concatenate([np.empty(0, dtype=np.int64), *fields])
+        cells = np.repeat(owner, sizes) * self.width + codes // 2 % self.width
+        values = (codes % 2 * 2 - 1) / np.sqrt(np.repeat(sizes, sizes))
+        rows = np.bincount(cells, values, minlength=len(documents) * self.width).reshape(len(documents), self.width)
+        return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
 
 
 @lru_cache(maxsize=1 << 16)
-def _hashes(field: str, text: str) -> tuple[int, ...]:
+def _hashes(field: str, text: str) -> Hashes:
+    """The words of `text` and its pairs of neighbours."""
     words = _WORD.findall(text.lower())
     pairs = (f"{a} {b}" for a, b in pairwise(words))
-    return tuple(_hash(f"{field}\x1f{gram}") for gram in (*words, *pairs))
+    return np.array([zlib.crc32(f"{field}\x1f{gram}".encode()) for gram in (*words, *pairs)], dtype=np.int64)
 
 
-@lru_cache(maxsize=1 << 18)
-def _hash(text: str) -> int:
-    return zlib.crc32(text.encode())
+@lru_cache(maxsize=1 << 16)
+def _whole(field: str, text: str) -> Hashes:
+    return np.array([zlib.crc32(f"{field}\x1f{text}".encode())], dtype=np.int64)
 
 
 def joint(states: Matrix, actions: Matrix) -> Matrix:
     """[1, s, a, s * a] row by row, * being circular convolution; linear in `actions`."""
     crossed = np.fft.irfft(np.fft.rfft(states) * np.fft.rfft(actions), n=states.shape[1])
     return np.hstack([np.ones((len(states), 1)), states, actions, crossed])
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """Least squares on `rows`, penalised in all columns but the first, which is the constant; factorised once."""
+
+    rows: Annotated[Matrix, "rows features"]
+    penalty: float = 0.1
+
+    @cached_property
+    def gram(self) -> Annotated[Matrix, "features features"]:
+        """rows' rows + penalty."""
+        gram = self.rows.T @ self.rows
+        gram[np.diag_indices_from(gram)] += np.where(np.arange(len(gram)) == 0, 1e-9, self.penalty)
+        return np.asarray(gram)
+
+    @cached_property
+    def _factor(self) -> tuple[Matrix, bool]:
+        factor, lower = linalg.cho_factor(self.gram)
+        return factor, bool(lower)
+
+    def weights(self, y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The coefficients that fit `y`."""
+        return np.asarray(linalg.cho_solve(self._factor, self.rows.T @ y))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +122,9 @@ class Features:
     """Code of the action that was taken."""
 
     @cached_property
-    def taken(self) -> Annotated[Matrix, "steps features"]:
-        """phi(h_t, a_t)."""
-        return joint(self.states, self.table[self.logged])
+    def taken(self) -> Ridge:
+        """phi(h_t, a_t), ready for regressions: they are shared by all targets on a log."""
+        return Ridge(joint(self.states, self.table[self.logged]))
 
     def expected(self, choices: Choices) -> Annotated[Matrix, "steps features"]:
         """sum_a pi(a|h_t) phi(h_t, a)."""

@@ -16,7 +16,7 @@ from worldline.ope.log import Codes, Episodes, Matrix
 from worldline.types import InputError
 
 Method = Literal["bootstrap", "student-t", "bernstein", "hcope"]
-CHUNK = 1 << 19
+CHUNK = 1 << 17
 """Resampled units held at once: bounds the bootstrap's memory."""
 MOST_UNITS = 4096
 """More tasks than that are joined into as many groups before resampling: still independent and alike, and the cost of
@@ -137,7 +137,7 @@ def bias_corrected(
     Importance weights are skewed; plain percentiles of their mean leave the exact value above them too often.
     """
     centred = units - units.mean(axis=0)
-    spread = np.maximum(np.square(centred).sum(axis=0), 1e-300)
+    spread = np.maximum(np.square(centred).sum(axis=0), 1e-100)  # values that are all alike have no skew either
     skew = (centred**3).sum(axis=0) / (6 * spread**1.5)
     means = units.mean(axis=0)
     below = (resampled < means).mean(axis=0) + 0.5 * (resampled == means).mean(axis=0)

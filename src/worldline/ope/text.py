@@ -1,7 +1,6 @@
 """The words of a log: what the agent saw before each action, what it did and might have done, as codes and vectors.
 
-Turns are rebuilt from trajectories exactly as the agent met them, so a policy can be asked about them again. Vectors
-are computed when an estimator first needs them, once per log.
+Vectors are computed when an estimator first needs them, once per log.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from worldline.ope.features import Features, Featuriser, HashedNgrams
 from worldline.ope.log import coded
-from worldline.types import Exchange, Trajectory, Turn, derive_seed
+from worldline.types import Trajectory, Turn, turns
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,24 +66,8 @@ class TextLog:
         return Features(self.featuriser.states(self.turns), self.featuriser.actions(self.actions), self.logged)
 
 
-def text_log(trajectories: Sequence[Trajectory], family: str, featuriser: Featuriser | None = None) -> TextLog:
-    """The words of `trajectories`; `family` is the world's, which prompt templates go by."""
-    turns = [turn for trajectory in trajectories for turn in turns_of(trajectory, family)]
+def text_log(trajectories: Sequence[Trajectory], featuriser: Featuriser | None = None) -> TextLog:
+    """The words of `trajectories`."""
+    met = [turn for trajectory in trajectories for turn in turns(trajectory)]
     taken = [step.action for trajectory in trajectories for step in trajectory.steps]
-    return TextLog(tuple(turns), tuple(taken), featuriser or HashedNgrams())
-
-
-def turns_of(trajectory: Trajectory, family: str) -> list[Turn]:
-    """What the agent knew before each of its actions."""
-    history = tuple(Exchange(step.observation, step.action) for step in trajectory.steps)
-    return [
-        Turn(
-            family=family,
-            goal=trajectory.goal,
-            observation=step.observation,
-            admissible=step.admissible,
-            history=history[:t],
-            seed=derive_seed(trajectory.seed, t),
-        )
-        for t, step in enumerate(trajectory.steps)
-    ]
+    return TextLog(tuple(met), tuple(taken), featuriser or HashedNgrams())

@@ -8,52 +8,41 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 
 from worldline.ope.estimators import Value, following
+from worldline.ope.features import Ridge
 from worldline.ope.log import Episodes, Matrix, RaggedLog, RefusalError, Steps
 from worldline.ope.weights import LARGEST_LOG, NO_EVIDENCE, exp
 
-RIDGE = 1.0
+PENALTY = 0.1
 
 
-def behaviour_value(log: RaggedLog, gamma: float, states: Matrix, ridge: float = RIDGE) -> Episodes:
+def behaviour_value(log: RaggedLog, gamma: float, states: Matrix) -> Episodes:
     """DM: V_b(h_1), the loggers' return regressed on the start; the same for every target (ADWM eq. 44)."""
-    return regressed(states[log.starts], log.returns(gamma), ridge)
+    return regressed(states[log.starts], log.returns(gamma))
 
 
-def regressed(rows: Matrix, y: npt.NDArray[np.float64], ridge: float = RIDGE) -> npt.NDArray[np.float64]:
-    """`y` smoothed by ridge regression on `rows`, with a free intercept: the mean of `y` is kept."""
-    centred = rows - rows.mean(axis=0)
-    gram = centred.T @ centred
-    gram[np.diag_indices_from(gram)] += ridge
-    slope = linalg.solve(gram, centred.T @ (y - y.mean()), assume_a="pos")
-    return np.asarray(y.mean() + centred @ slope)
+def regressed(rows: Matrix, y: npt.NDArray[np.float64], penalty: float = PENALTY) -> npt.NDArray[np.float64]:
+    """`y` smoothed by ridge regression on `rows` and a constant: the mean of `y` is kept."""
+    ridge = Ridge(np.hstack([np.ones((len(rows), 1)), rows]), penalty)
+    return np.asarray(ridge.rows @ ridge.weights(y))
 
 
-def linear_fqe(
-    log: RaggedLog,
-    gamma: float,
-    taken: Annotated[Matrix, "steps features"],
-    expected: Annotated[Matrix, "steps features"],
-    ridge: float = RIDGE,
-) -> Value:
+def linear_fqe(log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[Matrix, "steps features"]) -> Value:
     """LFQE: q <- ridge regression of r_t + gamma V(h_{t+1}) on phi(h_t, a_t), V = expected phi . q (Le et al. 2019).
 
-    As many sweeps as the longest episode has steps: after that every reward has reached the start. V is kept within the
-    returns-to-go that were seen, which is what keeps a linear backup from diverging off-policy.
+    As many sweeps as the longest episode has steps: after that every reward has reached the start. V is kept within a
+    range of its own size around the returns-to-go that were seen: a linear backup can diverge off-policy. A tighter
+    bound would cut off noise on one side only, and so bias every sparse reward upwards.
     """
-    gram = taken.T @ taken
-    gram[np.diag_indices_from(gram)] += ridge
-    factor = linalg.cho_factor(gram)
     to_go = returns_to_go(log, gamma)
     low, high = min(float(to_go.min()), 0.0), max(float(to_go.max()), 0.0)
+    low, high = low - (high - low), high + (high - low)
     v = np.zeros(log.steps)
     for _ in range(log.horizon):
-        y = log.rewards + gamma * following(v, log)
-        weights = linalg.cho_solve(factor, taken.T @ y)
-        v = np.clip(expected @ weights, low, high)
-    return Value(np.clip(taken @ weights, low, high), v)
+        q = taken.weights(log.rewards + gamma * following(v, log))
+        v = np.clip(expected @ q, low, high)
+    return Value(np.clip(taken.rows @ q, low, high), v)
 
 
 def q_regression(
@@ -61,9 +50,8 @@ def q_regression(
     gamma: float,
     ratios: Steps,
     weights: Steps,
-    taken: Annotated[Matrix, "steps features"],
+    taken: Ridge,
     expected: Annotated[Matrix, "steps features"],
-    ridge: float = RIDGE,
 ) -> Value:
     """Q-Reg: Q = argmin sum gamma^(t-1) rho_{1:t} (R_t - Q_t)^2, R_t = r_t + gamma rho_{t+1} R_{t+1} (COBS).
 
@@ -73,11 +61,9 @@ def q_regression(
         raise RefusalError(NO_EVIDENCE)
     returns = returns_to_go(log, gamma, ratios)
     importance = log.discounts(gamma) * np.exp(weights - weights.max())
-    importance *= log.steps / importance.sum()
-    gram = (taken * importance[:, None]).T @ taken
-    gram[np.diag_indices_from(gram)] += ridge
-    q = linalg.solve(gram, taken.T @ (importance * returns), assume_a="pos")
-    return Value(taken @ q, expected @ q)
+    root = np.sqrt(importance * log.steps / importance.sum())
+    q = Ridge(taken.rows * root[:, None], taken.penalty).weights(root * returns)
+    return Value(taken.rows @ q, expected @ q)
 
 
 def returns_to_go(log: RaggedLog, gamma: float, ratios: Steps | None = None) -> Steps:

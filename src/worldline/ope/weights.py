@@ -178,7 +178,7 @@ def diagnose(final: Episodes) -> WeightDiagnostics:
 
 
 def pareto_shape(weights: Episodes) -> float | None:
-    """k of a generalised Pareto fitted to the largest weights (Zhang & Stephens 2009); None with too few of them."""
+    """k of a generalised Pareto fitted to the largest weights (Zhang & Stephens 2009); None without a tail to fit."""
     count = int(min(0.2 * len(weights), 3 * np.sqrt(len(weights))))
     if count < 5:
         return None
@@ -186,7 +186,7 @@ def pareto_shape(weights: Episodes) -> float | None:
     threshold = ordered[len(weights) - count - 1]
     tail = np.sort(ordered[len(weights) - count :] - threshold)
     tail = tail[tail > 0]
-    if len(tail) < 5:
+    if len(tail) < 5 or np.ptp(tail) <= 1e-9 * weights.max():
         return None
     grid = 20 + int(np.sqrt(len(tail)))
     quartile = tail[max(0, round(len(tail) / 4) - 1)]

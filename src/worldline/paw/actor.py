@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftModel
-from peft.tuners.lora import LoraLayer
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from worldline.paw.model import Learner
+from worldline.paw.model import Learner, quiet
 
 
 class Actor:
@@ -43,30 +41,26 @@ class Actor:
     def save(self, folder: Path) -> None:
         """A folder that transformers loads, without adapters or critics."""
         plain = self.model if self._apart else _plain_copy(self._learner, only_if_adapted=True)
-        plain.save_pretrained(folder)
+        with quiet():
+            plain.save_pretrained(folder)
 
 
 def _plain_copy(learner: Learner, only_if_adapted: bool = False) -> Any:
-    if isinstance(learner.lm, PeftModel):
+    if learner.adapted:
         return copy.deepcopy(learner.lm).merge_and_unload().eval().requires_grad_(False)
     return learner.lm if only_if_adapted else copy.deepcopy(learner.lm).eval().requires_grad_(False)
 
 
 def _weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
-    """The weights of the plain model, by the names they have there."""
-    for name, module in learner.plain.named_modules():
-        if isinstance(module, LoraLayer):
-            base = module.get_base_layer()
-            yield f"{name}.weight", _whole(base.weight) + module.get_delta_weight("default")
-            if base.bias is not None:
-                yield f"{name}.bias", _whole(base.bias)
-        elif not _within_adapter(name):
-            for kind, weight in module.named_parameters(recurse=False):
-                yield f"{name}.{kind}" if name else kind, _whole(weight)
-
-
-def _within_adapter(name: str) -> bool:
-    return any(part == "base_layer" or part.startswith("lora_") for part in name.split("."))
+    """The weights of the plain model, by the names they have there, with adapters folded in."""
+    for name, weight in learner.plain.named_parameters():
+        *path, layer, kind = name.split(".")
+        if layer == "base_layer":
+            adapted = learner.plain.get_submodule(".".join(path))
+            change = adapted.get_delta_weight("default") if kind == "weight" else 0
+            yield ".".join([*path, kind]), _whole(weight) + change
+        elif not any(part.startswith("lora_") for part in path):
+            yield name, _whole(weight)
 
 
 def _whole(weight: Tensor) -> Tensor:

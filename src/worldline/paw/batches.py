@@ -83,13 +83,13 @@ def deal(batches: Sequence[list[Strand]], rank: int, ranks: int) -> list[list[St
     return share + [[] for _ in range(most - len(share))]
 
 
-def mini_batches(count: int, size: int | None, generator: torch.Generator) -> list[list[int]]:
-    """All rows once, in random order, in parts of nearly equal size."""
+def mini_batches(count: int, size: int, generator: torch.Generator) -> list[list[int]]:
+    """All rows once, in random order, in parts of nearly equal size; with size 0 in one part."""
     order: list[int] = torch.randperm(count, generator=generator).tolist()
     parts = mini_batch_count(count, size)
     return [order[count * k // parts : count * (k + 1) // parts] for k in range(parts)]
 
 
-def mini_batch_count(count: int, size: int | None) -> int:
+def mini_batch_count(count: int, size: int) -> int:
     """round(count / size), at least one: no small remainder gets a step of its own."""
     return max(1, round(count / size)) if size else 1

@@ -6,13 +6,13 @@ passes must be 1 where nothing has changed.
 """
 
 import copy
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+import transformers
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM
 
 from worldline.config import Config, option
 from worldline.paw.batches import Batch
@@ -32,16 +32,19 @@ class LearnerConfig(Config):
 class Learner(nn.Module):
     """A causal LM, with a critic where there is one."""
 
-    def __init__(self, lm: Any, critic: nn.Module | None = None) -> None:
+    def __init__(self, lm: Any, critic: nn.Module | None = None, *, adapted: bool = False) -> None:
+        """`adapted`: `lm` is peft's wrapping of a model with adapters in it."""
         super().__init__()
         self.lm = lm
         self.critic = critic
+        self.adapted = adapted
+        self._no_split_modules = self.plain._no_split_modules  # where accelerate looks for the layers to shard
         _check_head(self.plain)
 
     @property
     def plain(self) -> Any:
         """The transformers model, under the adapters if there are any."""
-        return self.lm.get_base_model() if isinstance(self.lm, PeftModel) else self.lm
+        return self.lm.get_base_model() if self.adapted else self.lm
 
     def forward(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> dict[str, Tensor]:
         """`logprob` and `entropy` of the response tokens, `world` of the observation tokens, the critic's `value`.
@@ -87,13 +90,14 @@ class OwnCritic(nn.Module):
         return self.head(states[batch.action_at].to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]
 
 
-def build(path: str | Path, config: LearnerConfig, *, critic: bool, seed: int) -> Learner:
-    """The learner of a checkpoint folder or hub id."""
+def load(path: str) -> tuple[Any, Any]:
+    """The causal LM and the tokenizer of a checkpoint folder or hub id."""
     try:
-        lm = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        with quiet():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+            return transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32), tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
-    return wrap(lm, config, critic=critic, seed=seed)
 
 
 def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0) -> Learner:
@@ -101,8 +105,10 @@ def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0)
     torch.manual_seed(seed)  # adapters and critics are drawn
     value = _critic(lm, config) if critic else None
     if config.lora:
+        from peft import LoraConfig, get_peft_model
+
         lm = get_peft_model(lm, LoraConfig(r=config.lora, lora_alpha=config.lora_alpha, target_modules="all-linear"))
-    learner = Learner(lm, value).eval()
+    learner = Learner(lm, value, adapted=bool(config.lora)).eval()
     for module in learner.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -115,6 +121,18 @@ def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0)
 def frozen_copy(learner: Learner, dtype: torch.dtype) -> Learner:
     """The reference policy: the learner as it stands, without critic, never to change."""
     return Learner(copy.deepcopy(learner.plain).to(dtype)).eval().requires_grad_(False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bars."""
+    shown = transformers.logging.is_progress_bar_enabled()
+    transformers.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers.logging.enable_progress_bar()
 
 
 def _states(decoder: Any, batch: Batch) -> Tensor:  # (strands * length, width)

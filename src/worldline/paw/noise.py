@@ -34,6 +34,7 @@ def encoder(tokenizer: Any, family: str) -> Encode:
     patterns = PATTERNS.get(family, ())
 
     def encode(text: str) -> Observed:
+        text = text.strip()  # as prompts show it
         encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=bool(patterns))
         ids = tuple(encoded["input_ids"])
         noisy = noisy_tokens(text, encoded["offset_mapping"], patterns) if patterns else [False] * len(ids)

@@ -28,10 +28,22 @@ PACKAGES = ("torch", "transformers", "accelerate", "peft")
 class RunFolder:
     """The main process writes; all wait for it where they will read."""
 
-    def __init__(self, folder: Path, accelerator: Any) -> None:
+    def __init__(self, config: BaseModel, folder: Path, *, resume: bool, overwrite: bool, adjustable: set[str]) -> None:
+        """Refuses a folder that holds a run, unless that is to be replaced, or gone on with under the same settings.
+
+        `adjustable` are the settings that may be told anew. Nothing is touched before `open`.
+        """
         self.folder = folder
-        self.main: bool = accelerator.is_main_process
-        self._wait = accelerator.wait_for_everyone
+        self._settings = config.model_dump(mode="json")
+        held = (folder / "config.json").exists()
+        self._replaces = held and not resume
+        if self._replaces and not overwrite:
+            raise InputError(f"{folder}: holds a run: --resume goes on with it, --overwrite starts anew")
+        if held and resume:
+            before = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            changed = [k for k in self._settings if k not in adjustable and before.get(k) != self._settings[k]]
+            if changed:
+                raise InputError(f"{folder}: was begun with another '{changed[0]}'; resume with the same settings")
 
     @property
     def log(self) -> Path:
@@ -41,25 +53,17 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.folder / "metrics.jsonl"
 
-    def open(self, config: BaseModel, *, resume: bool, overwrite: bool, adjustable: set[str]) -> None:
-        """Take the folder for this run; a run that is already there is gone on with, replaced, or refused."""
-        settings = config.model_dump(mode="json")
-        file = self.folder / "config.json"
-        if file.exists() and not resume:
-            if not overwrite:
-                raise InputError(f"{self.folder}: holds a run: --resume goes on with it, --overwrite starts anew")
-            self._wait()  # nobody reads the old run any more
-            if self.main:
-                shutil.rmtree(self.folder)
-        elif file.exists():
-            before = json.loads(file.read_text(encoding="utf-8"))
-            changed = [k for k in settings if k not in adjustable and before.get(k) != settings[k]]
-            if changed:
-                raise InputError(f"{self.folder}: was begun with another '{changed[0]}'; resume with the same settings")
+    def open(self, accelerator: Any) -> None:
+        """Take the folder for this run."""
+        self.main: bool = accelerator.is_main_process
+        self._wait = accelerator.wait_for_everyone
+        self._wait()  # all ranks have seen the folder as it was
         if self.main:
+            if self._replaces:
+                shutil.rmtree(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(settings, indent=1), encoding="utf-8")
-            (self.folder / "env.json").write_text(json.dumps(_environment(), indent=1), encoding="utf-8")
+            for name, content in (("config.json", self._settings), ("env.json", _environment())):
+                (self.folder / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
         self._wait()
 
     def keep(self, trajectories: Sequence[Trajectory]) -> None:
@@ -93,6 +97,7 @@ class RunFolder:
             partial.replace(target)
             for older in self.checkpoints()[:-1]:
                 (older / STATE).unlink(missing_ok=True)
+        self._wait()
         return target
 
     def restore(self, learner: Any, optimizer: Any) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, gather_object
-from transformers import AutoTokenizer
 
 from worldline import envs
 from worldline.paw import model, noise
@@ -27,6 +26,8 @@ class Session:
     def __init__(self, config: TrainConfig) -> None:
         if config.rollout.mode != "generate":
             raise InputError("--rollout.mode: training needs the policy's own tokens; only 'generate' gives them")
+        if config.algo != "ppo" and config.group_size < 2:
+            raise InputError(f"--group-size: {config.algo} compares the episodes of a group: at least 2")
         self.config = config
         self.accelerator = Accelerator(
             mixed_precision="bf16" if config.precision == "bf16" else "no", cpu=config.rollout.device == "cpu"
@@ -34,8 +35,8 @@ class Session:
         self.world = envs.load(config.env, config.data, config.options)
         self.split = _split(self.world.splits(), config.split, "--split", default=0)
         self.rule = rule(self.world.family, self.world.max_return)
-        learner = model.build(config.model, config.learner, critic=config.algo == "ppo", seed=config.seed)
-        self.tokenizer = AutoTokenizer.from_pretrained(config.model)
+        lm, self.tokenizer = model.load(config.model)
+        learner = model.wrap(lm, config.learner, critic=config.algo == "ppo", seed=config.seed)
         self.reference = self._reference(learner)
         sharded = self.accelerator.distributed_type not in (DistributedType.NO, *_WHOLE)
         self.actor = Actor(learner, getattr(torch, config.rollout.dtype), sharded=sharded).to(self.accelerator.device)

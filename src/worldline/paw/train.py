@@ -3,8 +3,8 @@
 Runs on accelerate: one process on a CPU or a GPU as it is, many by `accelerate launch`. What an update does follows
 from the seed and its number, so a resumed run goes on as if it had never stopped. What may go wrong: an environment
 that raises costs its episode (played again once, then left out of its group); a step that is not finite is not taken
-(`skipped` counts them); a reward that is no number, an update with fewer than half of its episodes, or without one
-finite step, stops the run, with the last checkpoint whole.
+(`skipped` counts them); a reward that is no number, an update with fewer than half of its episodes or of its steps,
+or after which a weight is not finite, stops the run, with the last checkpoint whole.
 """
 
 import resource
@@ -44,10 +44,10 @@ class Trained:
 
 def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda metrics: None) -> Trained:
     """Run Algorithm 1 for `config.updates` updates; `watch` sees every line of metrics."""
+    run = RunFolder(config, config.out, resume=config.resume, overwrite=config.overwrite, adjustable=ADJUSTABLE)
     session = Session(config)
     accelerator, learner, optimizer, actor = session.accelerator, session.learner, session.optimizer, session.actor
-    run = RunFolder(config.out, accelerator)
-    run.open(config, resume=config.resume, overwrite=config.overwrite, adjustable=ADJUSTABLE)
+    run.open(accelerator)
     done = run.restore(learner, optimizer)
     actor.refresh()
     metrics: dict[str, Any] = {"update": done}
@@ -66,28 +66,30 @@ def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda 
             _enough(played, len(episodes), number)
             run.keep(played.trajectories)
 
-        with clock("credit"):  # form the pool, see it with the old policy's and the reference's eyes
+        with clock("logprob"):  # form the pool, see it with the old policy's and the reference's eyes
             rows = session.rows(played.trajectories)
             pool = to_pool(rows, played.trajectories, played.groups, session.rule)
             old = session.score(rows) if _needs_scores(pool, config) else None
             reference = session.reference_logprobs(rows)
             credit = assign(pool, config.algo, config.preset, config.credit, old.value if old else None)
 
-        targets = select_world(  # which transitions teach the world model (eq. 4), how much each group (eq. 10)
-            pool,
-            _entropies(pool, old),
-            config.world,
-            update=number - 1,
-            updates=config.updates,
-            seed=derive_seed(config.seed, "selection", number),
-        )
+        targets = None
+        if config.wm != "off":  # which transitions teach the world model (eq. 4), how much each group counts (eq. 10)
+            targets = select_world(
+                pool,
+                _entropies(pool, old),
+                config.world,
+                update=number - 1,
+                updates=config.updates,
+                seed=derive_seed(config.seed, "selection", number),
+            )
 
         with clock("update"):  # eq. 11
             ppo = config.algo == "ppo"
             experience = Experience(
                 rows=rows,
                 advantages=credit.advantages,
-                world_weights=torch.zeros(len(rows)) if config.wm == "off" else targets.weights,
+                world_weights=targets.weights if targets else torch.zeros(len(rows)),
                 old_logprobs=old.logprob if old else None,
                 reference_logprobs=reference,
                 old_values=old.value if old and ppo else None,
@@ -105,13 +107,11 @@ def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda 
                 seed=derive_seed(config.seed, "mini-batches", number),
             )
             actor.refresh()
-        if not learnt["steps"]:
-            raise WorldlineError(
-                f"update {number}: the loss was never finite: lower --update.lr; checkpoints are whole"
-            )
+        if learnt["skipped"] > learnt["steps"] or not _finite(learner):
+            raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
         metrics = {"update": number} | _told(played, pool) | learnt
-        if config.wm != "off":
+        if targets:
             metrics |= _world_told(targets, experience, clock)
         if _due(number, config.evaluation.every, config.updates):
             with clock("evaluation"):
@@ -145,6 +145,10 @@ def _enough(played: Groups, planned: int, number: int) -> None:
             f"update {number}: {planned - len(played.trajectories)} of {planned} episodes failed, the first as "
             f"{played.failed[0]}; checkpoints are whole"
         )
+
+
+def _finite(learner: Any) -> bool:
+    return all(bool(weight.isfinite().all()) for weight in learner.parameters() if weight.requires_grad)
 
 
 def _due(number: int, every: int, last: int) -> bool:

@@ -29,7 +29,7 @@ class UpdateConfig(Config):
     lr: float = option(1e-6, help="AdamW's learning rate", gt=0)
     critic_lr: float = option(1e-5, help="PPO: learning rate of the critic", gt=0)
     weight_decay: float = option(0.01, help="AdamW's weight decay", ge=0)
-    mini_batch: int | None = option(256, help="rows per optimiser step; null: one step per update", ge=1)
+    mini_batch: int = option(256, help="rows per optimiser step; 0: one step per update", ge=0)
     epochs: int = option(1, help="passes over the rows of an update", ge=1)
     clip: float = option(0.2, help="how far a token's probability ratio may move", gt=0)
     dual_clip: float = option(3.0, help="bound of the ratio where the advantage is negative", gt=1)
@@ -189,6 +189,7 @@ def _world_term(
             "world_tokens": torch.ones_like(logprob).sum(),
             "world_clipped": logs["clipped"],
             "world_slope": slope.sum(),
+            "world_noisy": batch.world_noisy.sum(),
             "world_noise": (slope * batch.world_noisy).sum(),
         }
 
@@ -202,5 +203,6 @@ def diagnostics(sums: Mapping[str, float]) -> dict[str, float]:
     if sums.get("world_tokens"):
         result["wm_loss"] = sums["world_loss"] / sums["world_rows"]
         result["wm_clipped_tokens"] = sums["world_clipped"] / sums["world_tokens"]
+    if sums.get("world_noisy"):
         result["wm_noise_share"] = sums["world_noise"] / max(sums["world_slope"], 1e-12)
     return result

@@ -19,7 +19,7 @@ from worldline.types import InputError, Turn
 Tokenizer = Any
 """A transformers tokenizer (transformers publishes no types)."""
 
-_REMEMBERED = 200_000
+_REMEMBERED = 50_000
 _CHARS_PER_TOKEN = 32  # no tokenizer gets more out of a token in earnest
 
 

@@ -13,10 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, LinearAttentionCacheLayerMixin
 
 Model = Any
 """A transformers causal language model (transformers publishes no types)."""
+
+ROOM = 64
+"""Tokens a cache can take before it has to be copied."""
 
 
 @dataclass
@@ -37,10 +40,57 @@ class Prefix:
         self.mask = self.mask[rows]
 
 
+class RoomyLayer(DynamicLayer):  # type: ignore[misc]
+    """Keys and values with room to grow: a new token is written in, where torch.cat would copy all the others."""
+
+    keys: Tensor
+    values: Tensor
+    room: tuple[Tensor, Tensor] | None = None
+    """Both with the room behind them, (rows, heads, more time than is used, size)."""
+
+    def fill(self, keys: Tensor, values: Tensor, length: int) -> None:
+        """Begin with `length` tokens that are there already, and the room behind them."""
+        self.lazy_initialization(keys, values)
+        self.room = keys, values
+        self.keys, self.values = keys[..., :length, :], values[..., :length, :]
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        old = self.get_seq_length()
+        new = old + key_states.shape[-2]
+        if self.room is None or self.room[0].shape[-2] < new:
+            self.room = _enlarged(self.keys, key_states, new), _enlarged(self.values, value_states, new)
+        keys, values = self.room
+        keys[..., old:new, :] = key_states
+        values[..., old:new, :] = value_states
+        self.keys, self.values = keys[..., :new, :], values[..., :new, :]
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        if self.room is not None:
+            keys, values = self.room
+            self.fill(keys.index_select(0, indices), values.index_select(0, indices), self.get_seq_length())
+
+
+def _enlarged(held: Tensor, added: Tensor, length: int) -> Tensor:
+    room = added.new_empty(*added.shape[:-2], length + ROOM, added.shape[-1])
+    if held.numel():
+        room[..., : held.shape[-2], :] = held
+    return room
+
+
+def empty_cache(model: Model) -> Any:
+    """The model's own kind of cache, roomy where attention is plain."""
+    cache = DynamicCache(config=model.config)
+    cache.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    return cache
+
+
 def read(model: Model, prompts: Sequence[Sequence[int]]) -> Prefix:
     """Read the prompts in one pass."""
     ids, mask = left_padded(prompts, model.device)
-    cache = DynamicCache(config=model.config)
+    cache = empty_cache(model)
     logits = forward(model, ids, mask, positions(mask), cache, keep=1)
     return Prefix(cache, mask, logits[:, -1])
 
@@ -76,12 +126,16 @@ def takes_positions(model: Model) -> bool:
     return "position_ids" in inspect.signature(_bare(model).forward).parameters
 
 
+def is_recurrent(model: Model) -> bool:
+    """Whether layers carry a state, which padding would spoil."""
+    return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in DynamicCache(config=model.config).layers)
+
+
 def shares_prefix(model: Model) -> bool:
     """Whether candidates may be laid out as a tree behind a prompt: plain full attention, positions ours to give."""
-    config = model.config.get_text_config()
-    layers = DynamicCache(config=config).layers
+    layers = DynamicCache(config=model.config).layers
     plain = bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
-    return plain and takes_positions(model) and not getattr(config, "alibi", False)
+    return plain and takes_positions(model) and not getattr(model.config, "alibi", False)
 
 
 def log_softmax(logits: Tensor, temperature: float) -> Tensor:

@@ -1,7 +1,7 @@
 """Sampling responses in batches: a decode loop of our own, because a row's draws must not depend on its company.
 
 Each row has one uniform number per position, from its own seed, and takes the token that inverse-CDF sampling
-gives. Rows that have ended leave the batch, so nothing is decoded for them.
+gives. Rows that have ended leave the batch as soon as they are half of it.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,6 +22,11 @@ class Response:
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
 
+    def add(self, token: int, logprob: float, entropy: float) -> None:
+        self.ids.append(token)
+        self.logprobs.append(logprob)
+        self.entropies.append(entropy)
+
 
 def generate(
     model: Model,
@@ -34,23 +39,22 @@ def generate(
 ) -> list[Response]:
     """A response to each row of `prefix` (which is used up)."""
     responses = [Response() for _ in seeds]
-    rows = list(range(len(seeds)))
+    rows, going = list(range(len(seeds))), set(range(len(seeds)))
     logits, position = prefix.logits, prefix.lengths
     for place in range(max_new_tokens):
-        draws = [uniform(seeds[row], "token", place) for row in rows]
+        draws = [uniform(seeds[row], "token", place) if row in going else 0.0 for row in rows]
         tokens, logprobs, entropies = _sample(logits, draws, temperature)
         for row, token, logprob, spread in zip(rows, tokens.tolist(), logprobs, entropies, strict=True):
-            responses[row].ids.append(token)
-            responses[row].logprobs.append(logprob)
-            responses[row].entropies.append(spread)
-        going = [i for i, row in enumerate(rows) if responses[row].ids[-1] not in stops]
+            if row in going:
+                responses[row].add(token, logprob, spread)
+        going = {row for row in going if responses[row].ids[-1] not in stops}
         if not going or place + 1 == max_new_tokens:
             break
-        if len(going) < len(rows):
-            kept = torch.tensor(going, device=tokens.device)
+        if 2 * len(going) <= len(rows):  # copying the cache costs as much as some decoding, so not for every row
+            kept = torch.tensor([i for i, row in enumerate(rows) if row in going], device=tokens.device)
             prefix.keep(kept)
             tokens, position = tokens[kept], position[kept]
-            rows = [rows[i] for i in going]
+            rows = [row for row in rows if row in going]
         prefix.mask = torch.nn.functional.pad(prefix.mask, (0, 1), value=1)
         logits = forward(model, tokens[:, None], prefix.mask, position[:, None], prefix.cache)[:, -1]
         position = position + 1

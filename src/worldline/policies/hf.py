@@ -6,6 +6,7 @@ that answers with the bare action can also be scored. World-model heads, trainin
 a model being trained is wrapped with `from_model` as it is.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,38 +18,44 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
+from worldline.policies.budget import Counts
 from worldline.policies.choice import admissible, pick, uniform
 from worldline.policies.encoding import Encoder, Tokenizer
-from worldline.policies.forward import Model, Prefix, chunks, inference, read, shares_prefix
+from worldline.policies.forward import Model, Prefix, chunks, inference, is_recurrent, read, shares_prefix
 from worldline.policies.generation import Response, generate
-from worldline.policies.memory import Memory
+from worldline.policies.memory import Memory, waves
 from worldline.policies.prompts import TEMPLATES
 from worldline.policies.scoring import Scores, score
 from worldline.policies.settings import PolicyConfig
-from worldline.types import Decision, InputError, Turn
+from worldline.types import Decision, InputError, Turn, WorldlineError
 
 Floats = npt.NDArray[np.float64]
 
 
 def load(path: str, settings: PolicyConfig) -> "HFPolicy":
     """The checkpoint in folder `path` (or of that name on the model hub) as a policy."""
-    if Path(path).is_dir() and not (Path(path) / "config.json").is_file():
+    folder = Path(path).expanduser()
+    if folder.is_dir() and not (folder / "config.json").is_file():
         raise InputError(f"hf:{path}: not a model: the folder has no config.json")
-    if not Path(path).is_dir() and (Path(path).exists() or path.count("/") > 1 or path.startswith((".", "/", "~"))):
+    if not folder.is_dir() and (folder.exists() or path.count("/") > 1 or path.startswith((".", "/", "~"))):
         raise InputError(f"hf:{path}: no such folder")
-    device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    device = _device(settings)
+    where = str(folder) if folder.is_dir() else path
     try:
         with _quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-            model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, settings.dtype))
-        model = model.to(device)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"hf:{path}: cannot be loaded as a causal language model: {_first_line(error)}") from None
-    return from_model(model, tokenizer, settings, name=f"hf:{path}")
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
+            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, settings.dtype))
+    except (OSError, ValueError, LookupError, TypeError, ImportError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"hf:{path}: cannot be loaded as a causal language model: {_in_brief(error)}") from None
+    return from_model(model.to(device), tokenizer, settings, name=f"hf:{path}")
 
 
 def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name: str = "hf") -> "HFPolicy":
     """A model that is already there as a policy; a ScoringPolicy wherever its answers can be scored."""
+    if is_recurrent(model):
+        raise InputError(
+            f"{name}: models with recurrent layers cannot be read in padded batches; use an attention model"
+        )
     encoder = _encoder(model, tokenizer, settings)
     scores = settings.mode == "choose" or encoder.template.one_line
     return (ScoringHFPolicy if scores else HFPolicy)(model, encoder, settings, name)
@@ -63,13 +70,18 @@ class HFPolicy:
         self.encoder = encoder
         self.settings = settings
         self.max_new_tokens = _max_new_tokens(encoder, settings)
-        self._stops = encoder.stops() | _end_ids(model)
+        self._stops = encoder.stops() | _end_ids(model, encoder.tokenizer)
         grows = not encoder.template.chat and settings.cache_gib > 0 and shares_prefix(model)
         self._memory = Memory(model, int(settings.cache_gib * 2**30)) if grows else None
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
         with inference(self.model):
             return self._choose(turns) if self.settings.mode == "choose" else self._generate(turns)
+
+    @property
+    def counts(self) -> Counts:
+        """How many prompts there were, and how many of them were too long."""
+        return self.encoder.counts
 
     def forget(self) -> None:
         """Give up what was read so far. Needed only if weights were changed behind torch's back."""
@@ -96,6 +108,7 @@ class HFPolicy:
         return [decisions[row] for row in range(len(turns))]
 
     def _said(self, turn: Turn, prompt: list[int], response: Response) -> Decision:
+        _check(response.logprobs, self.name)
         template = self.encoder.template
         text = self.encoder.decode(response.ids)
         return Decision(
@@ -139,6 +152,7 @@ class HFPolicy:
 
     def _preferences(self, totals: Sequence[float]) -> Floats:
         """log pi over the admissible actions, from the log-probability of each one's tokens."""
+        _check(totals, self.name)
         values = np.array(totals, dtype=np.float64)
         if self.settings.temperature == 0.0:
             return np.where(np.arange(len(values)) == values.argmax(), 0.0, -np.inf)
@@ -176,10 +190,17 @@ class ScoringHFPolicy(HFPolicy):
         prompts = self.encoder.prompts(turns)
         tokens = [self.encoder.actions(asked) for asked in actions]
         totals: dict[int, Floats] = {}
-        for scores in self._score(prompts, tokens, temperature):
-            for row, found in zip(scores.rows, scores.token_logprobs, strict=True):
-                totals[row] = np.array([t.sum() for t in found])
+        # The steps of a logged episode follow one another: read in order, each is a continuation of the last.
+        for wave in waves(prompts) if self._memory else [range(len(turns))]:
+            for scores in self._score([prompts[row] for row in wave], [tokens[row] for row in wave], temperature):
+                for row, found in zip(scores.rows, scores.token_logprobs, strict=True):
+                    totals[wave[row]] = np.array([t.sum() for t in found])
         return [totals[row] for row in range(len(turns))]
+
+
+def _check(values: Sequence[float], name: str) -> None:
+    if any(math.isnan(value) for value in values):
+        raise WorldlineError(f"{name}: the model's output is not a number: broken weights, or too narrow a --dtype")
 
 
 def _encoder(model: Model, tokenizer: Tokenizer, settings: PolicyConfig) -> Encoder:
@@ -207,10 +228,14 @@ def _max_new_tokens(encoder: Encoder, settings: PolicyConfig) -> int:
     return settings.max_new_tokens or encoder.template.max_new_tokens
 
 
-def _end_ids(model: Model) -> set[int]:
-    """What the checkpoint itself calls the end: some chat models have several end tokens."""
+def _end_ids(model: Model, tokenizer: Tokenizer) -> set[int]:
+    """What the checkpoint itself calls the end: some chat models have several end tokens.
+
+    Only control tokens are believed: a small model's config often carries another tokenizer's number.
+    """
     ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    return set(ends) if isinstance(ends, list) else {ends} if isinstance(ends, int) else set()
+    control = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    return control & set(ends if isinstance(ends, list) else [ends])
 
 
 @contextmanager
@@ -228,6 +253,14 @@ def _quiet() -> Iterator[None]:
             log.enable_progress_bar()
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def _device(settings: PolicyConfig) -> str:
+    device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device: '{device}' cannot be used: {_in_brief(error)}") from None
+    return device
+
+
+def _in_brief(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -6,22 +6,21 @@ The oldest readings are given up when memory runs out, and all of them as soon a
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
-from worldline.policies.forward import Model, Prefix, forward, left_padded, positions, read
+from worldline.policies.forward import ROOM, Model, Prefix, empty_cache, forward, left_padded, positions, read
 
 Ids = Sequence[int]
 
 
 @dataclass(eq=False)
 class Reading:
-    """Prompts read together: keys and values by layer, (rows, heads, time, size); `mask` is 1 where a token is."""
+    """Prompts read together: keys and values by layer, (rows, heads, time and room, size); `mask` marks the tokens."""
 
     layers: list[tuple[Tensor, Tensor]]
     mask: Tensor
@@ -79,18 +78,16 @@ class Memory:
         self._weights = weights
 
     def _find(self, prompts: Sequence[Ids]) -> list[Known | None]:
-        lengths = sorted({len(key) // _WIDTH for key in self._index}, reverse=True)
-        return [self._longest(prompt, lengths) for prompt in prompts]
-
-    def _longest(self, prompt: Ids, lengths: Sequence[int]) -> Known | None:
-        key = _key(prompt)
-        for length in lengths:
-            if length <= len(prompt) and (found := self._index.get(key[: length * _WIDTH])):
-                return Known(*found, min(length, len(prompt) - 1))  # something must be left to read
-        return None
+        lengths = _lengths(self._index)
+        keys = [_longest_prefix(_key(prompt), self._index, lengths) for prompt in prompts]
+        return [
+            # Something must be left to read.
+            None if key is None else Known(*self._index[key], min(len(key) // _WIDTH, len(prompt) - 1))
+            for prompt, key in zip(prompts, keys, strict=True)
+        ]
 
     def _add(self, prompts: Sequence[Ids], prefix: Prefix) -> None:
-        reading = Reading([(layer.keys, layer.values) for layer in prefix.cache.layers], prefix.mask)
+        reading = Reading([layer.room for layer in prefix.cache.layers], prefix.mask)
         for row, prompt in enumerate(prompts):
             self._index[_key(prompt)] = (reading, row)
 
@@ -108,45 +105,88 @@ class Memory:
         device = self._model.device
         lengths = torch.tensor([found.length for found in known], device=device)
         longest = int(lengths.max())
-        cache = DynamicCache(config=self._model.config)
-        for layer, (keys, values) in zip(cache.layers, _gathered(known, lengths, longest), strict=True):
-            layer.lazy_initialization(keys, values)
-            layer.keys, layer.values = keys, values
         ids, new = left_padded([p[found.length :] for p, found in zip(prompts, known, strict=True)], device)
+        cache = empty_cache(self._model)
+        room = longest + ids.shape[1] + ROOM
+        for layer, (keys, values) in zip(cache.layers, _gathered(known, lengths, longest, room), strict=True):
+            layer.fill(keys, values, longest)
         past = (torch.arange(longest, device=device) >= longest - lengths[:, None]).long()
         mask = torch.cat([past, new], dim=1)
         logits = forward(self._model, ids, mask, positions(new) + lengths[:, None], cache, keep=1)
         return Prefix(cache, mask, logits[:, -1])
 
 
-def _gathered(known: Sequence[Known], lengths: Tensor, longest: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Keys and values of the known tokens, layer by layer, right-aligned to `longest`."""
+@dataclass(frozen=True)
+class Part:
+    """Rows of a batch that one reading knows: which of the batch, which of the reading, and where its tokens lie."""
+
+    reading: Reading
+    here: list[int]
+    rows: Tensor
+    places: Tensor
+
+
+def _gathered(known: Sequence[Known], lengths: Tensor, longest: int, room: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Keys and values of the known tokens, layer by layer: right-aligned to `longest`, then room up to `room`."""
     members: dict[Reading, list[int]] = {}
     for i, found in enumerate(known):
         members.setdefault(found.reading, []).append(i)
-    device = lengths.device
     parts = []
     for reading, here in members.items():
-        rows = torch.tensor([known[i].row for i in here], device=device)
-        # Token j of a row with n of them lies at places[n'th from the end + j]; before its first token, anything does.
-        start = reading.mask.shape[1] - reading.mask.sum(1)[rows] - (longest - lengths[here])
-        steps = (torch.arange(longest, device=device) + start[:, None]).clamp(0, reading.mask.shape[1] - 1)
-        parts.append((reading, here, rows[:, None], reading.places[rows].gather(1, steps)))
-    for layer in range(len(parts[0][0].layers)):
+        rows = torch.tensor([known[i].row for i in here], device=lengths.device)
+        # Tokens are the last of `places`; what comes before a row's first token or after `longest` is never looked at.
+        time = reading.mask.shape[1]
+        start = time - reading.mask.sum(1)[rows] - (longest - lengths[here])
+        steps = (torch.arange(room, device=lengths.device) + start[:, None]).clamp(0, time - 1)
+        parts.append(Part(reading, here, rows, reading.places[rows].gather(1, steps)))
+    for layer in range(len(parts[0].reading.layers)):
         yield _assembled(parts, layer, 0, len(known)), _assembled(parts, layer, 1, len(known))
 
 
-def _assembled(parts: Sequence[tuple[Reading, list[int], Tensor, Tensor]], layer: int, which: int, rows: int) -> Tensor:
-    found = [reading.layers[layer][which][row, :, place].transpose(1, 2) for reading, _, row, place in parts]
+def _assembled(parts: Sequence[Part], layer: int, which: int, rows: int) -> Tensor:
+    found = [_taken(part.reading.layers[layer][which], part) for part in parts]
     if len(found) == 1:
         return found[0]
     whole = found[0].new_empty(rows, *found[0].shape[1:])
-    for part, (_, here, _, _) in zip(found, parts, strict=True):
-        whole[here] = part
+    for part, values in zip(parts, found, strict=True):
+        whole[part.here] = values
     return whole
 
 
-_WIDTH = 4
+def _taken(held: Tensor, part: Part) -> Tensor:
+    """held[row, head, place] for the part's rows and places: one flat selection, much faster than indexing."""
+    _, heads, time, size = held.shape
+    head = torch.arange(heads, device=held.device)[:, None]
+    flat = (part.rows[:, None, None] * heads + head) * time + part.places[:, None, :]
+    return held.view(-1, size).index_select(0, flat.view(-1)).view(*flat.shape, size)
+
+
+def waves(prompts: Sequence[Ids]) -> list[list[int]]:
+    """The prompts in the order to read them: each after the one it goes on from, the rest together."""
+    depths: dict[bytes, int] = {}
+    keys = [_key(prompt) for prompt in prompts]
+    known = set(keys)
+    lengths = _lengths(known)
+    for key in sorted(known, key=len):
+        parent = _longest_prefix(key[:-_WIDTH], known, lengths)
+        depths[key] = 0 if parent is None else depths[parent] + 1
+    found: dict[int, list[int]] = {}
+    for row, key in enumerate(keys):
+        found.setdefault(depths[key], []).append(row)
+    return [found[depth] for depth in sorted(found)]
+
+
+_WIDTH = array("i").itemsize
+
+
+def _longest_prefix(key: bytes, known: Container[bytes], lengths: Sequence[int]) -> bytes | None:
+    """The longest known key that `key` begins with, itself included; `lengths` are those of the known, falling."""
+    starts = (key[:length] for length in lengths if length <= len(key))
+    return next((start for start in starts if start in known), None)
+
+
+def _lengths(keys: Iterable[bytes]) -> list[int]:
+    return sorted({len(key) for key in keys}, reverse=True)
 
 
 def _key(ids: Ids) -> bytes:

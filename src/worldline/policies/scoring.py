@@ -3,7 +3,7 @@
 The continuations of a prompt form a prefix tree ("go to cabinet 1" and "go to cabinet 2" part at the last word). All
 its nodes are read in one pass behind the cached prompt, each attending to the prompt and to its own ancestors, so
 nothing is computed twice and the cache is never copied. Models that do not let one choose mask and positions
-(sliding windows, recurrence, ALiBi) are scored continuation by continuation instead.
+(sliding windows, ALiBi) are scored on each continuation written out in full instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,16 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from worldline.policies.forward import (
-    Model,
-    Prefix,
-    chunks,
-    entropy,
-    forward,
-    left_padded,
-    positions,
-    shares_prefix,
-)
+from worldline.policies.forward import Model, Prefix, chunks, entropy, forward, left_padded, positions, shares_prefix
 
 Floats = npt.NDArray[np.float64]
 Ids = Sequence[int]
@@ -95,16 +86,16 @@ def score(
     """
     shares = shares_prefix(model)
     trees = [grow(prompt[-1], found) for prompt, found in zip(prompts, continuations, strict=True)]
-    nodes = max((len(tree.tokens) for tree in trees), default=1)
     vocabulary = model.config.get_text_config().vocab_size
-    most = max(1, _LOGITS // (nodes * vocabulary))
-    sizes = [len(prompt) + len(tree.tokens) for prompt, tree in zip(prompts, trees, strict=True)]
-    for batch in chunks(sizes, batch_tokens):
-        for start in range(0, len(batch), most):
-            rows = batch[start : start + most]
-            heads, grown = [prompts[row][:-1] for row in rows], [trees[row] for row in rows]
-            logits = _tree_logits(model, read(heads), grown) if shares else _row_logits(model, heads, grown)
-            yield _scored(rows, logits, grown, [continuations[row] for row in rows], temperature)
+    sizes = [
+        # A row counts its tokens, or its share of the logits that may be held at once where that is more.
+        max(len(prompt) + len(tree.tokens), len(tree.tokens) * vocabulary * batch_tokens // _LOGITS)
+        for prompt, tree in zip(prompts, trees, strict=True)
+    ]
+    for rows in chunks(sizes, batch_tokens):
+        heads, grown = [prompts[row][:-1] for row in rows], [trees[row] for row in rows]
+        logits = _tree_logits(model, read(heads), grown) if shares else _row_logits(model, heads, grown, batch_tokens)
+        yield _scored(rows, logits, grown, [continuations[row] for row in rows], temperature)
 
 
 def _tree_logits(model: Model, prefix: Prefix, trees: Sequence[Tree]) -> Tensor:
@@ -121,16 +112,18 @@ def _tree_logits(model: Model, prefix: Prefix, trees: Sequence[Tree]) -> Tensor:
     return forward(model, torch.from_numpy(tokens).to(model.device), mask, position_ids, prefix.cache)
 
 
-def _row_logits(model: Model, heads: Sequence[Ids], trees: Sequence[Tree]) -> Tensor:
-    """The same from one ordinary pass for each row, with all its continuations written out."""
+def _row_logits(model: Model, heads: Sequence[Ids], trees: Sequence[Tree], batch_tokens: int) -> Tensor:
+    """The same from ordinary passes over every continuation of every row, written out behind its prompt."""
     nodes = max(len(tree.tokens) for tree in trees)
     logits = torch.zeros(len(trees), nodes, model.config.get_text_config().vocab_size, device=model.device)
-    for row, (head, tree) in enumerate(zip(heads, trees, strict=True)):
-        whole = [[*head, *(tree.tokens[node] for node in path)] for path in tree.paths]
-        ids, mask = left_padded(whole, model.device)
-        longest = max(len(path) for path in tree.paths)
+    paths = [(row, path) for row, tree in enumerate(trees) for path in tree.paths]
+    whole = [[*heads[row], *(trees[row].tokens[node] for node in path)] for row, path in paths]
+    for batch in chunks([len(ids) for ids in whole], batch_tokens):
+        ids, mask = left_padded([whole[i] for i in batch], model.device)
+        longest = max(len(paths[i][1]) for i in batch)
         found = forward(model, ids, mask, positions(mask), None, keep=longest)
-        for path, values in zip(tree.paths, found, strict=True):
+        for i, values in zip(batch, found, strict=True):
+            row, path = paths[i]
             logits[row, path] = values[longest - len(path) :]
     return logits
 

@@ -5,6 +5,8 @@ Apart from the policies themselves so that a command can declare these flags wit
 
 from typing import Literal
 
+from pydantic import field_validator
+
 from worldline.config import Config, option
 
 
@@ -34,3 +36,10 @@ class PolicyConfig(Config):
     api_retries: int = option(5, help="further attempts after a 429, a 5xx or a timeout", ge=0)
     api_backoff: float = option(0.5, help="seconds before the first retry; doubles each time", ge=0)
     api_concurrency: int = option(16, help="requests in flight at once", ge=1)
+
+    @field_validator("history")
+    @classmethod
+    def _not_negative(cls, history: int | str | None) -> int | str | None:
+        if isinstance(history, int) and history < 0:
+            raise ValueError("must be 0 or more, or 'all'")
+        return history

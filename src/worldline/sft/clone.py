@@ -33,6 +33,11 @@ class Schedule:
     epochs: float
     batch_tokens: int
     learning_rate: float
+    muon_rate: float | None = None
+    """Train the hidden matrices by Muon at this rate, the rest by AdamW: for a model made from nothing it needs about
+    a third of the tokens. None: AdamW throughout, as a pretrained model wants."""
+    reading: float = 0.0
+    """Weight of predicting the tokens that are merely read: a model made from nothing learns to copy from them."""
     warmup: float = 0.05
     weight_decay: float = 0.01
     clip: float = 1.0
@@ -64,12 +69,10 @@ def clone(
     resume: bool = False,
 ) -> Progress:
     """Train `model` in place on the learned tokens; checkpoints and metrics go to `folder`."""
-    device = model.device
     batches = _Batches(examples, schedule.batch_tokens, seed)
     total = max(1, math.ceil(schedule.epochs * len(batches.epoch(0))))
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(trained, lr=schedule.learning_rate, weight_decay=schedule.weight_decay)
-    done = _restore(folder, model, optimiser) if resume else 0
+    optimisers = _optimisers(model, schedule)
+    done = _restore(folder, model, optimisers) if resume else 0
     marks = {math.ceil(total * (k + 1) / schedule.checkpoints) for k in range(schedule.checkpoints)}
     tokens, progress = 0, Progress(done, total, float("nan"), 0.0, 0)
     model.train()
@@ -77,40 +80,73 @@ def clone(
         for step, batch in enumerate(batches.stream(done), start=done + 1):
             if step > total:
                 break
-            rate = schedule.learning_rate * _rate(step, total, schedule.warmup)
-            for group in optimiser.param_groups:
-                group["lr"] = rate
-            loss = _loss(model, batch, pad, device)
+            rate = _rate(step, total, schedule.warmup)
+            loss = cloning_loss(model, batch, pad, schedule.reading)
             if not torch.isfinite(loss):
                 raise WorldlineError(f"the loss became {loss.item()} at step {step}: lower --learning-rate")
-            optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(trained, schedule.clip)
-            optimiser.step()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
+            for optimiser in optimisers:
+                for group in optimiser.param_groups:
+                    group["lr"] = group["initial_lr"] * rate
+                optimiser.step()
+                optimiser.zero_grad(set_to_none=True)
             tokens += sum(len(example.tokens) for example in batch)
-            progress = Progress(step, total, loss.item(), rate, tokens)
+            progress = Progress(step, total, loss.item(), schedule.learning_rate * rate, tokens)
             metrics.write(json.dumps(asdict(progress)) + "\n")
             watch(progress)
             if step in marks:
-                _checkpoint(folder, step, model, optimiser, save)
+                _checkpoint(folder, step, model, optimisers, save)
     model.eval()
     return progress
 
 
-def _loss(model: Any, batch: Sequence[Example], pad: int, device: torch.device) -> torch.Tensor:
-    """Mean cross-entropy over the learned tokens; logits are computed only where something is learned."""
+def _optimisers(model: Any, schedule: Schedule) -> list[torch.optim.Optimizer]:
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    table = model.get_input_embeddings().weight
+    hidden = [p for p in trained.values() if p.ndim == 2 and p is not table] if schedule.muon_rate else []
+    others = [p for p in trained.values() if not any(p is matrix for matrix in hidden)]
+    made: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(
+            [{"params": others, "initial_lr": schedule.learning_rate}],
+            lr=schedule.learning_rate,
+            betas=(0.9, 0.98),
+            weight_decay=schedule.weight_decay,
+        )
+    ]
+    if schedule.muon_rate:
+        made.append(
+            torch.optim.Muon(
+                [{"params": hidden, "initial_lr": schedule.muon_rate}],
+                lr=schedule.muon_rate,
+                weight_decay=schedule.weight_decay,
+            )
+        )
+    return made
+
+
+def cloning_loss(model: Any, batch: Sequence[Example], pad: int, reading: float = 0.0) -> torch.Tensor:
+    """Mean cross-entropy over the learned tokens, plus `reading` times that over the others.
+
+    Logits are computed only where something is learned.
+    """
     width = max(len(example.tokens) for example in batch)
     tokens = torch.full((len(batch), width), pad, dtype=torch.long)
     learned = torch.zeros((len(batch), width), dtype=torch.bool)
     for row, example in enumerate(batch):
         tokens[row, : len(example.tokens)] = torch.tensor(example.tokens)
         learned[row, : len(example.tokens)] = torch.tensor(example.learned)
-    tokens, learned = tokens.to(device), learned.to(device)
+    real = torch.tensor([len(example.tokens) for example in batch])[:, None] > torch.arange(1, width)
+    tokens, learned, real = tokens.to(model.device), learned.to(model.device), real.to(model.device)
     # Right padding under a causal mask cannot reach a real token, so no attention mask is needed.
     hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state[:, :-1]
-    wanted = learned[:, 1:]
-    logits = model.get_output_embeddings()(hidden[wanted])
-    return F.cross_entropy(logits.float(), tokens[:, 1:][wanted])
+    head, targets = model.get_output_embeddings(), tokens[:, 1:]
+
+    def mean_over(wanted: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(head(hidden[wanted]).float(), targets[wanted])
+
+    loss = mean_over(learned[:, 1:])
+    return loss + reading * mean_over(real & ~learned[:, 1:]) if reading else loss
 
 
 class _Batches:
@@ -150,7 +186,7 @@ def _rate(step: int, total: int, warmup: float) -> float:
 
 
 def _checkpoint(
-    folder: Path, step: int, model: Any, optimiser: torch.optim.Optimizer, save: Callable[[Path], None]
+    folder: Path, step: int, model: Any, optimisers: list[torch.optim.Optimizer], save: Callable[[Path], None]
 ) -> None:
     """A folder transformers loads, whole or not at all, and beside it what resuming needs."""
     target = folder / "checkpoints" / f"step-{step:06d}"
@@ -158,13 +194,13 @@ def _checkpoint(
     shutil.rmtree(partial, ignore_errors=True)
     save(partial)
     partial.replace(target)
-    state = {"step": step, "optimiser": optimiser.state_dict(), "weights": _trained(model)}
+    state = {"step": step, "optimisers": [o.state_dict() for o in optimisers], "weights": _trained(model)}
     torch.save(state, folder / ".training_state.partial")
     (folder / ".training_state.partial").replace(folder / "training_state.pt")
 
 
-def _restore(folder: Path, model: Any, optimiser: torch.optim.Optimizer) -> int:
-    """Put model, optimiser and metrics back to the newest checkpoint; the step it was made at."""
+def _restore(folder: Path, model: Any, optimisers: list[torch.optim.Optimizer]) -> int:
+    """Put model, optimisers and metrics back to the newest checkpoint; the step it was made at."""
     path = folder / "training_state.pt"
     if not path.exists():
         return 0
@@ -172,7 +208,8 @@ def _restore(folder: Path, model: Any, optimiser: torch.optim.Optimizer) -> int:
     if state["weights"].keys() != _trained(model).keys():
         raise InputError(f"{path}: belongs to another model; give the same --model and --lora, or --overwrite")
     model.load_state_dict(state["weights"], strict=False)
-    optimiser.load_state_dict(state["optimiser"])
+    for optimiser, kept in zip(optimisers, state["optimisers"], strict=True):
+        optimiser.load_state_dict(kept)
     metrics = folder / "metrics.jsonl"
     lines = [line for line in metrics.read_text().splitlines() if json.loads(line)["step"] <= state["step"]]
     metrics.write_text("".join(f"{line}\n" for line in lines))

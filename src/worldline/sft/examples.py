@@ -10,14 +10,15 @@ from typing import Literal
 
 from worldline.policies import Encoder
 from worldline.sft.clone import Example
+from worldline.sft.demonstrations import Demonstration
 from worldline.types import Exchange, InputError, Trajectory, Turn, turns
 
 Target = Literal["action", "observation", "both"]
 
 
-def texts(episodes: Sequence[Trajectory]) -> Iterator[str]:
+def texts(demonstrations: Sequence[Demonstration]) -> Iterator[str]:
     """All text of the episodes, for a tokenizer to be trained on."""
-    for episode in episodes:
+    for episode in (demonstration.episode for demonstration in demonstrations):
         yield episode.goal
         for step in episode.steps:
             yield step.observation
@@ -25,27 +26,37 @@ def texts(episodes: Sequence[Trajectory]) -> Iterator[str]:
         yield episode.final_observation
 
 
-def sequences(episodes: Sequence[Trajectory], encoder: Encoder, target: Target) -> list[Example]:
+def sequences(demonstrations: Sequence[Demonstration], encoder: Encoder, target: Target) -> list[Example]:
     """The training sequences of all episodes. An episode over the encoder's budget loses its oldest steps."""
     if target != "action" and encoder.template.chat:
         raise InputError(f"--target {target}: observations are learned from transcripts: give --prompt transcript")
-    return [example for episode in episodes for example in _of_episode(episode, encoder, target)]
+    return [example for shown in demonstrations for example in _of_episode(shown, encoder, target)]
 
 
-def _of_episode(episode: Trajectory, encoder: Encoder, target: Target) -> Iterator[Example]:
+def _of_episode(shown: Demonstration, encoder: Encoder, target: Target) -> Iterator[Example]:
+    episode = shown.episode
     seen = list(turns(episode))
     if encoder.template.chat:
-        for turn, step in zip(seen, episode.steps, strict=True):
-            yield _learning_actions(turn, step.action, encoder)
+        for turn, step, learned in zip(seen, episode.steps, shown.learned, strict=True):
+            if learned:
+                yield _learning_actions(turn, step.action, (True,), encoder)
     elif target == "action":
-        yield _learning_actions(seen[-1], episode.steps[-1].action, encoder)
+        yield _learning_actions(seen[-1], episode.steps[-1].action, shown.learned, encoder)
     else:
         yield _learning_observations(episode, seen[-1], encoder, target)
 
 
-def _learning_actions(turn: Turn, action: str, encoder: Encoder) -> Example:
+def _learning_actions(turn: Turn, action: str, learned: Sequence[bool], encoder: Encoder) -> Example:
+    """The sequence that ends with `action`. The last of its runs of action tokens is the last action, and so on."""
     coded = encoder.example(turn, action)
-    return Example(tuple(coded.ids), tuple(coded.is_action))
+    marks = list(coded.is_action)
+    step = len(learned)
+    for at in reversed(range(len(marks))):
+        if coded.is_action[at]:
+            if at + 1 == len(marks) or not coded.is_action[at + 1]:
+                step -= 1
+            marks[at] = learned[step]
+    return Example(tuple(coded.ids), tuple(marks))
 
 
 def _learning_observations(episode: Trajectory, last: Turn, encoder: Encoder, target: Target) -> Example:

@@ -73,6 +73,14 @@ def test_a_truncated_gzip_is_named(corpus: Path, tmp_path: Path) -> None:
         open_index([corpus], tmp_path / "index")
 
 
+def test_a_read_only_place_stays_as_it_is(corpus: Path, tmp_path: Path) -> None:
+    place = tmp_path / "shared"
+    place.mkdir(mode=0o555)
+    with pytest.raises(InputError, match="read-only: set the option 'index'"):
+        open_index([corpus], place / "index")
+    assert not list(place.iterdir())
+
+
 def test_a_folder_of_something_else_is_left_alone(corpus: Path, tmp_path: Path) -> None:
     mine = tmp_path / "thesis"
     mine.mkdir()

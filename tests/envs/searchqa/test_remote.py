@@ -5,10 +5,12 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from worldline.envs import load
 from worldline.envs.searchqa.passage import Passage
 from worldline.envs.searchqa.remote import RemoteRetriever
 from worldline.types import WorldlineError
@@ -65,6 +67,11 @@ def test_trouble_is_one_line_and_costs_no_run(url: str, query: str, line: str) -
     assert len(retriever.search("after that", 3)) == 3
 
 
-def test_nobody_there() -> None:
-    with pytest.raises(WorldlineError, match="is it running"):
-        RemoteRetriever("http://127.0.0.1:9", timeout=1).search("x", 1)
+def test_a_world_searches_there_and_says_at_once_when_nobody_answers(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "q.jsonl"
+    file.write_text('{"id": 1, "question": "who?", "answer": "Ada"}')
+    environment = load("searchqa", data=file, options={"retriever": url}).make()
+    environment.reset(task="q/1")
+    assert "Doc 3(Title: Title 2) owls text 2" in environment.step("<search>owls</search>")[0]
+    with pytest.raises(WorldlineError, match=r"127\.0\.0\.1:9/retrieve.*is it running"):
+        load("searchqa", data=file, options={"retriever": "http://127.0.0.1:9", "timeout": 1})

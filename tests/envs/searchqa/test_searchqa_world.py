@@ -99,3 +99,10 @@ def test_a_seed_draws_a_task_and_unknown_ones_are_named() -> None:
         environment.reset(task="nonsense")
     with pytest.raises(InputError, match="did you mean 'train'"):
         WORLD.num_tasks("trian")
+    with pytest.raises(InputError, match="there is no question 99999"):
+        WORLD.get_task("train", 99_999)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_train_comes_first_whatever_the_seed(seed: int) -> None:
+    assert SearchQAWorld(SearchQAConfig(seed=seed, entities=60)).splits() == ("train", "test")

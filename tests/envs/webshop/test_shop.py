@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from worldline.envs.webshop import ShopConfig, ShopWorld
-from worldline.envs.webshop.nouns import title_nouns
 from worldline.envs.webshop.reward import score
 from worldline.types import Environment, Exchange, InputError, Turn, World, WorldlineError
 
@@ -39,11 +38,11 @@ def test_every_goal_is_met_by_its_own_product_and_not_by_a_wrong_option(shop: Sh
         for i in range(shop.num_tasks(split)):
             goal = shop.tasks[shop.get_task(split, i)]
             right = [value for _, value in goal.options]
-            assert score(goal, goal.product, right, title_nouns).total == 1.0, goal.instruction
+            assert score(goal, goal.product, right, shop.nouns).total == 1.0, goal.instruction
             for name, value in goal.options:
                 rest = [v for n, v in goal.options if n != name]
                 for other in set(goal.product.options[name]) - {value}:
-                    assert score(goal, goal.product, [*rest, other], title_nouns).total < 1.0, (goal.instruction, other)
+                    assert score(goal, goal.product, [*rest, other], shop.nouns).total < 1.0, (goal.instruction, other)
 
 
 def test_no_product_is_the_goal_of_both_splits(shop: ShopWorld) -> None:

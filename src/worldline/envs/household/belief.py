@@ -6,20 +6,49 @@ a random policy's, a language model's. Reads both the generated houses' and the 
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
 from worldline.types import Turn
 
 _NAME = r"([a-z]+ \d+)"
 _LISTED = re.compile(rf"\ban? {_NAME}")
 _FIRST_VIEW = re.compile(r"you see ([^\n]*)")
-_OPEN = re.compile(rf"The {_NAME} is open\. In it, you see (.*)")
-_ON = re.compile(rf"On the {_NAME}, you see (.*)")
+_CONTENTS = re.compile(rf"(?:The {_NAME} is open\. In it|On the {_NAME}), you see (.*)")
 _CLOSED = re.compile(rf"The {_NAME} is closed\.|You close the {_NAME}\.")
-_ARRIVE = re.compile(rf"You arrive at {_NAME}\.")
 _TAKE = re.compile(rf"You pick up the {_NAME} from the {_NAME}\.")
 _PUT = re.compile(rf"You (?:move|put) the {_NAME} (?:to|in/on) the {_NAME}\.")
 _TREAT = re.compile(rf"You (clean|heat|cool) the {_NAME} using the {_NAME}\.")
-_LIGHT = re.compile(rf"You turn on the {_NAME}\.")
+
+
+class _News(NamedTuple):
+    """What one answer of the world tells; empty strings where it does not."""
+
+    looked_into: str = ""
+    things: tuple[str, ...] = ()
+    closed: str = ""
+    taken: str = ""
+    source: str = ""
+    put: str = ""
+    target: str = ""
+    treatment: str = ""
+    treated: str = ""
+
+
+@lru_cache(maxsize=1 << 14)
+def _read(answer: str) -> _News:
+    """Cached: at every turn the whole transcript is read again, and each answer in it is read once."""
+    if took := _TAKE.search(answer):
+        return _News(taken=took[1], source=took[2])
+    if put := _PUT.search(answer):
+        return _News(put=put[1], target=put[2])
+    if treated := _TREAT.search(answer):
+        return _News(treatment=treated[1], treated=treated[2])
+    if seen := _CONTENTS.search(answer):
+        return _News(looked_into=seen[1] or seen[2], things=tuple(_LISTED.findall(seen[3])))
+    if shut := _CLOSED.search(answer):
+        return _News(closed=shut[1] or shut[2])
+    return _News()
 
 
 def kind(name: str) -> str:
@@ -40,10 +69,9 @@ class Belief:
     held: str | None = None
     origin: str | None = None
     """Where the held object was taken from."""
-    treated: dict[str, str] = field(default_factory=dict)
-    """Object -> the last of heat and cool done to it."""
     cleaned: set[str] = field(default_factory=set)
-    lit: set[str] = field(default_factory=set)
+    heated_or_cooled: dict[str, str] = field(default_factory=dict)
+    """Object -> the last of the two done to it."""
 
     @classmethod
     def of(cls, turn: Turn) -> "Belief":
@@ -65,7 +93,7 @@ class Belief:
         return [(thing, place) for thing, place in seen if kind(thing) == object_kind]
 
     def done(self, treatment: str, thing: str) -> bool:
-        return thing in self.cleaned if treatment == "clean" else self.treated.get(thing) == treatment
+        return thing in self.cleaned if treatment == "clean" else self.heated_or_cooled.get(thing) == treatment
 
     def update(self, action: str, answer: str) -> None:
         """Learn from what the world answered to `action`."""
@@ -74,30 +102,25 @@ class Belief:
             if goal != action and goal in self.receptacles and self.here is not None:
                 self.beside.add(goal)
             return
-        if arrived := _ARRIVE.search(answer):
-            self.here = arrived[1]
+        if action.startswith("go to "):
+            self.here = action.removeprefix("go to ")
             self.beside = set()
-        for seen in (_OPEN.search(answer), _ON.search(answer)):
-            if seen:
-                self.contents[seen[1]] = _LISTED.findall(seen[2])
-                self.closed.discard(seen[1])
-        if shut := _CLOSED.search(answer):
-            self.closed.add(shut[1] or shut[2])
-        if took := _TAKE.search(answer):
-            self.held, self.origin = took[1], took[2]
+        news = _read(answer)
+        if news.looked_into:
+            self.contents[news.looked_into] = list(news.things)
+            self.closed.discard(news.looked_into)
+        elif news.closed:
+            self.closed.add(news.closed)
+        elif news.taken:
+            self.held, self.origin = news.taken, news.source
             for things in self.contents.values():
-                if took[1] in things:
-                    things.remove(took[1])
-        elif put := _PUT.search(answer):
+                if news.taken in things:
+                    things.remove(news.taken)
+        elif news.put:
             self.held = None
-            self.contents.setdefault(put[2], []).append(put[1])
-        elif treated := _TREAT.search(answer):
-            self._treat(treated[1], treated[2])
-        elif light := _LIGHT.search(answer):
-            self.lit.add(light[1])
-
-    def _treat(self, treatment: str, thing: str) -> None:
-        if treatment == "clean":
-            self.cleaned.add(thing)
-        else:
-            self.treated[thing] = treatment
+            if news.target in self.contents:
+                self.contents[news.target].append(news.put)
+        elif news.treatment == "clean":
+            self.cleaned.add(news.treated)
+        elif news.treatment:
+            self.heated_or_cooled[news.treated] = news.treatment

@@ -44,11 +44,8 @@ class Stage:
         self._texts: dict[tuple[object, ...], str] = {}
         self._options: dict[tuple[object, ...], Options] = {}
         self._near = [mask(beside) for beside in game.places]
-        everywhere = {self._command(act): act for r in range(len(game.receptacles)) for act in [_go(r)]}
-        self._moves = {
-            here: {text: act for text, act in everywhere.items() if game.location[act.receptacle] != here}
-            for here in range(len(game.initial.at))
-        }
+        going = [Action("gotolocation", receptacle=r) for r in range(len(game.receptacles))]
+        self._going = {self._command(action): action for action in going}
 
     @cached_property
     def introduction(self) -> str:
@@ -62,8 +59,9 @@ class Stage:
         key = (state.here, state.held, opened, state.at[state.here], *[state.contents[r] for r in beside])
         options = self._options.get(key)
         if options is None:
-            actions = {self._command(act): act for act in self._local(state) if act.name in self.game.grammar.commands}
-            actions |= self._moves[state.here]
+            known = self.game.grammar.commands
+            actions = {self._command(action): action for action in self._local(state) if action.name in known}
+            actions |= {text: go for text, go in self._going.items() if go.receptacle not in beside}
             options = self._options[key] = Options(tuple(sorted(actions)), actions)
         return options
 
@@ -156,10 +154,6 @@ class Stage:
         return self.game.grammar.derive(self.game.grammar.feedback[action.name], bindings, Scene(self, state))
 
 
-def _go(receptacle: int) -> Action:
-    return Action("gotolocation", receptacle=receptacle)
-
-
 def _apply(game: Game, state: State, action: Action) -> None:
     name, thing, r, other = action
     bit = 1 << thing if thing != NOTHING else 0
@@ -193,6 +187,24 @@ def _apply(game: Game, state: State, action: Action) -> None:
         state.sliced |= 1 << other
 
 
+_OF_RECEPTACLES = {"openable", "opened"}
+# Predicates of one argument, and the fields of `Game` and `State` that hold them.
+_LASTING = {
+    "openable": "openable",
+    "isreceptacleobject": "vessels",
+    "toggleable": "toggleable",
+    "sliceable": "sliceable",
+}
+_CHANGING = {
+    "opened": "opened",
+    "isclean": "clean",
+    "ishot": "hot",
+    "iscool": "cool",
+    "issliced": "sliced",
+    "istoggled": "lit",
+}
+
+
 class Scene:
     """What is true in a state, in the words the grammar asks with."""
 
@@ -202,23 +214,15 @@ class Scene:
 
     def __call__(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterable[tuple[Entity, ...]]:
         """The facts of `predicate` that agree with `pattern`, sorted."""
-        stage, state, game = self._stage, self._state, self._stage.game
-        sets = {
-            "openable": (stage.receptacles, game.openable),
-            "opened": (stage.receptacles, state.opened),
-            "isreceptacleobject": (stage.objects, game.vessels),
-            "toggleable": (stage.objects, game.toggleable),
-            "sliceable": (stage.objects, game.sliceable),
-            "isclean": (stage.objects, state.clean),
-            "ishot": (stage.objects, state.hot),
-            "iscool": (stage.objects, state.cool),
-            "issliced": (stage.objects, state.sliced),
-            "istoggled": (stage.objects, state.lit),
-        }
-        if predicate in sets:
-            entities, bits = sets[predicate]
-            return [(entity,) for entity in _chosen(entities, pattern[0]) if bits >> entity.number & 1]
+        if predicate in _LASTING:
+            return self._property(predicate, getattr(self._stage.game, _LASTING[predicate]), pattern[0])
+        if predicate in _CHANGING:
+            return self._property(predicate, getattr(self._state, _CHANGING[predicate]), pattern[0])
         return [fact for fact in self._relation(predicate, pattern) if _agrees(fact, pattern)]
+
+    def _property(self, predicate: str, bits: int, wanted: Entity | None) -> list[tuple[Entity, ...]]:
+        entities = self._stage.receptacles if predicate in _OF_RECEPTACLES else self._stage.objects
+        return [(entity,) for entity in _chosen(entities, wanted) if bits >> entity.number & 1]
 
     def _relation(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterator[tuple[Entity, ...]]:
         stage, state = self._stage, self._state

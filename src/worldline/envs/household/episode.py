@@ -7,6 +7,25 @@ from worldline.envs.household.game import State
 from worldline.types import Info, StepResult, WorldlineError
 
 
+class Stages:
+    """The games played last, ready for the next episode; `read` makes the stage of a task."""
+
+    def __init__(self, read: Callable[[str], Stage], size: int = 512) -> None:
+        self._read = read
+        self._size = size
+        self._kept: dict[str, Stage] = {}
+
+    def __call__(self, task: str) -> Stage:
+        stage = self._kept.pop(task, None) or self._read(task)
+        self._kept[task] = stage
+        while len(self._kept) > self._size:
+            self._kept.pop(next(iter(self._kept)), None)
+        return stage
+
+    def __reduce__(self) -> tuple[type["Stages"], tuple[Callable[[str], Stage], int]]:
+        return Stages, (self._read, self._size)  # a worker process makes its own games
+
+
 class Episode:
     """One game being played. `load` gives the stage of a task, `draw` a task for a seed."""
 
@@ -55,10 +74,6 @@ class Episode:
         twin._state = self._state.copy() if self._state is not None else None
         twin._steps, twin._won = self._steps, self._won
         return twin
-
-    def key(self) -> tuple[object, ...]:
-        """A hashable value, equal for episodes of one task that cannot be told apart from here on, but for the time."""
-        return self._state.key() if self._state is not None else ()
 
     def _info(self, *, valid: bool) -> Info:
         assert self._stage is not None

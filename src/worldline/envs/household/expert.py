@@ -71,13 +71,16 @@ def _search(thing: str, belief: Belief) -> str:
     if not unseen:
         return GIVE_UP
     here = next((place for place in unseen if belief.at(place)), None)
-    return _reach(belief, here or unseen[0]) or f"examine {here or unseen[0]}"
+    return _reach(belief, here or unseen[0]) or GIVE_UP
 
 
 def _reach(belief: Belief, place: str) -> str | None:
-    """What brings the agent before `place`, open; None when it is there."""
-    step = _go(belief, place)
-    return step or (f"open {place}" if place in belief.closed else None)
+    """What brings the agent before `place`, open and looked at; None when it is there."""
+    if step := _go(belief, place):
+        return step
+    if place in belief.closed:
+        return f"open {place}"
+    return None if place in belief.contents else f"examine {place}"
 
 
 def _go(belief: Belief, place: str) -> str | None:

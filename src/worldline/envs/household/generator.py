@@ -2,7 +2,8 @@
 
 Everything is a function of (level, seed, split, index): a task can be made anywhere, in any order, alone. A layout
 belongs to one split side: `unseen` tasks take place in rooms whose set of receptacles no train task has. Tasks are
-solvable by construction, and each game carries the walkthrough that shows it.
+solvable by construction, and each game carries the walkthrough that shows it. On `tiny` levels there are so few
+houses that a `seen` task can repeat a `train` task; on the others it practically cannot.
 """
 
 import random

@@ -145,6 +145,8 @@ class Grammar:
                 rules.update(_read_rules(match["rules"]))
         if not commands or "intro" not in rules:
             raise InputError("grammar: no action templates or no 'intro' rule: not an ALFWorld text grammar")
+        if silent := commands.keys() - feedback.keys():
+            raise InputError(f"grammar: no feedback for {', '.join(sorted(silent))}")
         return cls(commands, feedback, rules)
 
     def with_task(self, sentence: str) -> "Grammar":

@@ -4,13 +4,12 @@ Six task families, closed receptacles that hide their content, distractors, spar
 layout: `train`, `seen` (new tasks in train layouts), `unseen` (layouts no train task has).
 """
 
-from functools import lru_cache
 from typing import Literal
 
 from worldline.config import Config, option
 from worldline.envs.household import generator
 from worldline.envs.household.engine import Stage
-from worldline.envs.household.episode import Episode
+from worldline.envs.household.episode import Episode, Stages
 from worldline.envs.household.expert import act
 from worldline.envs.household.wording import FAMILIES
 from worldline.types import InputError, Turn, derive_seed
@@ -41,7 +40,7 @@ class HouseholdWorld:
         self.version = f"1/{config.level}/{config.seed}"
         self.max_steps = config.max_steps or generator.LEVELS[config.level].max_steps
         self._layouts = generator.layouts(config.level, config.seed)
-        self.stage = lru_cache(maxsize=512)(self._make_stage)
+        self.stage = Stages(self._make_stage)
 
     def splits(self) -> tuple[str, ...]:
         return generator.SPLITS

@@ -15,7 +15,7 @@ from typing import Any, overload
 import bm25s
 import numpy as np
 
-from worldline.envs.searchqa.lines import rows_of
+from worldline.envs.jsonlines import rows_of
 from worldline.envs.searchqa.passage import Passage
 from worldline.envs.searchqa.retrieval import Bm25, build
 from worldline.types import InputError
@@ -86,10 +86,12 @@ def _stamp_of(folder: Path) -> Any:
 def _write_index(files: Sequence[Path], folder: Path, stamp: dict[str, Any]) -> None:
     """Made aside and moved into place whole, so that a crash or a second process leaves no half index."""
     made = folder.with_name(f"{folder.name}.{os.getpid()}")
+    if folder.parent.is_dir() and not folder.parent.stat().st_mode & 0o222:  # root could, but is not meant to
+        raise InputError(f"{folder}: the folder around it is read-only: set the option 'index' to another place")
     try:
         made.mkdir(parents=True)
     except OSError as error:
-        raise InputError(f"{made}: cannot keep the index there ({error.strerror}): set the option 'index'") from None
+        raise InputError(f"{folder}: cannot keep the index there ({error.strerror}): set the option 'index'") from None
     try:
         _fill(made, files)
         (made / _STAMP).write_text(json.dumps(stamp))

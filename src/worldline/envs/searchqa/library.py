@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from worldline.envs.jsonlines import files_of
 from worldline.envs.searchqa.corpus import open_index
 from worldline.envs.searchqa.dense import open_dense
 from worldline.envs.searchqa.encyclopedia import generate
-from worldline.envs.searchqa.lines import files_of
 from worldline.envs.searchqa.questions import Question, holds_questions, read_questions
 from worldline.envs.searchqa.remote import RemoteRetriever
 from worldline.envs.searchqa.retrieval import Bm25, Retriever
@@ -54,7 +54,9 @@ def open_library(data: Path, dataset: str, search: Search) -> Library:
 
 def _engine(search: Search, passage_files: list[Path], named: Path) -> Retriever | None:
     if search.retriever.startswith(("http://", "https://")):
-        return RemoteRetriever(search.retriever, search.timeout)
+        server = RemoteRetriever(search.retriever, search.timeout)
+        server.search("is anybody there?", 1)  # a wrong address is better found out now than in every episode
+        return server
     kind, _, model = search.retriever.partition(":")
     if kind not in ("bm25", "dense") or (kind == "dense") != bool(model):
         raise InputError(f"unknown retriever '{search.retriever}': bm25, dense:MODEL, or http://HOST:PORT/retrieve")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worldline.envs.searchqa.lines import rows_of, stem
+from worldline.envs.jsonlines import rows_of, stem
 from worldline.envs.searchqa.passage import Passage
 from worldline.types import InputError
 

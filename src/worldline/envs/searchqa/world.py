@@ -24,7 +24,7 @@ from worldline.types import Info, InputError, LazyActions, StepResult, Turn, Wor
 HOW_TO_ACT = "This action is invalid: write <search>query</search> or <answer>answer</answer>, one of them, once."
 ANSWERED = "Answer received."
 _ACTION = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)
-_CACHED_SEARCHES = 100_000
+_CACHED_SEARCHES = 10_000
 
 
 class SearchQAConfig(Config):
@@ -50,13 +50,13 @@ class SearchQAWorld:
     """Questions and the search engine to answer them with."""
 
     name = "searchqa"
-    version = "1"
     family = "search"
     max_return = 1.0
 
     def __init__(self, config: SearchQAConfig | None = None, data: Path | None = None) -> None:
         self.config = config or SearchQAConfig()
         self.data = data
+        self.version = f"1/{data.name}" if data else f"1/{self.config.seed}/{self.config.entities}"
         self.max_steps = self.config.max_turns
         library = self._library()
         self.questions = {question.id: question for question in library.questions}
@@ -70,12 +70,16 @@ class SearchQAWorld:
         return type(self), (self.config, self.data)  # another process opens the same index instead of copying it
 
     def splits(self) -> tuple[str, ...]:
-        return tuple(self._by_split)
+        return tuple(sorted(self._by_split, key=lambda split: split != "train"))
 
     def num_tasks(self, split: str) -> int:
         return len(self._tasks(split))
 
     def get_task(self, split: str, index: int) -> str:
+        if not 0 <= index < self.num_tasks(split):
+            raise InputError(
+                f"searchqa has {self.num_tasks(split)} questions in '{split}', there is no question {index}"
+            )
         return self._tasks(split)[index]
 
     def question(self, task: str) -> Question:

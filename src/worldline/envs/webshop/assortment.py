@@ -1,7 +1,10 @@
-"""What the generated shop sells: kinds of products with what they can be, come in, and cost. Data only."""
+"""What the generated shop sells: kinds of products with what they can be, come in, and cost. Data, and the noun
+finder that goes with its titles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from worldline.envs.webshop.nouns import title_nouns
 
 _COLOUR_NAMES = "black white navy grey red green beige pink yellow purple teal brown orange ivory"
 COLOURS = tuple(_COLOUR_NAMES.split())
@@ -130,3 +133,10 @@ KINDS: tuple[Kind, ...] = (
           "leak proof, bpa free, vacuum insulated, dishwasher safe, wide mouth, easy carry, sweat proof",
           {"color": "COLOURS", "capacity": "18 ounce, 32 ounce, 64 ounce"}, "gym, school, hiking", (11, 46)),
 )  # fmt: skip
+
+_ATTRIBUTE_WORDS = frozenset(word for kind in KINDS for attribute in kind.attributes for word in attribute.split())
+
+
+def kind_nouns(title: str) -> tuple[str, ...]:
+    """The nouns of a generated title: brand, kind and use. A shared attribute is not a kind."""
+    return tuple(noun for noun in title_nouns(title) if noun not in _ATTRIBUTE_WORDS)

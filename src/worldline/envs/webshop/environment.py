@@ -43,9 +43,9 @@ class ShopEnvironment:
         self._session: Session | None = None
 
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
-        """Start `task`; without one, a task of the first split drawn from `seed`."""
+        """Start `task`; without one, a task drawn from `seed` out of the first split that has any."""
         if task is None:
-            ids = self._tasks.of(self._tasks.splits[0])
+            ids = next(ids for ids in map(self._tasks.of, self._tasks.splits) if ids)
             task = random.Random(derive_seed("shop task", seed or 0)).choice(ids)
         self._session = Session(self._catalogue, self._tasks[task], self._nouns)
         self._task, self._steps = task, 0

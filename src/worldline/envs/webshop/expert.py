@@ -18,7 +18,7 @@ _BUY, _BACK, _PREVIOUS, _FEATURES = "click[buy now]", "click[back to search]", "
 _TAG = re.compile(r"\d+(?:\.\d+)?")
 _HOPE = 2
 """Missing words that an article's features may still turn up: an attribute has about two."""
-_HURRY = 5
+_HURRY = 4
 """With no more steps than this left, besides choosing options, the shopper settles for what it has."""
 
 
@@ -63,8 +63,9 @@ class _Memory:
 
     def _read_results(self, nodes: Sequence[str]) -> None:
         first = nodes.index("Next >") + 1 if "Next >" in nodes else len(nodes)
-        self.listed = list(nodes[first::3])
-        for asin, title, tag in zip(self.listed, nodes[first + 1 :: 3], nodes[first + 2 :: 3], strict=False):
+        listings = list(zip(nodes[first::3], nodes[first + 1 :: 3], nodes[first + 2 :: 3], strict=False))
+        self.listed = [asin for asin, _, _ in listings]
+        for asin, title, tag in listings:
             found = _TAG.search(tag)
             self.titles |= words(title)
             self.articles.setdefault(asin, _Article(float(found[0]) if found else 0.0, set(words(title))))
@@ -78,6 +79,10 @@ class _Memory:
         elif action == _FEATURES:
             article.features_read = True
             article.known |= words(" ".join(nodes[4:]))
+
+    def fresh(self) -> list[str]:
+        """What the last results list and the shopper has not opened yet."""
+        return [asin for asin in self.listed if not self.articles[asin].opened]
 
     def missing(self, asin: str) -> frozenset[str]:
         """Wanted words that another article is known to have, and this one is not."""
@@ -110,18 +115,18 @@ def act(turn: Turn) -> str:
 
 
 def _query(goal: str, searches: int) -> str:
-    """The product with its attributes first, then in fewer words."""
-    tries = list(queries(goal))
-    order = [*tries[-2:-1], *reversed(tries)]
-    return order[searches % len(order)]
+    """All that is wanted first (products are indexed with their options), then in fewer words."""
+    tries = queries(goal)
+    return tries[-1 - searches % len(tries)]
 
 
 def _on_results(memory: _Memory, left: int) -> str:
     if not memory.listed:
         return _BACK
-    fresh = [asin for asin in memory.listed if not memory.articles[asin].opened]
+    fresh = memory.fresh()
     # an article was left because it fell short, so the shopper goes back to it only when time is short too
-    best = min(fresh if fresh and left > _HURRY else memory.listed, key=memory.faults)
+    pool = fresh if fresh and left > _HURRY else memory.listed
+    best = min(pool, key=lambda asin: memory.faults(asin) + memory.listed.index(asin))
     return f"click[{best.lower()}]"
 
 
@@ -131,11 +136,10 @@ def _on_item(turn: Turn, memory: _Memory, left: int) -> str:
     todo = [pick for pick in picks.values() if pick and pick not in memory.chosen]
     here = memory.current
     if here and left > len(todo) + _HURRY:
-        if memory.missing(here) and not memory.articles[here].features_read:
+        unmet = sum(pick is None and name in turn.goal for name, pick in picks.items())
+        if not unmet and memory.missing(here) and not memory.articles[here].features_read:
             return _FEATURES
-        unmet = sum(pick is None and name in wanted(turn.goal) for name, pick in picks.items())
-        fresh = [asin for asin in memory.listed if not memory.articles[asin].opened]
-        if any(memory.faults(asin, _HOPE) < memory.faults(here) + 2 * unmet for asin in fresh):
+        if any(memory.faults(asin, _HOPE) < memory.faults(here, _HOPE) + 2 * unmet for asin in memory.fresh()):
             return _PREVIOUS
     return f"click[{todo[0]}]" if todo and left > 1 else _BUY
 

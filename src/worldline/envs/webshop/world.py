@@ -7,6 +7,7 @@ from typing import Literal
 
 from worldline.config import Config, option
 from worldline.envs.webshop import expert
+from worldline.envs.webshop.assortment import kind_nouns
 from worldline.envs.webshop.catalogue import Catalogue
 from worldline.envs.webshop.environment import ShopEnvironment, Tasks
 from worldline.envs.webshop.files import DataFiles
@@ -15,7 +16,7 @@ from worldline.envs.webshop.goals import Goal, make_goals
 from worldline.envs.webshop.nouns import title_nouns
 from worldline.envs.webshop.product import Product
 from worldline.envs.webshop.reward import Nouns
-from worldline.types import Turn
+from worldline.types import InputError, Turn
 
 CANONICAL_SEED = 233
 """The original's seed for shuffling goals; ours draws prices and price limits from it too."""
@@ -70,7 +71,14 @@ class ShopWorld(_Shop):
     def __init__(self, config: ShopConfig | None = None) -> None:
         self.config = config or ShopConfig()
         stock = generate(self.config.seed, self.config.products, self.config.goals_per_product)
-        super().__init__(stock.products, stock.goals, title_nouns, self.config.max_steps)
+        super().__init__(stock.products, stock.goals, kind_nouns, self.config.max_steps)
+
+
+class WebShopConfig(Config):
+    """WebShop on its own data files."""
+
+    goals: Literal["synthetic", "human"] = option("synthetic", help="whose instructions: generated or people's")
+    max_steps: int = option(15, help="step budget of an episode", ge=1)
 
 
 class WebShopWorld(_Shop):
@@ -84,22 +92,19 @@ class WebShopWorld(_Shop):
     name = "webshop"
     version = "1"
 
-    def __init__(
-        self,
-        data: Path,
-        *,
-        goals: Literal["synthetic", "human"] = "synthetic",
-        nouns: Nouns = title_nouns,
-        max_steps: int = 15,
-    ) -> None:
+    def __init__(self, data: Path, config: WebShopConfig | None = None, *, nouns: Nouns = title_nouns) -> None:
+        config = config or WebShopConfig()
         rng = random.Random(CANONICAL_SEED)
-        files = DataFiles.find(Path(data), human=goals == "human")
+        files = DataFiles.find(Path(data), human=config.goals == "human")
         products = files.products(rng)
         ordered = make_goals(products, files.wishes(), rng)
+        if not ordered:
+            wishes = files.human or files.attributes
+            raise InputError(f"{files.items}: no {config.goals} goals: {wishes} is about none of its products")
         random.Random(CANONICAL_SEED).shuffle(ordered)
         splits = {
             "train": ordered[TEST_GOALS + DEV_GOALS :],
             "dev": ordered[TEST_GOALS : TEST_GOALS + DEV_GOALS],
             "test": ordered[:TEST_GOALS],
         }
-        super().__init__(products, splits, nouns, max_steps)
+        super().__init__(products, splits, nouns, config.max_steps)

@@ -1,4 +1,4 @@
-"""JSON Lines files of questions and passages, plain or gzipped, with a clear word on what cannot be read."""
+"""JSON Lines files, plain or gzipped, with a clear word on what cannot be read."""
 
 import gzip
 import json

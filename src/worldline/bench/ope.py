@@ -1,0 +1,115 @@
+"""What the classical estimators cost on a log of a million steps: time, memory, and how both grow."""
+
+import time
+import tracemalloc
+from typing import Any, ClassVar
+
+import numpy as np
+
+from worldline.bench import Figures
+from worldline.config import Config, option
+from worldline.ope.diagnostics import diagnostics
+from worldline.ope.evidence import ESTIMATORS, Evidence, estimate
+from worldline.ope.intervals import intervals
+from worldline.ope.log import RaggedLog, TargetLog
+from worldline.types import InputError
+
+WEIGHT_BASED = tuple(name for name, entry in ESTIMATORS.items() if set(entry.needs) <= {"weights", "clipped"})
+
+
+class Settings(Config):
+    """Weights, diagnostics, all weight-based estimators and their task-clustered bootstrap intervals, on synthetic
+    ragged logs of 5 to 60 steps an episode, 20 on average; time after loading, memory including the log's own arrays.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = ("worldline bench ope", "worldline bench ope --steps 10000 100000 --json")
+
+    steps: tuple[int, ...] = option(
+        (10_000, 100_000, 1_000_000), help="sizes of the logs, 1,000 at least", min_length=1
+    )
+    tasks: int = option(3553, help="tasks that the episodes are spread over", ge=2)
+    replicates: int = option(1000, help="bootstrap resamples", ge=100)
+    repeats: int = option(3, help="runs of each size; the fastest counts", ge=1)
+    seed: int = option(0, help="decides the logs")
+
+
+def run(settings: Settings) -> Figures:
+    """Time and memory at every size; the figures are those of the largest."""
+    if min(settings.steps) < 1000:
+        raise InputError(f"--steps: logs of 1,000 steps at least, got {min(settings.steps)}")
+    rows = [_row(steps, settings) for steps in settings.steps]
+    largest, smallest = rows[-1], rows[0]
+    growth = (largest["seconds"] / smallest["seconds"]) / (largest["steps"] / smallest["steps"])
+    return Figures(
+        {
+            "estimators": float(len(WEIGHT_BASED)),
+            "seconds": largest["seconds"],
+            "cpu_seconds": largest["cpu_seconds"],
+            "peak_memory_over_log": largest["peak_memory_over_log"],
+            "growth_over_linear": growth,
+        },
+        rows,
+    )
+
+
+def _row(steps: int, settings: Settings) -> dict[str, Any]:
+    evidence = synthetic(steps, settings.tasks, settings.seed)
+    best: tuple[float, float] | None = None
+    for _ in range(settings.repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        _work(evidence, settings.replicates)
+        took = (time.perf_counter() - wall, time.process_time() - cpu)
+        best = took if best is None else min(best, took)
+    assert best is not None
+    return {
+        "steps": evidence.log.steps,
+        "episodes": evidence.log.episodes,
+        "seconds": best[0],
+        "cpu_seconds": best[1],
+        "peak_memory_over_log": _memory(evidence, settings.replicates),
+    }
+
+
+def _work(evidence: Evidence, replicates: int) -> None:
+    """Everything from the arrays to the intervals; fresh evidence, so that nothing is reused between runs."""
+    fresh = Evidence(_uncached(evidence.log), 0.99, target=evidence.target)
+    diagnostics(fresh)
+    values = estimate(fresh, WEIGHT_BASED).values
+    intervals(np.stack(list(values.values()), axis=1), fresh.log.tasks, replicates=replicates)
+
+
+def _memory(evidence: Evidence, replicates: int) -> float:
+    """Peak of the arrays alive, the log's own included, over the log's own."""
+    log, target = evidence.log, evidence.target
+    assert target is not None
+    columns = (log.rewards, log.behaviour, log.offsets, log.tasks, log.policies, log.terminated, target.logprobs)
+    own = sum(column.nbytes for column in columns)
+    tracemalloc.start()
+    _work(evidence, replicates)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return (own + peak) / own
+
+
+def _uncached(log: RaggedLog) -> RaggedLog:
+    return RaggedLog(log.rewards, log.behaviour, log.offsets, log.tasks, log.policies, log.terminated)
+
+
+def synthetic(steps: int, tasks: int, seed: int) -> Evidence:
+    """A log of `steps` steps in `steps / 20` episodes of 5 to 60, and a target not far from its logger."""
+    rng = np.random.default_rng(seed)
+    lengths = 5 + (rng.beta(0.6, 1.6, size=steps // 20) * 56).astype(np.int64)
+    while missing := steps - int(lengths.sum()):
+        movable = np.flatnonzero((lengths < 60) if missing > 0 else (lengths > 5))[: abs(missing)]
+        lengths[movable] += np.sign(missing)
+    total = int(lengths.sum())
+    behaviour = -rng.exponential(size=total)
+    log = RaggedLog(
+        rewards=rng.random(total),
+        behaviour=behaviour,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        tasks=rng.integers(0, tasks, size=len(lengths)),
+        policies=np.zeros(len(lengths), dtype=np.int64),
+        terminated=np.ones(len(lengths), dtype=np.bool_),
+    )
+    return Evidence(log, 0.99, target=TargetLog(np.minimum(0.0, behaviour + rng.normal(0, 0.1, size=total))))

@@ -1,0 +1,1 @@
+"""ScienceWorld: the Java simulator of the `scienceworld` package behind the common protocol."""

@@ -1,0 +1,200 @@
+"""`scienceworld`: 30 science tasks of primary school in a simulated house, 7,207 variations. Needs the extra and Java.
+
+The reward is the change of the score, which goes up to 1 and may start above 0 (the right room is worth points);
+failing for good takes back what was earned and ends the episode. The list of valid actions is lazy: it costs more than
+a step. The expert follows solutions, stored or generated; where two episodes begin alike it may follow the wrong one.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from worldline.config import Config, option, suggest
+from worldline.envs.jsonlines import rows_of
+from worldline.envs.scienceworld.simulator import Simulator, check_installed
+from worldline.types import Info, InputError, LazyActions, StepResult, Turn, WorldlineError, derive_seed
+
+SPLITS = ("train", "dev", "test")
+VARIATIONS = {
+    "boil": 30, "change-the-state-of-matter-of": 30, "chemistry-mix": 32, "chemistry-mix-paint-secondary-color": 36,
+    "chemistry-mix-paint-tertiary-color": 36, "find-animal": 300, "find-living-thing": 300,
+    "find-non-living-thing": 300, "find-plant": 300, "freeze": 30, "grow-fruit": 126, "grow-plant": 126,
+    "identify-life-stages-1": 14,
+    "identify-life-stages-2": 10, "inclined-plane-determine-angle": 168, "inclined-plane-friction-named-surfaces": 1386,
+    "inclined-plane-friction-unnamed-surfaces": 162, "lifespan-longest-lived": 125,
+    "lifespan-longest-lived-then-shortest-lived": 125, "lifespan-shortest-lived": 125,
+    "measure-melting-point-known-substance": 436, "measure-melting-point-unknown-substance": 300, "melt": 30,
+    "mendelian-genetics-known-plant": 120, "mendelian-genetics-unknown-plant": 480, "power-component": 20,
+    "power-component-renewable-vs-nonrenewable-energy": 20, "test-conductivity": 900,
+    "test-conductivity-of-unknown-substances": 600, "use-thermometer": 540,
+}  # fmt: skip
+"""How often each task is varied: what the simulator would say, known without starting it."""
+
+NOT_UNDERSTOOD = ("No known action matches that input.", "Unknown action.")
+RESTART = "reset task"
+
+
+def variations(task: str, split: str) -> range:
+    """The official split: the first half of the variations, in quarters rounded down, then a quarter, then the rest."""
+    count, quarter = VARIATIONS[task], VARIATIONS[task] // 4
+    bounds = {"train": (0, 2 * quarter), "dev": (2 * quarter, 3 * quarter), "test": (3 * quarter, count)}
+    return range(*bounds[split])
+
+
+class ScienceWorldConfig(Config):
+    """The ScienceWorld simulator."""
+
+    tasks: tuple[str, ...] = option((), help="only these of the 30 tasks, e.g. boil melt")
+    simplifications: str = option("easy", help="the simulator's: easy, or a comma-separated choice; empty for none")
+    max_steps: int = option(200, help="step budget of an episode; its own solutions take up to 178", ge=1)
+
+
+class ScienceWorld:
+    """The tasks, and the solutions known so far."""
+
+    name = "scienceworld"
+    version = "1.2.3"
+    family = "scienceworld"
+    max_return = 1.0
+
+    def __init__(self, config: ScienceWorldConfig | None = None, data: Path | None = None) -> None:
+        check_installed()
+        self.config = config or ScienceWorldConfig()
+        self.max_steps = self.config.max_steps
+        for task in self.config.tasks:
+            if task not in VARIATIONS:
+                raise InputError(f"scienceworld has no task '{task}'{suggest(task, list(VARIATIONS))}")
+        chosen = self.config.tasks or tuple(VARIATIONS)
+        self._tasks = {split: list(_interleaved(chosen, split)) for split in SPLITS}
+        self._solutions = dict(_stored(data)) if data else {}
+        self._started: dict[tuple[str, str], str] = {}
+
+    def splits(self) -> tuple[str, ...]:
+        return SPLITS
+
+    def num_tasks(self, split: str) -> int:
+        return len(self._of(split))
+
+    def get_task(self, split: str, index: int) -> str:
+        if not 0 <= index < self.num_tasks(split):
+            raise InputError(f"scienceworld has {self.num_tasks(split)} tasks in '{split}', there is no task {index}")
+        return self._of(split)[index]
+
+    def make(self) -> "ScienceWorldEnvironment":
+        return ScienceWorldEnvironment(self)
+
+    def expert(self, turn: Turn) -> str:
+        """The next action of the solution that has not been done yet."""
+        start = turn.history[0].observation if turn.history else turn.observation
+        left = list(self.solution(turn.goal, start))
+        for exchange in turn.history:
+            if left and exchange.action == left[0]:
+                left.pop(0)
+        return left[0] if left else "look around"
+
+    def solution(self, goal: str, start: str) -> tuple[str, ...]:
+        """A solution of the episode that begins so: stored, or worked out by the simulator."""
+        if (goal, start) not in self._solutions:
+            if (goal, start) not in self._started:
+                raise InputError("scienceworld has no solution for this episode: give stored ones by --data FILE")
+            simulator = Simulator()
+            simulator.load(*_parts(self._started[goal, start]), self.config.simplifications, gold=True)
+            self._solutions[goal, start] = simulator.gold_actions()
+        return self._solutions[goal, start]
+
+    def note(self, goal: str, start: str, task: str) -> None:
+        """Remember which task begins so: the expert sees texts, not task ids."""
+        self._started[goal, start] = task
+
+    def _of(self, split: str) -> list[str]:
+        if split not in self._tasks:
+            raise InputError(f"scienceworld has no split '{split}'{suggest(split, list(SPLITS))}")
+        return self._tasks[split]
+
+
+class ScienceWorldEnvironment:
+    """One episode."""
+
+    def __init__(self, world: ScienceWorld) -> None:
+        self._world = world
+        self._simulator: Simulator | None = None
+        self._task = ""
+        self._actions: list[str] = []
+        self._start = self._score = 0.0
+        self._over = True
+
+    def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
+        if task is None:
+            draw = random.Random(derive_seed(seed or 0, "task"))
+            task = self._world.get_task(SPLITS[0], draw.randrange(self._world.num_tasks(SPLITS[0])))
+        self._task, self._actions, self._over = task, [], False
+        self._simulator = self._simulator or Simulator()
+        self._simulator.load(*_parts(task), self._world.config.simplifications)
+        observation, goal = self._simulator.start(), self._simulator.description
+        self._start = self._score = self._simulator.score / 100
+        self._world.note(goal, observation, task)
+        info: Info = {"admissible": self._admissible(), "won": False, "score": self._start}
+        return observation, info | {"task_id": task, "goal": goal}
+
+    def step(self, action: str) -> StepResult:
+        if self._simulator is None or self._over:
+            raise WorldlineError("the episode is over: reset() starts another")
+        observation = self._simulator.step(action)
+        self._actions.append(action)
+        reached = self._simulator.score
+        terminated = reached < 0 or self._simulator.completed
+        truncated = not terminated and len(self._actions) >= self._world.max_steps
+        self._over = terminated or truncated
+        before, self._score = self._score, max(reached / 100, self._start)
+        info: Info = {
+            "admissible": () if self._over else self._admissible(),
+            "won": reached >= 100,
+            "score": self._score,
+            "valid": not observation.startswith(NOT_UNDERSTOOD),
+        }
+        return observation, self._score - before, terminated, truncated, info
+
+    def clone(self) -> Self:
+        """The simulator cannot be copied: another one is brought to the same place."""
+        other = type(self)(self._world)
+        if self._simulator is not None:
+            other.reset(task=self._task)
+            for action in self._actions:
+                other.step(action)
+        return other
+
+    def _admissible(self) -> LazyActions:
+        taken = len(self._actions)
+
+        def listed() -> Sequence[str]:
+            if self._simulator is None or len(self._actions) != taken:
+                raise WorldlineError("the admissible list was asked for after the episode had gone on")
+            return [action for action in self._simulator.valid_actions() if action != RESTART]
+
+        return LazyActions(listed)
+
+
+def _interleaved(tasks: Sequence[str], split: str) -> Iterator[str]:
+    """One variation of every task, then the next of every task: any prefix of the list is balanced."""
+    places = sorted((rank, order) for order, task in enumerate(tasks) for rank in range(len(variations(task, split))))
+    return (f"{tasks[order]}/{variations(tasks[order], split)[rank]}" for rank, order in places)
+
+
+def _parts(task: str) -> tuple[str, int]:
+    name, _, variation = task.rpartition("/")
+    if name not in VARIATIONS or not variation.isdigit() or int(variation) >= VARIATIONS[name]:
+        raise InputError(
+            f"scienceworld has no task '{task}': they are named like boil/6{suggest(name, list(VARIATIONS))}"
+        )
+    return name, int(variation)
+
+
+def _stored(file: Path) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+    """The solutions of a file of episodes: by goal and first observation, the actions."""
+    for place, row in rows_of(file):
+        try:
+            goal = row["task"].removeprefix("Task Description:").strip()
+            yield (goal, row["initial_observation"]), tuple(step["action"] for step in row["steps"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{place}: no episode with task, initial_observation and steps ({error!r})") from None

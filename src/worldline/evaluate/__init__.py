@@ -1,0 +1,45 @@
+"""Offline evaluation of policies from a log: `worldline evaluate`, and `worldline.evaluate(...)` from Python.
+
+import worldline
+
+result = worldline.evaluate(log=["logs/"], policy=["new=hf:runs/new", "old=hf:runs/old"], epsilon=[0, 0.2])
+print(result.value("new", "dr"))
+print(result.as_dict()["agreement"])
+"""
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from worldline.config import validate
+from worldline.evaluate.candidates import Candidate, Watch
+from worldline.evaluate.evaluation import Estimate, Evaluation, Extra, Judged, evaluate
+from worldline.evaluate.settings import EvaluateConfig
+from worldline.evaluate.table import views
+from worldline.types import Policy
+
+__all__ = [
+    "Candidate",
+    "Estimate",
+    "EvaluateConfig",
+    "Evaluation",
+    "Extra",
+    "Judged",
+    "Watch",
+    "evaluate",
+    "views",
+]
+
+
+class _CallableModule(ModuleType):
+    """Python binds a package's name to the module as soon as it is imported; so the module is the function, too."""
+
+    def __call__(
+        self, candidates: Mapping[str, Policy] | None = None, extra: Extra | None = None, **settings: Any
+    ) -> Evaluation:
+        """Evaluate with the settings of `EvaluateConfig`; `candidates` are policies given as objects, by name."""
+        return evaluate(validate(EvaluateConfig, settings), candidates, extra)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,220 @@
+"""Candidates: from `NAME=SPEC` and epsilons to what each policy says about the logged actions and their rivals.
+
+A policy is asked once per log, in batches, for the log-probabilities of everything that could be done at each step;
+epsilon is then mixed in exactly (ADWM eq. 39). What a language model said is kept in the run folder under a digest of
+the log, the policy and its settings, so that a second evaluation costs nothing. Log-probs computed elsewhere are read
+from a file: `NAME=logprobs:FILE`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.ope.log import Choices, RaggedLog, TargetLog
+from worldline.ope.text import TextLog
+from worldline.types import InputError, Policy, ScoringPolicy
+
+Watch = Callable[[str, int, int], None]
+"""What is being done, how much of it is done, of how much."""
+BATCH = 256
+ELSEWHERE = "logprobs:"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy to be evaluated, at one epsilon. `policy` is None when only its log-probs are known."""
+
+    name: str
+    epsilon: float
+    spec: str
+    policy: Policy | None
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}@{self.epsilon:g}" if self.epsilon else self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """log pi(a|h) of the policy itself, before epsilon: of the logged action, and of every option where asked."""
+
+    logged: npt.NDArray[np.float64]
+    options: npt.NDArray[np.float64] | None
+
+
+def named(entries: Sequence[str], flag: str) -> dict[str, str]:
+    """`NAME=SPEC` entries by name; a bare specification is its own name."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        name, equals, spec = entry.partition("=")
+        if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
+            name, spec = entry, entry
+        if not name or not spec:
+            raise InputError(f"{flag} {entry}: write NAME=SPEC, such as mine=hf:runs/mine")
+        if name in found:
+            raise InputError(f"{flag}: two policies are called '{name}': give each its own NAME=SPEC")
+        found[name] = spec
+    return found
+
+
+def score(policy: Policy, text: TextLog, watch: Watch) -> Scores | None:
+    """Ask `policy` about every step of the log; None where it cannot be scored."""
+    if not isinstance(policy, ScoringPolicy):
+        return None
+    found: list[npt.NDArray[np.float64]] = []
+    for first in range(0, len(text.turns), BATCH):
+        part = slice(first, first + BATCH)
+        found += policy.logprobs(text.turns[part], text.options[part])
+        watch(f"log-probs of {policy.name}", min(first + BATCH, len(text.turns)), len(text.turns))
+    options = np.concatenate(found)
+    if np.isnan(options).any() or (options > 1e-4).any():
+        raise InputError(f"policy '{policy.name}' gave {options.max():.3g} as a log-probability: it must be at most 0")
+    return Scores(np.minimum(options, 0.0)[_logged_rows(text)], np.minimum(options, 0.0))
+
+
+def cached(policy: Policy, spec: str, settings: str, text: TextLog, folder: Path | None, watch: Watch) -> Scores | None:
+    """As `score`, read from or kept in `folder`. Only models are kept: scripted policies are as fast as reading."""
+    if folder is None or not spec.startswith(("hf:", "api:")):
+        return score(policy, text, watch)
+    path = folder / f"{_digest(spec, settings, text)}.npy"
+    if path.is_file():
+        options = np.load(path)
+        return Scores(options[_logged_rows(text)], options)
+    scores = score(policy, text, watch)
+    if scores is not None and scores.options is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".tmp.npy")
+        np.save(partial, scores.options)
+        partial.replace(path)
+    return scores
+
+
+def from_file(path: Path, log: RaggedLog, text: TextLog) -> Scores:
+    """Log-probs computed elsewhere: a row per episode, `id`, `logprobs` per step, perhaps `admissible_logprobs`."""
+    rows = {str(row["id"]): row for row in _rows(path)}
+    logged: list[float] = []
+    listed: list[float] = []
+    whole = all(row.get("admissible_logprobs") is not None for row in rows.values()) and not text.unlisted
+    for episode, name in enumerate(log.ids):
+        if name not in rows:
+            raise InputError(f"{path}: has no row for episode '{name}' of the log")
+        values = rows[name].get("logprobs")
+        if not isinstance(values, list) or len(values) != log.lengths[episode]:
+            got = len(values) if isinstance(values, list) else "no list"
+            raise InputError(f"{path}: episode '{name}' has {log.lengths[episode]} steps, 'logprobs' has {got}")
+        logged += [_number(value, path, name) for value in values]
+        if whole:
+            listed += _options(rows[name]["admissible_logprobs"], values, episode, log, text, path)
+    return Scores(np.array(logged), np.array(listed) if whole else None)
+
+
+def target_log(scores: Scores | None, epsilon: float, text: TextLog) -> TargetLog | None:
+    """(1 - eps) pi + eps uniform over the admissible actions, exactly; over all options, normalised, where known."""
+    if scores is None and epsilon < 1:
+        return None
+    if epsilon > 0 and text.unlisted:
+        raise InputError(
+            f"--epsilon {epsilon:g}: {text.unlisted} steps of the log do not say what was admissible "
+            "(column 'admissible'), so chance cannot be mixed in: use --epsilon 0"
+        )
+    sizes = np.array([len(set(turn.admissible or ())) for turn in text.turns])
+    if scores is None:
+        blank = np.full(len(text.option_codes), -np.inf)
+        scores = Scores(blank[_logged_rows(text)], blank)
+    with np.errstate(divide="ignore"):
+        chance = -np.log(sizes)
+    inside = np.array([action in (turn.admissible or ()) for turn, action in zip(text.turns, text.taken, strict=True)])
+    logged = _mixed(scores.logged, np.where(inside, chance, -np.inf), epsilon)
+    if scores.options is None or text.unlisted:
+        return TargetLog(logged)
+    step = np.repeat(np.arange(len(sizes)), np.diff(text.option_offsets))
+    position = np.arange(len(step)) - text.option_offsets[step]
+    mixed = _mixed(scores.options, np.where(position < sizes[step], chance[step], -np.inf), epsilon)
+    return TargetLog(logged, _normalised(Choices(mixed, text.option_codes, text.option_offsets)))
+
+
+def _mixed(own: npt.NDArray[np.float64], chance: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
+    if epsilon == 0:
+        return own
+    if epsilon == 1:
+        return chance
+    return np.asarray(np.logaddexp(np.log1p(-epsilon) + own, np.log(epsilon) + chance))
+
+
+def _normalised(choices: Choices) -> Choices:
+    """Rescaled to sum to 1 at every step: a model that generates freely puts some mass outside what is listed."""
+    top = np.maximum.reduceat(choices.logprobs, choices.offsets[:-1])
+    top = np.where(np.isneginf(top), 0.0, top)
+    mass = np.add.reduceat(np.exp(choices.logprobs - top[choices.step]), choices.offsets[:-1])
+    uniform = -np.log(np.diff(choices.offsets))  # where nothing listed has any mass, nothing is known
+    scaled = choices.logprobs - (top + np.log(np.maximum(mass, 1e-300)))[choices.step]
+    return Choices(np.where(mass[choices.step] > 0, scaled, uniform[choices.step]), choices.actions, choices.offsets)
+
+
+def _logged_rows(text: TextLog) -> npt.NDArray[np.int64]:
+    """Where among the options of each step the logged action stands."""
+    places = [options.index(action) for options, action in zip(text.options, text.taken, strict=True)]
+    return text.option_offsets[:-1] + np.array(places, dtype=np.int64)
+
+
+def _digest(spec: str, settings: str, text: TextLog) -> str:
+    """Of everything the log-probs depend on; a local checkpoint also counts by its files' sizes and times."""
+    digest = hashlib.blake2b(f"{spec}\x1f{settings}".encode(), digest_size=12)
+    folder = Path(spec.partition(":")[2])
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        found = file.stat()
+        digest.update(f"{file.name}\x1f{found.st_size}\x1f{found.st_mtime_ns}".encode())
+    for turn, options in zip(text.turns, text.options, strict=True):
+        words = "\x1f".join((turn.goal, turn.observation, str(turn.step), *options))
+        digest.update(words.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _rows(path: Path) -> Iterator[dict[str, object]]:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file of log-probs")
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        rows = pq.read_table(path).to_pylist()
+    else:
+        try:
+            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        except ValueError as error:
+            raise InputError(f"{path}: neither Parquet nor JSON lines: {error}") from None
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict) or "id" not in row or "logprobs" not in row:
+            raise InputError(f"{path}: row {number} must have 'id' (of the episode) and 'logprobs' (one per step)")
+        yield row
+
+
+def _number(value: object, path: Path, episode: str) -> float:
+    if value is None:
+        return float("-inf")
+    if not isinstance(value, int | float) or value != value or value > 1e-4:
+        raise InputError(f"{path}: episode '{episode}': {value!r} is no log-probability (at most 0; null for 'never')")
+    return min(float(value), 0.0)
+
+
+def _options(
+    rows: object, logged: Sequence[object], episode: int, log: RaggedLog, text: TextLog, path: Path
+) -> list[float]:
+    """Log-probs in the order of the step's options: as admissible, then the logged action if it is not among them."""
+    found: list[float] = []
+    name = log.ids[episode]
+    if not isinstance(rows, list) or len(rows) != log.lengths[episode]:
+        raise InputError(f"{path}: episode '{name}': 'admissible_logprobs' must have a list for every step")
+    for t, listed in enumerate(rows):
+        turn = text.turns[log.offsets[episode] + t]
+        distinct = dict(zip(turn.admissible or (), listed, strict=False)) if isinstance(listed, list) else {}
+        if not isinstance(listed, list) or len(listed) != len(turn.admissible or ()):
+            raise InputError(f"{path}: episode '{name}', step {t + 1}: one value per admissible action is needed")
+        taken = text.taken[log.offsets[episode] + t]
+        distinct.setdefault(taken, logged[t])
+        found += [_number(value, path, name) for value in distinct.values()]
+    return found

@@ -1,0 +1,194 @@
+"""A case: the log in arrays and words, the candidates, and the policies that made the log where they are known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from worldline import envs, policies, store
+from worldline.evaluate.candidates import ELSEWHERE, Candidate, Scores, Watch, cached, from_file, named, target_log
+from worldline.evaluate.settings import EvaluateConfig
+from worldline.ope.certificate import balanced
+from worldline.ope.evidence import Evidence
+from worldline.ope.features import Featuriser, HashedNgrams
+from worldline.ope.log import RaggedLog, RefusalError, TargetLog, logger_name, ragged_log
+from worldline.ope.text import TextLog, text_log
+from worldline.types import InputError, Policy, Trajectory, World
+
+CLOSE_ENOUGH = 0.05
+"""Nats per step by which a logger's recomputed log-probs may differ from the logged ones."""
+
+
+@dataclass(eq=False)
+class Case:
+    """What an evaluation works on. Policies are loaded, and asked, when first needed."""
+
+    config: EvaluateConfig
+    given: Mapping[str, Policy]
+    watch: Watch
+    notes: list[str] = field(default_factory=list)
+    """What a user should know, in the order it was found."""
+
+    def __post_init__(self) -> None:
+        self._scores: dict[str, Scores | None] = {}
+        self.log  # noqa: B018 - bad logs are told before anything is computed
+
+    @cached_property
+    def trajectories(self) -> list[Trajectory]:
+        return list(store.read(self.config.log))
+
+    @cached_property
+    def log(self) -> RaggedLog:
+        log = ragged_log(self.trajectories)
+        cut = sum(not (t.terminated or t.truncated) for t in self.trajectories)
+        if cut:
+            self.notes.append(
+                f"{cut} episodes neither terminated nor ran out of steps: their return counts as it stands"
+            )
+        if log.episodes == 1:
+            self.notes.append("one episode: estimates have no interval")
+        elif len(log.task_names) == 1:
+            self.notes.append("one task: intervals are over its episodes, and say nothing about other tasks")
+        if not log.rewards.any():
+            self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
+        unknown = int(np.isnan(log.behaviour).sum())
+        if unknown:
+            self.notes.append(
+                f"column 'logprob' is empty in {unknown:,} of {log.steps:,} steps: importance weights need it"
+            )
+        return log
+
+    @cached_property
+    def text(self) -> TextLog:
+        return text_log(self.trajectories, featuriser(self.config.features))
+
+    @cached_property
+    def candidates(self) -> list[Candidate]:
+        specs = named(self.config.policy, "--policy")
+        for name in self.given:
+            if name in specs:
+                raise InputError(f"two candidates are called '{name}'")
+        specs |= dict.fromkeys(self.given, "")
+        for epsilon in self.config.epsilon:
+            if not 0 <= epsilon <= 1:
+                raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon:g}")
+        return [
+            Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else self._policy(name, spec))
+            for name, spec in specs.items()
+            for epsilon in dict.fromkeys(self.config.epsilon)
+        ]
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The log without a target, the loggers' mixture as its behaviour where all of them are known."""
+        evidence = self.plain
+        if self.loggers and len(self.loggers) == len(self.log.policy_names):
+            codes = range(len(self.log.policy_names))
+            rows = [self.loggers[name].logprobs for name in self.log.policy_names]
+            try:
+                evidence = balanced(evidence, rows, list(codes))
+            except RefusalError as reason:
+                self.notes.append(f"weights are not balanced over loggers: {reason}")
+            else:
+                self.notes.append(f"weights are balanced over the {len(rows)} loggers of the log")
+        return evidence
+
+    @cached_property
+    def plain(self) -> Evidence:
+        """The log without a target, as it was logged."""
+        config = self.config
+        return Evidence(
+            self.log,
+            config.gamma,
+            text=lambda: self.text.features,
+            clip=config.clip,
+            critic=config.critic,
+            seed=config.seed,
+        )
+
+    def target(self, candidate: Candidate) -> TargetLog | None:
+        return target_log(self._scored(candidate.name, candidate.spec), candidate.epsilon, self.text)
+
+    @cached_property
+    def loggers(self) -> dict[str, TargetLog]:
+        """Log-probs, on the whole log, of those policies that made it and can be asked: --logger, or a candidate."""
+        known = named(self.config.policy, "--policy") | named(self.config.logger, "--logger")
+        known |= dict.fromkeys(self.given, "")
+        made = {logger_name(t): (t.policy, t.epsilon) for t in self.trajectories}
+        for name in named(self.config.logger, "--logger"):
+            if name not in {policy for policy, _ in made.values()}:
+                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(made))}")
+        found: dict[str, TargetLog] = {}
+        for label, (policy, epsilon) in sorted(made.items()):
+            if policy in known and (target := self._logger(label, policy, known[policy], epsilon)) is not None:
+                found[label] = target
+        return found
+
+    def _logger(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
+        """A logger's log-probs, if they are those it logged with; another checkpoint or temperature is told."""
+        target = target_log(self._scored(name, spec), epsilon, self.text)
+        if target is None:
+            return None
+        own = np.repeat(self.log.policies == self.log.policy_names.index(label), self.log.lengths)
+        difference = np.abs(target.logprobs - self.log.behaviour)[own & ~np.isnan(self.log.behaviour)]
+        if len(difference) and not float(difference.mean()) <= CLOSE_ENOUGH:
+            self.notes.append(
+                f"'{spec or name}' is not what logged '{label}': log-probs differ by {difference.mean():.3g} nats per "
+                "step (another checkpoint, prompt or temperature?); it is not used as a logger"
+            )
+            return None
+        return target
+
+    def _scored(self, name: str, spec: str) -> Scores | None:
+        if name not in self._scores:
+            if spec.startswith(ELSEWHERE):
+                self._scores[name] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self.text)
+            else:
+                settings = policies.PolicyConfig.model_validate(
+                    self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
+                ).model_dump_json()
+                folder = self.config.out / "cache" if self.config.out else None
+                self._scores[name] = cached(self._policy(name, spec), spec, settings, self.text, folder, self.watch)
+        return self._scores[name]
+
+    def _policy(self, name: str, spec: str) -> Policy:
+        if name in self.given:
+            return self.given[name]
+        loaded = self._loaded.get(spec)
+        if loaded is None:
+            needs_world = not spec.startswith(("hf:", "api:", "random"))
+            loaded = policies.load(spec, self._world if needs_world else None, self.config)
+            self._loaded[spec] = loaded
+        return loaded
+
+    @cached_property
+    def _loaded(self) -> dict[str, Policy]:
+        return {}
+
+    @cached_property
+    def _world(self) -> World:
+        """What an expert, or a policy of your own, may ask for; models do without it."""
+        found = sorted({trajectory.env for trajectory in self.trajectories})
+        if not self.config.env and len(found) > 1:
+            raise InputError(f"the log holds episodes of {', '.join(found)}: say which world --env is, or split it")
+        return envs.load(self.config.env or found[0], self.config.data, self.config.options)
+
+
+def featuriser(spec: str) -> Featuriser:
+    """`ngrams:WIDTH`, or `module:attr`: an object, or a factory of one, with `states` and `actions`."""
+    module, _, rest = spec.partition(":")
+    if module == "ngrams":
+        if rest and not (rest.isdecimal() and int(rest) > 0):
+            raise InputError(f"--features {spec}: write ngrams:WIDTH, such as ngrams:512")
+        return HashedNgrams(int(rest)) if rest else HashedNgrams()
+    try:
+        found = getattr(import_module(module), rest)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"--features {spec}: neither ngrams:WIDTH nor module:attr that can be imported: {error}"
+        ) from None
+    made: Featuriser = found() if isinstance(found, type) else found
+    return made

@@ -1,0 +1,49 @@
+"""The settings of `worldline evaluate`."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from worldline.config import option
+from worldline.ope.evidence import Critic
+from worldline.ope.intervals import Method
+from worldline.policies import PolicyConfig
+
+DEFAULT = ("naive", "dm", "is", "wis", "pdis", "pdwis", "mis", "dice", "lfqe", "dr", "wdr", "magic")
+
+
+class EvaluateConfig(PolicyConfig):
+    """Value, interval and rank of candidate policies from a log, by every estimator, without running any of them.
+
+    What the log says about each candidate comes first, then what the estimators are worth on this log, then the
+    estimates. With --truth, how well they agree with it.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline evaluate --log logs/ --policy new=hf:runs/new old=hf:runs/old --epsilon 0 0.2 --out runs/choice",
+        "worldline evaluate --log logs/ --policy mine=logprobs:mine.jsonl --estimators wis pdwis",
+        "worldline evaluate --log a/ b/ --policy expert random --logger expert=expert --truth truth.json",
+    )
+
+    log: tuple[Path, ...] = option(help="folders of logged episodes", min_length=1)
+    policy: tuple[str, ...] = option((), help="candidates, NAME=SPEC: as in collect, or NAME=logprobs:FILE")
+    epsilon: tuple[float, ...] = option((0.0,), help="shares of uniform chance mixed into every candidate")
+    estimators: tuple[str, ...] = option(DEFAULT, help="which estimators; all: every one there is")
+    logger: tuple[str, ...] = option(
+        (), help="policies that made the log, NAME=SPEC by their name in it: balanced weights and the certificate"
+    )
+    truth: Path | None = option(None, help="JSON of true values, {NAME: value} or {NAME@EPSILON: value}")
+    gamma: float = option(1.0, help="discount of the value; 1: plain return", gt=0, le=1)
+    clip: float | None = option(None, help="largest weight of the -clip estimators; default: sqrt(episodes)", gt=0)
+    critic: Critic = option("linear", help="value function of dr, wdr, magic: linear (lfqe) or network (fqe)")
+    features: str = option("ngrams:256", help="text features of value functions: ngrams:WIDTH or module:attr")
+    interval: Method = option("bootstrap", help="kind of interval; the last two need --bounds")
+    bounds: tuple[float, float] | None = option(None, help="smallest and largest value an episode can have")
+    confidence: float = option(0.95, help="of the intervals", gt=0, lt=1)
+    bootstrap: int = option(1000, help="resamples of the tasks", ge=100)
+    certificate: bool = option(True, help="measure the estimators on the log's own policies first")
+    env: str = option("", help="environment of the log, where a policy needs it; default: what the log says")
+    data: Path | None = option(None, help="the environment's data, where it needs some")
+    options: dict[str, Any] = option({}, help="settings of the environment itself")
+    seed: int = option(0, help="decides resamples and fits")
+    out: Path | None = option(None, help="folder for evaluation.json and the models' log-probs")
+    overwrite: bool = option(False, help="replace an evaluation.json that is there")

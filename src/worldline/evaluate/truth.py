@@ -1,0 +1,50 @@
+"""True values to compare with, from a JSON file: `{"NAME": value, "NAME@0.2": value}` or `{"policies": [...]}`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from worldline.types import InputError
+
+
+def read_truth(path: Path) -> dict[tuple[str, float], float]:
+    """True value by (name, epsilon).
+
+    A mapping may give a number, or a mapping from epsilon to number, for each name; `policies` may hold rows with
+    `name`, `epsilon` and `truth` or `value`, as in evaluation.json.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise InputError(f"--truth {path}: no such file") from None
+    except ValueError as error:
+        raise InputError(f"--truth {path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f'--truth {path}: must be an object such as {{"NAME": 0.4, "NAME@0.2": 0.3}}')
+    truth: dict[tuple[str, float], float] = {}
+    for name, epsilon, value in _rows(found, path):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            raise InputError(f"--truth {path}: the value of '{name}' is {value!r}, not a number")
+        truth[name, epsilon] = float(value)
+    return truth
+
+
+def _rows(found: dict[str, Any], path: Path) -> list[tuple[str, float, Any]]:
+    try:
+        if isinstance(found.get("policies"), list):
+            return [
+                (str(row["name"]), float(row.get("epsilon", 0.0)), row["truth"] if "truth" in row else row.get("value"))
+                for row in found["policies"]
+            ]
+        rows: list[tuple[str, float, Any]] = []
+        for label, value in found.items():
+            name, at, epsilon = label.rpartition("@")
+            if isinstance(value, dict):
+                rows += [(label, float(each), number) for each, number in value.items()]
+            elif at:
+                rows.append((name, float(epsilon), value))
+            else:
+                rows.append((label, 0.0, value))
+        return rows
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"--truth {path}: {type(error).__name__}: {error}: rows are name, epsilon, truth") from None

@@ -1,0 +1,137 @@
+"""Bad input from outside: one line that names the culprit, exit code 2 (1 where the work failed), nothing lost."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from worldline import store
+from worldline.cli import main
+from worldline.types import Decision, Turn
+
+Told = pytest.CaptureFixture[str]
+
+
+def refused(words: list[str], told: Told, code: int = 2) -> str:
+    """The one line that the command says on stderr; progress bars end with a newline of their own."""
+    assert main(words) == code
+    said = told.readouterr()
+    assert said.out == ""
+    line = said.err.strip().splitlines()[-1]
+    assert line.startswith(f"worldline {words[0]}")
+    assert "Traceback" not in said.err
+    return line
+
+
+def logged(folder: Path) -> Path:
+    assert main(["collect", "household", "--policy", "random", "--episodes", "3", "--out", str(folder), "--json"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("collect houshold --policy random", "unknown environment 'houshold': did you mean 'household'"),
+        ("collect household --policy rnadom", "unknown policy 'rnadom': did you mean 'random'"),
+        ("collect household --policy hf:no/where/at/all", "hf:no/where/at/all: no such folder"),
+        ("collect household --policy no_such_module:agent", "no module named 'no_such_module'"),
+        ("collect household --policy random --episodes none", "--episodes"),
+        ("collect household --policy random --epsilon 2", "--epsilon"),
+        ("collect household --policy random --options.levle tiny", "unknown setting 'levle': did you mean 'level'"),
+        ("collect alfworld --policy random", "alfworld needs --data PATH"),
+        ("collect alfworld --data nowhere --policy random", "--data nowhere: no such file or folder"),
+        ("evaluate --log nowhere --policy x=random", "nowhere: no such log"),
+        ("export nowhere --out x.jsonl", "nowhere: no such log"),
+        ("import episodes nowhere.jsonl --out x", "nowhere.jsonl: no such file"),
+        ("import episode nowhere.jsonl --out x", "unknown format 'episode': did you mean 'episodes'"),
+        ("sft nowhere --out x", "unknown environment 'nowhere'"),
+        ("train household --model ./nowhere --out x", "./nowhere"),
+    ],
+)
+def test_words(words: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Told) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert line in refused(words.split(), capsys)
+
+
+def test_an_empty_folder_is_no_log(tmp_path: Path, capsys: Told) -> None:
+    assert "holds no log" in refused(["evaluate", "--log", str(tmp_path), "--policy", "x=random"], capsys)
+
+
+def test_a_truncated_shard_is_named_and_the_others_stay(tmp_path: Path, capsys: Told) -> None:
+    (good,) = store.shards(logged(tmp_path))
+    broken = tmp_path / "zz.parquet"
+    broken.write_bytes(good.read_bytes()[:-100])
+    capsys.readouterr()
+    line = refused(["export", str(tmp_path), "--out", str(tmp_path / "x.jsonl")], capsys)
+    assert f"{broken}: broken shard" in line
+    assert not (tmp_path / "x.jsonl").exists()
+    assert len(list(store.read(tmp_path, on_bad=lambda error: None))) == 3
+
+
+def test_a_shard_of_another_version_is_named(tmp_path: Path, capsys: Told) -> None:
+    (shard,) = store.shards(logged(tmp_path))
+    table = pq.read_table(shard)
+    metadata = {**(table.schema.metadata or {}), b"worldline.schema_version": b"99"}
+    pq.write_table(table.replace_schema_metadata(metadata), shard)
+    capsys.readouterr()
+    line = refused(["evaluate", "--log", str(tmp_path), "--policy", "x=random"], capsys)
+    assert f"{shard}: schema version 99" in line
+
+
+class OddWords:
+    """Says control characters, bytes that are no text, and ten megabytes."""
+
+    name = "odd"
+
+    def act(self, turns: list[Turn]) -> list[Decision]:
+        words = ["\x00\x1b[31mlook\x07", "go \udcff\udcfe", "x" * 10_000_000]
+        return [Decision(word := words[turn.step % 3], word) for turn in turns]
+
+
+def test_odd_actions_are_answered_and_stored(tmp_path: Path, capsys: Told) -> None:
+    words = ["collect", "household", "--policy", "test_bad_input:OddWords", "--episodes", "2", "--max-steps", "3"]
+    assert main([*words, "--out", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["invalid_actions"] == 6
+    kept = next(iter(store.read(tmp_path)))
+    assert kept.steps[0].action == "\x00\x1b[31mlook\x07"
+    assert kept.steps[1].action.startswith("go ")
+    assert len(kept.steps[2].action) == 10_000_000
+
+
+class Stumbling(BaseHTTPRequestHandler):
+    """Answers two requests, then only 500."""
+
+    answered = 0
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        Stumbling.answered += 1
+        reply = json.dumps({"choices": [{"message": {"content": "look"}}]}).encode()
+        self.send_response(200 if Stumbling.answered <= 2 else 500)
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def stumbling() -> Iterator[str]:
+    Stumbling.answered = 0
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stumbling)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+
+
+def test_an_api_that_breaks_down_fails_the_work_and_keeps_what_was_finished(
+    stumbling: str, tmp_path: Path, capsys: Told
+) -> None:
+    words = f"collect household --policy api:m@{stumbling} --episodes 3 --batch-size 1 --max-steps 2 --api-retries 1"
+    line = refused([*words.split(), "--api-backoff", "0", "--out", str(tmp_path)], capsys, code=1)
+    assert "500" in line
+    assert store.count(tmp_path) == 1

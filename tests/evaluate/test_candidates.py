@@ -1,0 +1,156 @@
+"""What candidates say about a log: exact mixing, log-probs from elsewhere, the cache."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from goal_seekers import GoalSeeker
+
+from worldline.evaluate.candidates import cached, from_file, named, score, target_log
+from worldline.ope.log import RaggedLog, ragged_log
+from worldline.ope.text import TextLog, text_log
+from worldline.policies import mix
+from worldline.types import InputError, Step, Trajectory
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@pytest.fixture(scope="module")
+def few(episodes: list[Trajectory]) -> list[Trajectory]:
+    return episodes[:12]
+
+
+@pytest.fixture(scope="module")
+def log(few: list[Trajectory]) -> RaggedLog:
+    return ragged_log(few)
+
+
+@pytest.fixture(scope="module")
+def text(few: list[Trajectory]) -> TextLog:
+    return text_log(few)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_mixing_is_that_of_the_policies(text: TextLog, epsilon: float) -> None:
+    seeker = GoalSeeker(1.0)
+    found = target_log(score(seeker, text, silent), epsilon, text)
+    assert found is not None
+    assert found.choices is not None
+    direct = mix(seeker, epsilon).logprobs(text.turns, text.options)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found.choices.logprobs, np.concatenate(direct), atol=1e-12)
+    own = mix(seeker, epsilon).logprobs(text.turns, [[a] for a in text.taken])  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found.logprobs, np.concatenate(own), atol=1e-12)
+
+
+def test_the_loggers_own_log_probs_come_back(log: RaggedLog, text: TextLog) -> None:
+    """Turns rebuilt from the log are the turns the agent met: its log-probs are those it logged."""
+    found = target_log(score(GoalSeeker(0.6), text, silent), 0.0, text)
+    assert found is not None
+    np.testing.assert_allclose(found.logprobs, log.behaviour, atol=1e-12)
+
+
+def test_an_action_outside_the_admissible_set() -> None:
+    step = Step(observation="o", admissible=("look", "wait"), action="fly", logprob=-1.0)
+    odd = text_log([Trajectory(id="x", env="e", task_id="t", policy="p", steps=(step,))])
+    assert odd.options == (("look", "wait", "fly"),)
+    uniform = target_log(None, 1.0, odd)
+    assert uniform is not None
+    assert np.isneginf(uniform.logprobs).all()
+    assert uniform.choices is not None
+    np.testing.assert_allclose(np.exp(uniform.choices.logprobs), [0.5, 0.5, 0.0])
+
+
+def test_epsilon_needs_the_admissible_actions() -> None:
+    step = Step(observation="o", action="answer", logprob=-1.0)
+    free = text_log([Trajectory(id="x", env="e", task_id="t", policy="p", steps=(step,))])
+    with pytest.raises(InputError, match="column 'admissible'"):
+        target_log(None, 1.0, free)
+
+
+def test_a_policy_that_cannot_be_scored_has_no_target(text: TextLog) -> None:
+    class Mute:
+        name = "mute"
+
+        def act(self, turns: object) -> list[object]:
+            return []
+
+    assert score(Mute(), text, silent) is None  # type: ignore[arg-type]
+    assert target_log(None, 0.2, text) is None
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_log_probs_from_elsewhere(log: RaggedLog, text: TextLog, tmp_path: Path, suffix: str) -> None:
+    expected = score(GoalSeeker(1.0), text, silent)
+    assert expected is not None
+    assert expected.options is not None
+    rows = []
+    for episode, name in reversed(list(enumerate(log.ids))):  # the order of the file does not matter
+        steps = range(log.offsets[episode], log.offsets[episode + 1])
+        listed = [expected.options[text.option_offsets[s] : text.option_offsets[s + 1]].tolist() for s in steps]
+        logged = [float(expected.logged[s]) for s in steps]
+        rows.append({"id": name, "logprobs": logged, "admissible_logprobs": listed})
+    path = tmp_path / f"scores{suffix}"
+    if suffix == ".jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    found = from_file(path, log, text)
+    np.testing.assert_allclose(found.logged, expected.logged)
+    assert found.options is not None
+    np.testing.assert_allclose(found.options, expected.options)
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        ({"id": "other", "logprobs": [-1.0]}, "has no row for episode"),
+        ({"logprobs": [-1.0]}, "row 1 must have 'id'"),
+        ({"id": "x", "logprobs": [-1.0, -1.0]}, "has 1 steps, 'logprobs' has 2"),
+        ({"id": "x", "logprobs": [0.7]}, "0.7 is no log-probability"),
+        ({"id": "x", "logprobs": [-1.0], "admissible_logprobs": [[-1.0]]}, "one value per admissible action"),
+    ],
+)
+def test_broken_log_probs_get_a_clear_line(tmp_path: Path, row: dict[str, object], line: str) -> None:
+    step = Step(observation="o", admissible=("look", "wait"), action="look", logprob=-1.0)
+    one = [Trajectory(id="x", env="e", task_id="t", policy="p", steps=(step,))]
+    path = tmp_path / "scores.jsonl"
+    path.write_text(json.dumps(row))
+    with pytest.raises(InputError, match=line):
+        from_file(path, ragged_log(one), text_log(one))
+
+
+def test_a_model_is_asked_once(text: TextLog, tmp_path: Path) -> None:
+    class Counting(GoalSeeker):
+        calls = 0
+
+        def logprobs(self, turns: object, actions: object) -> list[np.ndarray]:
+            self.calls += 1
+            return super().logprobs(turns, actions)  # type: ignore[arg-type]
+
+    model = Counting(1.0)
+    first = cached(model, "hf:somewhere", "{}", text, tmp_path, silent)
+    asked = model.calls
+    second = cached(model, "hf:somewhere", "{}", text, tmp_path, silent)
+    assert model.calls == asked > 0
+    assert first is not None
+    assert second is not None
+    np.testing.assert_array_equal(first.logged, second.logged)
+    cached(model, "hf:somewhere", '{"temperature": 2}', text, tmp_path, silent)
+    assert model.calls > asked
+
+
+def test_names() -> None:
+    assert named(("a=hf:x", "expert", "hf:/m=1/n"), "--policy") == {
+        "a": "hf:x",
+        "expert": "expert",
+        "hf:/m=1/n": "hf:/m=1/n",
+    }
+    with pytest.raises(InputError, match="two policies are called 'a'"):
+        named(("a=random", "a=expert"), "--policy")
+    with pytest.raises(InputError, match="NAME=SPEC"):
+        named(("a=",), "--policy")

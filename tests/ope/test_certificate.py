@@ -1,0 +1,167 @@
+"""The null test, the fixed pools of the certificate, and the artefact they avoid."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tabular_world import TabularLog, TabularWorld
+
+from worldline.ope.certificate import leave_out, null_test, record
+from worldline.ope.diagnostics import diagnostics, distrust
+from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, estimate
+from worldline.ope.features import Features
+from worldline.ope.log import Choices, RaggedLog, TargetLog
+from worldline.ope.predictors import trivial
+
+NAMES = [name for name in ESTIMATORS if name != "fqe"]  # the network has its own, slower test
+WORLD = TabularWorld.random(2, states=4, tasks=30, horizon=4)
+POLICIES = [WORLD.policy(k, temperature=0.7) for k in (1, 2, 3, 4)]
+
+
+@pytest.fixture(scope="module")
+def logs() -> list[TabularLog]:
+    return [WORLD.play(policy, 300, seed=k) for k, policy in enumerate(POLICIES)]
+
+
+@pytest.fixture(scope="module")
+def evidence(logs: list[TabularLog]) -> Evidence:
+    parts = [log.ragged for log in logs]
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate([p.lengths for p in parts]))])
+    log = RaggedLog(
+        rewards=np.concatenate([p.rewards for p in parts]),
+        behaviour=np.concatenate([p.behaviour for p in parts]),
+        offsets=offsets,
+        tasks=np.concatenate([p.tasks for p in parts]),
+        policies=np.repeat(np.arange(4), 300),
+        terminated=np.concatenate([p.terminated for p in parts]),
+        policy_names=("a", "b", "c", "d"),
+    )
+    state, time = (np.concatenate([getattr(x, name) for x in logs]) for name in ("state", "time"))
+    rows = np.zeros((log.steps, 64))
+    rows[np.arange(log.steps), (time * 4 + state) * 4] = 1.0
+    features = Features(rows, np.eye(4, 64), np.concatenate([x.action for x in logs]))
+    return Evidence(log, 1.0, text=lambda: features)
+
+
+def asked(logs: list[TabularLog], policy: np.ndarray) -> TargetLog:
+    """One policy's log-probs on all four logs."""
+    parts = [log.target(policy) for log in logs]
+    choices = [part.choices for part in parts if part.choices is not None]
+    sizes = np.concatenate([np.diff(c.offsets) for c in choices])
+    return TargetLog(
+        np.concatenate([part.logprobs for part in parts]),
+        Choices(
+            np.concatenate([c.logprobs for c in choices]),
+            np.concatenate([c.actions for c in choices]),
+            np.concatenate([[0], np.cumsum(sizes)]),
+        ),
+    )
+
+
+def test_every_estimator_passes_the_null_test(evidence: Evidence) -> None:
+    trials = null_test(evidence, NAMES)
+    assert [trial.policy for trial in trials] == ["a", "b", "c", "d"]
+    for trial in trials:
+        assert not trial.refused
+        for name in NAMES:
+            assert trial.covers(name), (trial.policy, name, trial.estimates[name], trial.truth)
+
+
+def test_certificate_measures_the_real_error(evidence: Evidence, logs: list[TabularLog]) -> None:
+    loggers = {name: asked(logs, policy) for name, policy in zip("abcd", POLICIES, strict=True)}
+    trials = leave_out(evidence, NAMES, loggers)
+    assert {(t.policy, t.pool) for t in trials} == {
+        ("a", ("b", "d")), ("c", ("b", "d")), ("b", ("a", "c")), ("d", ("a", "c"))
+    }  # fmt: skip
+    naive, dr = record(trials, "naive"), record(trials, "dr")
+    assert naive is not None
+    assert dr is not None
+    pool = {k: np.mean([evidence.log.returns(1.0)[300 * i : 300 * i + 300].mean() for i in who]) for k, who in
+            (("ac", (1, 3)), ("bd", (0, 2)))}  # fmt: skip
+    true = [evidence.log.returns(1.0)[300 * i : 300 * i + 300].mean() for i in range(4)]
+    expected = np.mean([abs(pool["ac"] - true[0]), abs(pool["ac"] - true[2]), abs(pool["bd"] - true[1]),
+                        abs(pool["bd"] - true[3])])  # fmt: skip
+    assert naive.mae == pytest.approx(expected)
+    assert naive.pairwise == 0.5
+    assert dr.mae < 0.5 * naive.mae
+    assert dr.pairwise == 1.0
+
+
+def test_a_logger_that_cannot_be_asked_is_left_to_the_blind(evidence: Evidence, logs: list[TabularLog]) -> None:
+    trials = leave_out(evidence, ["naive", "wis"], {"a": asked(logs, POLICIES[0])})
+    for trial in trials:
+        assert "naive" in trial.estimates
+        assert ("wis" in trial.estimates) == (trial.policy == "a")
+
+
+def test_leaving_out_in_turn_would_anti_correlate() -> None:
+    """Why the pool is fixed: the mean of the others falls exactly when the one left out rises."""
+    values = np.array([0.1, 0.4, 0.5, 0.9])
+    others = (values.sum() - values) / 3
+    assert np.corrcoef(values, others)[0, 1] == pytest.approx(-1.0)
+
+
+def test_diagnostics_tell_support_and_overlap(evidence: Evidence, logs: list[TabularLog]) -> None:
+    own = replace(evidence.take(np.arange(300)), target=logs[0].target(POLICIES[0]))
+    found = diagnostics(own, places=logs[0].state)
+    assert found.ess == pytest.approx(300)
+    assert (found.overlap, found.mean_weight, found.never) == (pytest.approx(1), pytest.approx(1), 0.0)
+    assert found.support == pytest.approx(1.0)
+    foreign = Choices(np.zeros(own.log.steps), np.full(own.log.steps, 9), np.arange(own.log.steps + 1))
+    away = replace(own, target=TargetLog(np.full(own.log.steps, -np.inf), foreign))
+    gone = diagnostics(away, places=logs[0].state)
+    assert (gone.ess, gone.never, gone.support) == (0.0, 1.0, 0.0)
+    flag = distrust("lfqe", np.zeros(300), gone, own.log.returns(1.0))
+    assert flag is not None
+    assert "only 0% of the target's choices" in flag
+
+
+def test_huge_ratios_flag_is_and_keep_wis(evidence: Evidence) -> None:
+    log = evidence.log
+    signs = np.repeat(np.where(np.arange(log.episodes) % 2, 1.0, -1.0), log.lengths)
+    wild = replace(log, behaviour=np.where(signs > 0, -500.0, 0.0) / np.repeat(log.lengths, log.lengths))
+    target = TargetLog(np.where(signs > 0, 0.0, -500.0) / np.repeat(log.lengths, log.lengths))
+    far = Evidence(wild, 1.0, target=target)
+    found = diagnostics(far)
+    assert found.ess == pytest.approx(log.episodes / 2, rel=1e-6)
+    said = estimate(far, ["is", "wis"])
+    assert distrust("is", said.values["is"], found, log.returns(1.0)) is not None
+    assert np.isfinite(said.values["wis"]).all()
+
+
+def test_an_interval_without_width_is_flagged(evidence: Evidence) -> None:
+    """Zero spread among the few that count is no certainty."""
+    log = evidence.log
+    best = log.returns(1.0).argmax()
+    only = np.where(np.repeat(np.arange(log.episodes), log.lengths) == best, 0.0, -np.inf)
+    sole = Evidence(log, 1.0, target=TargetLog(only))
+    said = estimate(sole, ["wis"]).values["wis"]
+    flag = distrust("wis", said, diagnostics(sole), log.returns(1.0))
+    assert flag is not None
+    assert "ended alike" in flag
+    assert "1.0 effective episodes" in flag
+
+
+def test_refusals_name_what_is_missing(evidence: Evidence) -> None:
+    said = estimate(evidence, ["naive", "wis", "lfqe"])
+    assert set(said.values) == {"naive"}
+    assert "cannot be scored" in said.refused["wis"]
+    unlogged = replace(evidence, log=replace(evidence.log, behaviour=np.full(evidence.log.steps, np.nan)))
+    told = replace(unlogged, target=TargetLog(np.zeros(evidence.log.steps)))
+    said = estimate(told, ["is", "dice", "dm"])
+    assert "column 'logprob' is empty" in said.refused["is"]
+    assert "probabilities of all admissible actions" in said.refused["dice"]
+    assert set(said.values) == {"dm"}
+    broken = {"bad": Estimator(lambda log, gamma: np.full(log.episodes, np.nan))}
+    assert "not a finite number" in estimate(evidence, ["bad"], broken).refused["bad"]
+
+
+def test_trivial_predictors(evidence: Evidence, logs: list[TabularLog]) -> None:
+    target = asked(logs, POLICIES[2])
+    said = trivial(replace(evidence, target=target), epsilon=0.4)
+    returns = evidence.log.returns(1.0)
+    assert said["-epsilon"] == -0.4
+    assert said["behaviour mean"] == pytest.approx(returns.mean())
+    assert said["nearest logger"] == pytest.approx(returns[600:900].mean())
+    assert said["episode length"] is not None
+    assert trivial(evidence, 0.0)["nearest logger"] is None

@@ -1,0 +1,73 @@
+"""Logs in arrays, and the clear line each broken one gets."""
+
+import numpy as np
+import pytest
+
+from worldline.ope.log import Choices, RaggedLog, TargetLog, ragged_log
+from worldline.types import InputError, Step, Trajectory
+
+
+def episode(name: str, rewards: list[float], logprob: float | None = -1.0, **given: object) -> Trajectory:
+    steps = tuple(Step(observation="o", action="a", reward=r, logprob=logprob) for r in rewards)
+    return Trajectory(**({"id": name, "env": "e", "task_id": name, "policy": "p", "steps": steps} | given))
+
+
+def test_arrays_of_a_log() -> None:
+    log = ragged_log(
+        [
+            episode("x", [0.0, 1.0], terminated=True, epsilon=0.2),
+            episode("y", [0.5], logprob=None, task_id="x"),
+        ]
+    )
+    assert (log.episodes, log.steps, log.horizon) == (2, 3, 2)
+    np.testing.assert_array_equal(log.returns(0.5), [0.5, 0.5])
+    np.testing.assert_array_equal(np.isnan(log.behaviour), [False, False, True])
+    assert log.policy_names == ("p", "p@0.2")
+    assert log.policies.tolist() == [1, 0]
+    assert log.task_names == ("x",)
+    assert log.terminated.tolist() == [True, False]
+
+
+def test_taking_episodes() -> None:
+    log = ragged_log([episode("x", [1.0, 2.0]), episode("y", [3.0]), episode("z", [4.0, 5.0, 6.0])])
+    part = log.take(np.array([2, 0, 2]))
+    assert part.rewards.tolist() == [4.0, 5.0, 6.0, 1.0, 2.0, 4.0, 5.0, 6.0]
+    assert part.offsets.tolist() == [0, 3, 5, 8]
+    assert part.ids == ("z", "x", "z")
+
+
+@pytest.mark.parametrize(
+    ("episodes", "line"),
+    [
+        ([], "the log is empty"),
+        ([episode("x", [1.0]), episode("x", [1.0])], "episode id 'x' occurs 2 times"),
+        ([episode("x", [])], "episode 'x' has no steps"),
+        ([episode("x", [0.0]), episode("y", [0.0, float("nan")])], "episode 'y', step 2: reward is nan"),
+        ([episode("x", [0.0], logprob=0.3)], "column 'logprob' holds 0.3"),
+    ],
+)
+def test_a_broken_log_gets_a_clear_line(episodes: list[Trajectory], line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        ragged_log(episodes)
+
+
+def test_target_log_probs_are_checked() -> None:
+    with pytest.raises(InputError, match="hold NaN"):
+        TargetLog(np.array([np.nan]))
+    with pytest.raises(InputError, match="at most 0"):
+        TargetLog(np.array([0.5]))
+
+
+def test_choices_average_and_cut() -> None:
+    choices = Choices(np.log([0.5, 0.5, 1.0]), np.array([3, 4, 3]), np.array([0, 2, 3]))
+    np.testing.assert_allclose(choices.mean(np.array([2.0, 4.0, 7.0])), [3.0, 7.0])
+    part = choices.take(np.array([1, 0]))
+    assert part.actions.tolist() == [3, 3, 4]
+    assert part.offsets.tolist() == [0, 1, 3]
+
+
+def test_discounts_restart_with_every_episode() -> None:
+    log = RaggedLog(
+        np.ones(5), np.zeros(5), np.array([0, 2, 5]), np.arange(2), np.zeros(2, int), np.zeros(2, dtype=bool)
+    )
+    np.testing.assert_allclose(log.discounts(0.5), [1, 0.5, 1, 0.5, 0.25])

@@ -1,0 +1,64 @@
+"""A start policy for the counting world: a tiny Llama over whole words that knows the rules and nothing of the goal."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate.state import AcceleratorState
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+WORDS = ["<pad>", "<eos>", "\n", ">", " up", " stay", "at", "Task:", " count", " to", *(f" {n}" for n in range(7))]
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Goes up or stays with equal chances, and always says one of the two; saved as a transformers folder."""
+    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<pad>"))
+    words.pre_tokenizer = pre_tokenizers.Split(Regex(r" ?[A-Za-z]+:?| ?[0-9]|\n|>"), behavior="isolated")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(WORDS),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=256,
+        pad_token_id=0,
+        eos_token_id=1,
+        bos_token_id=None,
+    )
+    model = LlamaForCausalLM(config)
+    model.config.worldline = {"prompt": "transcript", "history": None}
+    rng = random.Random(0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(40):
+        batch = tokenizer([_transcript(rng) for _ in range(16)], add_special_tokens=False, return_tensors="pt")
+        model(input_ids=batch["input_ids"], labels=batch["input_ids"]).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    folder = tmp_path_factory.mktemp("start")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _transcript(rng: random.Random) -> str:
+    """Six steps at random, whatever the goal; always equally many tokens."""
+    text, count = f"Task: count to {rng.randint(1, 3)}\nat 0\n>", 0
+    for _ in range(6):
+        up = rng.random() < 0.5
+        count += up
+        text += f" {'up' if up else 'stay'}\nat {count}\n>"
+    return text
+
+
+@pytest.fixture
+def fresh_accelerator() -> Iterator[None]:
+    """accelerate remembers its precision for the life of the process; other tests use another."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)

@@ -1,0 +1,240 @@
+"""The whole loop on the counting world: it learns, it resumes exactly, and it stops as it says it does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from counting import CountingWorld
+from worldline import policies, store
+from worldline.paw import train as loop
+from worldline.paw.credit import TokenCredit
+from worldline.paw.recipe import TrainConfig
+from worldline.paw.train import train
+from worldline.policies import PolicyConfig
+from worldline.rollout import Rollout, plan
+from worldline.types import InputError, WorldlineError
+
+
+def recipe(start: Path, out: Path, **changes: Any) -> TrainConfig:
+    settings: dict[str, Any] = {
+        "env": "counting:CountingWorld",
+        "model": str(start),
+        "out": out,
+        "updates": 4,
+        "groups": 3,
+        "group_size": 4,
+        "max_steps": 3,
+        "checkpoint_every": 2,
+        "rollout": {"max_new_tokens": 4, "device": "cpu"},
+        "evaluation": {"every": 2, "episodes": 24, "temperature": 1.0},
+        "update": {"lr": 2e-3, "mini_batch": 16, "batch_tokens": 1024},
+    }
+    return TrainConfig.model_validate(settings | changes)
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    told = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if not k.startswith(("seconds", "peak"))} for line in told]
+
+
+def test_it_learns_to_count(start: Path, tmp_path: Path) -> None:
+    changes = {"updates": 8, "groups": 6, "group_size": 8, "algo": "gigpo"}
+    train(recipe(start, tmp_path / "run", **changes))
+    told = lines(tmp_path / "run")
+    assert told[0]["eval_success"] < 0.7
+    assert told[-1]["eval_success"] > 0.85
+    assert told[-1]["lambda"] < told[1]["lambda"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algo": "grpo", "preset": "verl_agent", "wm": "ce"},
+        {"algo": "rloo", "wm": "off", "update": {"kl": 0.0, "mini_batch": 0, "lr": 1e-3}},
+        {"algo": "ppo", "learner": {"critic": "own"}, "world": {"selection": "sampled"}},
+        {"algo": "gigpo", "learner": {"lora": 4}, "credit": {"anchors": "similar"}},
+        {"precision": "bf16", "rollout": {"dtype": "bfloat16", "max_new_tokens": 4, "device": "cpu"}},
+        {"world": {"horizon": 3, "deduplicate": True}, "learner": {"lora": 4, "gradient_checkpointing": True}},
+    ],
+    ids=lambda changes: "-".join(str(v) for v in list(changes.values())[:2]),
+)
+def test_every_kind_of_run_goes_through_and_its_checkpoint_plays(
+    start: Path, tmp_path: Path, changes: dict[str, Any], fresh_accelerator: None
+) -> None:
+    out = tmp_path / "run"
+    result = train(recipe(start, out, **({"updates": 2} | changes)))
+    assert [line["update"] for line in lines(out)] == [0, 1, 2]
+    assert result.checkpoint.name == "update-000002"
+    trained = AutoModelForCausalLM.from_pretrained(result.checkpoint)
+    before = AutoModelForCausalLM.from_pretrained(start)
+    assert trained.state_dict().keys() == before.state_dict().keys()
+    assert any(not torch.equal(p.float(), q) for p, q in zip(trained.parameters(), before.parameters(), strict=True))
+    world = CountingWorld()
+    policy = policies.load(f"hf:{result.checkpoint}", world, PolicyConfig(max_new_tokens=4, device="cpu"))
+    played = list(Rollout(world, policy).play(plan(world, "test", 3, seed=0, run="x")))
+    assert any(step.valid for trajectory in played for step in trajectory.steps)
+    assert ("wm_loss" in lines(out)[1]) == (changes.get("wm") != "off")
+
+
+def test_the_training_episodes_are_an_ordinary_log(start: Path, tmp_path: Path) -> None:
+    train(recipe(start, tmp_path / "run", updates=2))
+    episodes = list(store.read(tmp_path / "run"))
+    assert len(episodes) == 2 * 12
+    assert {episode.policy for episode in episodes} == {"update-000000", "update-000001"}
+    tasks = {episode.id[:12]: episode.task_id for episode in episodes}
+    assert all(episode.task_id == tasks[episode.id[:12]] for episode in episodes)  # one task per group
+    assert sorted(tasks[f"u000001-{group:04d}"] for group in range(3)) == ["1", "2", "3"]
+
+
+class Killed(BaseException):
+    """What nobody catches."""
+
+
+def _in_the_middle_of_update_3(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
+    real = loop.update
+    calls = []
+
+    def deadly(*args: Any, **kwargs: Any) -> dict[str, float]:
+        calls.append(1)
+        if len(calls) == 3:
+            raise Killed
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(loop, "update", deadly)
+    return lambda metrics: None
+
+
+def _right_after_the_metrics_of_update_3(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
+    def watch(metrics: dict[str, Any]) -> None:
+        if metrics["update"] == 3:
+            raise Killed
+
+    return watch
+
+
+def _before_the_first_checkpoint(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
+    def watch(metrics: dict[str, Any]) -> None:
+        if metrics["update"] == 1:
+            raise Killed
+
+    return watch
+
+
+@pytest.fixture(scope="module", params=["grpo", "ppo"])
+def undisturbed(request: pytest.FixtureRequest, start: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainConfig:
+    config = recipe(start, tmp_path_factory.mktemp("whole") / "run", algo=request.param)
+    train(config)
+    return config
+
+
+@pytest.mark.parametrize(
+    "kill", [_in_the_middle_of_update_3, _right_after_the_metrics_of_update_3, _before_the_first_checkpoint]
+)
+def test_a_killed_run_resumes_as_if_it_had_never_stopped(
+    undisturbed: TrainConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kill: Callable[[pytest.MonkeyPatch], Callable[[dict[str, Any]], None]],
+) -> None:
+    whole, killed = undisturbed.out, tmp_path / "killed"
+    config = undisturbed.model_copy(update={"out": killed})
+    with pytest.raises(Killed), monkeypatch.context() as patch:
+        train(config, kill(patch))
+    with (killed / "metrics.jsonl").open("a") as file:
+        file.write('{"update": 3, "rew')  # torn by the crash
+    train(config.model_copy(update={"resume": True}))
+    assert lines(killed) == lines(whole)
+    assert sorted(e.id for e in store.read(killed)) == sorted(e.id for e in store.read(whole))
+    for one, two in zip(*(_weights(run / "checkpoints" / "update-000004") for run in (whole, killed)), strict=True):
+        assert torch.equal(one, two)
+
+
+def _weights(folder: Path) -> list[torch.Tensor]:
+    return list(AutoModelForCausalLM.from_pretrained(folder).parameters())
+
+
+def test_only_the_newest_checkpoint_keeps_the_optimizer_and_a_run_can_be_made_longer(
+    start: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    train(recipe(start, out))
+    train(recipe(start, out, updates=6, resume=True))
+    assert [line["update"] for line in lines(out)] == list(range(7))
+    holding = [folder.name for folder in (out / "checkpoints").iterdir() if (folder / "training_state.pt").exists()]
+    assert holding == ["update-000006"]
+    assert len(list((out / "checkpoints").iterdir())) == 3
+
+
+def test_a_folder_with_a_run_is_not_overwritten_silently(start: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe(start, out, updates=1))
+    with pytest.raises(InputError, match="--resume goes on with it, --overwrite starts anew"):
+        train(recipe(start, out, updates=1))
+    with pytest.raises(InputError, match="--model"):
+        train(recipe(tmp_path, out, updates=1, overwrite=True))  # what cannot replace it leaves it as it was
+    assert len(list(store.read(out))) == 12
+    with pytest.raises(InputError, match="begun with another 'seed'"):
+        train(recipe(start, out, updates=2, resume=True, seed=5))
+    train(recipe(start, out, updates=1, overwrite=True, seed=5))
+    assert [line["update"] for line in lines(out)] == [0, 1]
+    assert len(list(store.read(out))) == 12
+
+
+def test_an_environment_that_raises_costs_its_episodes_only(start: Path, tmp_path: Path) -> None:
+    train(recipe(start, tmp_path / "run", env="odd_worlds:ShakyWorld", updates=1))
+    line = lines(tmp_path / "run")[1]
+    assert (line["episodes"], line["failed"]) == (8, 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env": "odd_worlds:BrokenWorld"}, "8 of 12 episodes failed, the first as u0.*the floor gave way"),
+        ({"env": "odd_worlds:NanWorld"}, "the environment paid .*nan"),
+    ],
+)
+def test_what_cannot_be_trained_on_stops_the_run(
+    start: Path, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(WorldlineError, match=message):
+        train(recipe(start, tmp_path / "run", **changes))
+
+
+def test_an_exploding_run_stops_and_leaves_its_last_checkpoint_whole(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    train(recipe(start, out, updates=2))
+    good = _weights(out / "checkpoints" / "update-000002")
+    real = loop.assign
+
+    def exploding(*args: Any) -> TokenCredit:
+        credit = real(*args)
+        return TokenCredit(credit.advantages * float("inf"), credit.returns)
+
+    monkeypatch.setattr(loop, "assign", exploding)
+    with pytest.raises(WorldlineError, match="update 3 exploded"):
+        train(recipe(start, out, resume=True))
+    (checkpoint,) = (out / "checkpoints").iterdir()
+    assert all(torch.equal(p, q) for p, q in zip(good, _weights(checkpoint), strict=True))
+
+
+def test_a_step_that_ruins_the_weights_stops_the_run_before_anything_is_saved(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(WorldlineError, match="update 1 exploded"):
+        train(recipe(start, tmp_path / "run", update={"lr": 3e37, "mini_batch": 8}, checkpoint_every=1))
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_choosing_among_listed_actions_cannot_be_trained(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--rollout\.mode"):
+        train(recipe(start, tmp_path / "run", rollout={"mode": "choose"}))
+
+
+def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--model"):
+        train(recipe(tmp_path, tmp_path / "run"))

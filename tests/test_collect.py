@@ -1,0 +1,156 @@
+"""Collecting: resumable, shareable, never overwritten; what a killed run leaves is whole."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from worldline import store
+from worldline.collect import CollectConfig, collect
+from worldline.types import Decision, InputError, Turn, WorldlineError
+
+
+def config(out: Path | None = None, **settings: object) -> CollectConfig:
+    return CollectConfig.model_validate(
+        {"env": "counting:CountingWorld", "policy": "counting:SeededPolicy", "episodes": 30, "out": out, **settings}
+    )
+
+
+def content(folder: Path) -> dict[str, object]:
+    return {trajectory.id: trajectory for trajectory in store.read(folder)}
+
+
+def test_summary_tells_success_with_an_honest_interval(tmp_path: Path) -> None:
+    told = collect(config(tmp_path / "log", max_steps=3)).summary()
+    episodes = content(tmp_path / "log").values()
+    assert told["episodes"] == 30 == len(episodes)
+    assert told["success"] == pytest.approx(sum(t.success for t in episodes) / 30)  # type: ignore[attr-defined]
+    assert told["success_low"] < told["success"] < told["success_high"]
+    assert told["steps"] == sum(len(t) for t in episodes)  # type: ignore[arg-type]
+
+
+def test_wilson_interval_is_open_at_the_edges() -> None:
+    told = collect(config(policy="expert", episodes=3)).summary()
+    # Wilson for 3 of 3: [n / (n + z^2), 1].
+    assert told["success"] == 1.0
+    assert told["success_low"] == pytest.approx(3 / (3 + 1.959964**2))
+    assert told["success_high"] == pytest.approx(1.0)
+
+
+def test_the_same_run_twice_is_refused_resumed_or_overwritten(tmp_path: Path) -> None:
+    collect(config(tmp_path, episodes=10))
+    before = content(tmp_path)
+    with pytest.raises(InputError, match="holds 10 episodes of this very run: --resume goes on, --overwrite"):
+        collect(config(tmp_path, episodes=10))
+    assert content(tmp_path) == before
+    told = collect(config(tmp_path, episodes=30, resume=True)).summary()
+    assert told["episodes"] == 30
+    collect(config(tmp_path / "whole"))
+    assert content(tmp_path) == content(tmp_path / "whole"), "resumed equals undisturbed"
+    collect(config(tmp_path, episodes=5, overwrite=True))
+    assert len(content(tmp_path)) == 5
+
+
+def test_other_runs_share_the_folder_and_survive_an_overwrite(tmp_path: Path) -> None:
+    collect(config(tmp_path, episodes=4, seed=1))
+    collect(config(tmp_path, episodes=4, seed=2))
+    collect(config(tmp_path, episodes=6, seed=2, overwrite=True))
+    assert store.count(tmp_path) == 10
+    store.check_unique(tmp_path)
+
+
+def test_bad_tasks_and_splits_are_one_line() -> None:
+    with pytest.raises(InputError, match="--split: .* has no split 'dev': it has train, test"):
+        collect(config(split="dev"))
+    for tasks in ("x", "5:9", "7", ":0"):
+        with pytest.raises(InputError, match="--tasks"):
+            collect(config(tasks=tasks))
+
+
+def test_tasks_choose_what_is_played(tmp_path: Path) -> None:
+    collect(config(tmp_path, tasks="2,0", episodes=4))
+    assert sorted(t.task_id for t in store.read(tmp_path)) == ["1", "1", "3", "3"]
+
+
+def test_a_world_in_which_every_episode_fails_is_one_line() -> None:
+    with pytest.raises(WorldlineError, match="every episode failed, the first was .*: the floor gave way"):
+        collect(config(policy="test_collect:crash", episodes=2))
+
+
+def crash(turn: Turn) -> str:
+    return "crash"
+
+
+class Failing:
+    """Raises after some calls."""
+
+    name = "failing"
+    calls = 0
+
+    def act(self, turns: list[Turn]) -> list[Decision]:
+        Failing.calls += 1
+        if Failing.calls > 8:
+            raise RuntimeError("out\nof memory")
+        return [Decision("up", "up") for _ in turns]
+
+
+def test_a_policy_that_raises_loses_nothing(tmp_path: Path) -> None:
+    Failing.calls = 0
+    with pytest.raises(WorldlineError, match="failed in the middle: RuntimeError: out of memory; finished") as caught:
+        collect(config(tmp_path, policy="test_collect:Failing", batch_size=2))
+    assert caught.value.exit_code == 1
+    assert content(tmp_path)
+
+
+def run(out: Path, *words: str) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        "-m",
+        "worldline",
+        "collect",
+        "household",
+        "--policy",
+        "random",
+        "--out",
+        str(out),
+        *words,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def test_kill_nine_then_resume_equals_the_undisturbed_run(tmp_path: Path) -> None:
+    words = ("--episodes", "400", "--batch-size", "8")
+    killed = run(tmp_path / "a", *words)
+    while not store.shards(tmp_path / "a"):
+        assert killed.poll() is None
+        time.sleep(0.01)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    kept = store.count(tmp_path / "a")
+    assert 0 < kept < 400, "killed in the middle"
+    assert run(tmp_path / "a", *words, "--resume").wait() == 0
+    assert run(tmp_path / "b", *words).wait() == 0
+    store.check_unique(tmp_path / "a")
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_two_processes_share_a_folder(tmp_path: Path) -> None:
+    both = [run(tmp_path, "--episodes", "100", "--seed", str(seed)) for seed in (1, 2)]
+    assert [process.wait() for process in both] == [0, 0]
+    store.check_unique(tmp_path)
+    assert store.count(tmp_path) == 200
+
+
+def test_the_very_same_run_at_once_is_refused(tmp_path: Path) -> None:
+    first = run(tmp_path, "--episodes", "600")
+    while not list(tmp_path.glob(".*.lock")):
+        time.sleep(0.01)
+    second = run(tmp_path, "--episodes", "600", "--resume")
+    assert second.wait() == 2
+    assert b"another process is collecting this very run" in (second.stderr.read() if second.stderr else b"")
+    assert first.wait() == 0
+    store.check_unique(tmp_path)
