@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -60,7 +60,6 @@ def test_calibration_error_of_a_known_case() -> None:
     assert np.isnan(calibration_error([], []))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=40))
 def test_area_under_curve_counts_pairs(pairs: list[tuple[int, bool]]) -> None:
     scores, labels = [p[0] for p in pairs], [p[1] for p in pairs]

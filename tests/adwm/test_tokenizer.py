@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from worldline.adwm.tokenizer import HashTokenizer, marks, padded, words
@@ -33,7 +33,6 @@ def test_another_process_with_another_hash_seed_agrees() -> None:
     assert seen == {f"{HashTokenizer(32768, 128).encode('take apple 1')}\n"}
 
 
-@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_any_text_has_ids_in_range_and_within_length(text: str) -> None:
     ids = HashTokenizer(64, 16).encode(text)

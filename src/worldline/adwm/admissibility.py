@@ -84,6 +84,7 @@ class Situation:
         self.action = chronicle.actions[-1] if chronicle.actions else ""
         self.command = chronicle.commands[-1] if chronicle.commands else Command("", ())
         self.shown = frozenset(self.grammar.things(chronicle.observation))
+        self.wanted = frozenset(self.grammar.goal_roles(chronicle.goal).values())
         self.around = custom.contents(chronicle, self.command.things[-1]) if self.command.things else frozenset()
         self.outline = self.grammar.outline(chronicle.observation)
         self.held = next((past for past in reversed(chronicle.commands) if len(past.things) > 1), None)
@@ -128,6 +129,7 @@ class Situation:
             outline=self.outline,
             hand=self._hand(command),
             kinds=command.kinds,
+            goal="".join("1" if name in self.wanted else "0" for name in command.kinds),
         )
 
     def _role(self, thing: str) -> str:
@@ -164,6 +166,8 @@ class Relations(NamedTuple):
     outline: str
     hand: str
     kinds: tuple[str, ...]
+    goal: str
+    """Which of its things the goal names."""
 
     def features(self) -> list[str]:
         shape, together, kinds = self.shape, "/".join(self.roles), ",".join(self.kinds)
@@ -180,6 +184,8 @@ class Relations(NamedTuple):
             f"{shape}|{kinds}",
             f"{shape}|{kinds}|{together}",
             f"{shape}|{self.did}|{self.hand}|{together}",
+            f"{shape}|{self.goal}|{together}",
+            *(f"{shape}|{at}|{name}" for at, name in enumerate(self.kinds)),
             *(f"{shape}|{at}|{role}|{state}" for at, (role, state) in slots),
         ]
 

@@ -102,9 +102,19 @@ class Chronicle:
         """The observations that listed what is at `place`, by number, the latest first."""
         return self._views.get(place, [])[::-1]
 
-    def touched(self, place: str, since: int = 0) -> list[str]:
-        """The things that an action from step `since` on named together with `place`, and no action named later."""
-        return [thing for thing, at in self._touch.items() if at >= since and place in self.commands[at].things[1:]]
+    def handled(self, place: str, since: int = 0) -> list[tuple[str, bool]]:
+        """The things that actions from step `since` on were about, and whether the last such action was at `place`."""
+        late = (
+            (thing, self.commands[at].things) for thing, at in self._touch.items() if at >= since and thing != place
+        )
+        return [(thing, place in named[1:]) for thing, named in late]
+
+    def fate(self, thing: str, places: Sequence[str]) -> str | None:
+        """What was last done to a thing, and whether it was done with one of `places`; None if nothing was."""
+        at = self._touch.get(thing)
+        if at is None:
+            return None
+        return f"{self.status[thing]}|{any(place in self.commands[at].things for place in places)}"
 
     def view(self, thing: str) -> str:
         seen = self._saw.get(thing)

@@ -117,7 +117,7 @@ class _Describer:
         moved = elsewhere = new = 0
         features = []
         for thing in things:
-            status = self.chronicle.status.get(thing)
+            status = self.chronicle.fate(thing, self.command.things)
             if status is not None:
                 features.append(f"there|{status}")
             elif thing in self.chronicle.where:
@@ -129,7 +129,8 @@ class _Describer:
         present = set(things)
         missing = [thing for thing in self.last - present if thing not in self.chronicle.status]
         unseen = [thing for thing in self.here - present if thing not in self.chronicle.status]
-        features += [f"gone|{self.chronicle.status[t]}" for t in self.last - present if t in self.chronicle.status]
+        fates = (self.chronicle.fate(thing, self.command.things) for thing in sorted(self.last - present))
+        features += [f"gone|{fate}" for fate in fates if fate is not None]
         counts = (("moved", moved), ("elsewhere", elsewhere), ("missing", len(missing)), ("unseen", len(unseen)))
         return [*(f"{name}|{min(count, 3)}" for name, count in counts), f"new|{min(new, 4)}", *features]
 

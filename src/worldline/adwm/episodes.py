@@ -98,6 +98,9 @@ def facts_of(episodes: Sequence[Trajectory]) -> LogFacts:
         horizon=max(cut) if cut else max(len(episode) for episode in episodes),
         reward_low=low,
         reward_high=max(*rewards, low + 1e-6) if len(rewards) > 1 else max(rewards[0], low + 1e-6),
+        dense=any(
+            step.reward != 0 for episode in episodes for step in episode.steps[: -1 if episode.terminated else None]
+        ),
         episodes=len(episodes),
         policies=tuple(sorted({episode.policy for episode in episodes})),
     )

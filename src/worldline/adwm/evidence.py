@@ -2,16 +2,19 @@
 
 The networks read the words; these features read the relations that words alone make hard to learn from a few hundred
 episodes: does the action name what the goal names, what had been done to that thing before, how often has this been
-done already, what did this same action earn in other episodes of this task. Nothing here knows an environment.
+done already. What the same last action earned in other episodes of the task is the precedent: it tells the reward, but
+not whether the episode is over (where episodes of a task often end, they would seem to end by themselves).
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 from worldline.adwm.chronicle import Chronicle, shared
 from worldline.adwm.grammar import SLOT, Command
 from worldline.adwm.memory import Memory, Transition
 from worldline.adwm.tokenizer import stable_hash, words
+
+_ALIKE = 0.5
+"""Least share of common words for an end to be a precedent."""
 
 
 class Evidence:
@@ -26,8 +29,9 @@ class Evidence:
                 self._ends[transition.task].append(transition)
 
     def ids(self, chronicle: Chronicle, action: str, answer: str) -> list[int]:
-        """The features of doing `action` now and being answered `answer`, hashed; 0 is left for padding."""
-        return [1 + stable_hash(feature) % (self.buckets - 1) for feature in self.features(chronicle, action, answer)]
+        """What doing `action` now and being answered `answer` amounts to, hashed: the precedent first, 0 for none."""
+        told = [self.precedent(chronicle, action), *self.features(chronicle, action, answer)]
+        return [1 + stable_hash(feature) % (self.buckets - 1) if feature else 0 for feature in told]
 
     def features(self, chronicle: Chronicle, action: str, answer: str) -> list[str]:
         command = self.grammar.parse(action)
@@ -38,7 +42,7 @@ class Evidence:
         past = self._past(chronicle, event)
         found += [f"{event}|{fact}" for fact in (*had, *past, *(f"asked {word}" for word in asked))]
         found += [f"{event}|{word}|{fact}" for word in asked for fact in (*had, *past)]
-        return [*found, *self._overlap(chronicle, command, event), *self._precedent(chronicle, action, event)]
+        return [*found, *self._overlap(chronicle, command, event)]
 
     def _event(self, command: Command, goal: str) -> str:
         """The action with its things reduced to whether the goal names them: "move * to *|11"."""
@@ -78,11 +82,10 @@ class Evidence:
             f"{event}|step {min(len(chronicle.actions), 40) // 4}",
         ]
 
-    def _precedent(self, chronicle: Chronicle, action: str, event: str) -> list[str]:
-        """How episodes of this task ended that ended like this: the reward of the most similar last action."""
-        ends: Sequence[Transition] = [end for end in self._ends[chronicle.task] if end.episode != chronicle.episode]
-        if not ends:
-            return [f"{event}|no precedent"]
+    def precedent(self, chronicle: Chronicle, action: str) -> str:
+        """How other episodes of this task ended that ended with nearly the same action: what that earned."""
+        ends = [end for end in self._ends[chronicle.task] if end.episode != chronicle.episode]
         said = words(action)
-        likeness, reward = max((round(shared(words(end.action), said), 1), end.reward) for end in ends)
-        return [f"{event}|precedent {likeness}|{reward:.1f}"]
+        alike = [(round(shared(words(end.action), said), 1), end.reward) for end in ends]
+        likeness, reward = max(alike, default=(0.0, 0.0))
+        return f"{self.grammar.parse(action).template}|{likeness}|{reward:.1f}" if likeness >= _ALIKE else ""

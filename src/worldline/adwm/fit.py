@@ -129,7 +129,7 @@ def fit_episodes(
         (folder / "README.md").write_text(card, encoding="utf-8")
         members.append(member)
         measured.append(figures)
-    figures = {name: float(np.nanmean([one[name] for one in measured])) for name in measured[0]}
+    figures = {name: _mean([one[name] for one in measured]) for name in measured[0]}
     (config.out / "figures.json").write_text(json.dumps({"figures": figures, "notes": list(notes)}, indent=1))
     return Fitted(Ensemble(tuple(members), lore), figures, list(notes))
 
@@ -160,7 +160,7 @@ def _fit_member(
     narrator = Narrator(lore, model.architecture.latent)
     narrator.latents.copy_(answer_latents(model, data))
     drawn = drawn_latents(model, data, seed=seed)
-    narrator.fit([one.number for one in training], drawn, steps=config.text_steps, epochs=4, seed=seed)
+    narrator.fit([one.number for one in training], drawn, steps=config.text_steps, epochs=6, seed=seed)
     before = priors(training, config.schedule.success_share)
     heads = calibrated(model, tested, before) if model.architecture.text else Heads(priors=before)
     checkpoint.unlink(missing_ok=True)
@@ -190,6 +190,12 @@ def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]
         "ends_predicted": float(hazard.sum()),
         "ends_seen": float(seen.ended.sum()),
     }
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Of the values there are."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:

@@ -117,6 +117,10 @@ class ImaginedWorld:
             )
         return self._starts[task]
 
+    def member_of(self, seed: int) -> int:
+        """The member of the ensemble that imagines the episode with this seed."""
+        return derive_seed(seed, "member") % len(self.ensemble.members)
+
     def wait(self, environment: "ImaginedEnvironment") -> None:
         self._waiting.append(environment)
 
@@ -156,7 +160,7 @@ class ImaginedEnvironment:
         world = self._world
         self.seed = derive_seed(seed or 0, "imagined")
         task = task if task is not None else world.get_task(SPLIT, self.draw_integer("task", world.num_tasks(SPLIT)))
-        self.member = self.draw_integer("member", len(world.ensemble.members))
+        self.member = world.member_of(seed or 0)
         start = world.ensemble.lore.episodes[world.start(task)]
         observation = start.steps[0].observation
         self.chronicle = Chronicle(world.ensemble.lore.grammar, task, start.goal, observation)

@@ -103,6 +103,8 @@ class LogFacts(BaseModel):
     horizon: int
     reward_low: float = 0.0
     reward_high: float = 1.0
+    dense: bool = True
+    """Whether steps before the end ever earn anything."""
     episodes: int = 0
     policies: tuple[str, ...] = ()
 
@@ -160,7 +162,9 @@ class WorldModel(nn.Module):
             self.goal_encoder = TextEncoder(embedding, size.tokens, 1, size.heads, size.ff, into_goal, 0, size.dropout)
             self.no_action = nn.Parameter(torch.zeros(size.action))
             self.wide = nn.EmbeddingBag(size.wide, len(Outcome._fields), mode="sum", padding_idx=0)
+            self.precedent = nn.Embedding(size.wide, len(Outcome._fields) - 1, padding_idx=0)
             nn.init.zeros_(self.wide.weight)
+            nn.init.zeros_(self.precedent.weight)
         else:
             self.action_encoder = nn.Embedding(len(actions) + 1, size.action)
         inputs = size.latent + size.action * (1 + text)
@@ -245,16 +249,19 @@ class WorldModel(nn.Module):
 
         return predict
 
-    def outcome(self, z: Tensor, h: Tensor, wide: Tensor | None = None) -> Outcome:
-        """What the heads say of the state after a step; `wide` (N, F) are hashed relational features, 0 for none."""
+    def outcome(self, z: Tensor, h: Tensor, evidence: Tensor | None = None) -> Outcome:
+        """What the heads say of the state after a step, given the ids of its evidence (N, F), 0 for none."""
         read = torch.cat([z, h], -1)
         hazard, rest = self.termination_head(read), self.reward_head(read)
         if not self.architecture.text:
             return Outcome(hazard.squeeze(-1), *(rest.squeeze(-1),) * 3)
         logits = torch.cat([hazard, rest], -1)
-        if wide is not None and wide.shape[-1]:
-            logits = logits + self.wide(wide)
-        return Outcome(*logits.unbind(-1))
+        return Outcome(*(logits if evidence is None else logits + self.wide_logits(evidence)).unbind(-1))
+
+    def wide_logits(self, evidence: Tensor) -> Tensor:
+        """(N, F) -> (N, 4): all of it speaks to all heads, but for the precedent, which is silent on the end."""
+        said: Tensor = self.wide(evidence[:, 1:])
+        return said + F.pad(self.precedent(evidence[:, 0]), (1, 0))
 
     def clone_query(self, z: Tensor, h: Tensor) -> Tensor:
         """What the behaviour-cloning head expects next: logits of the table, or a vector to compare actions with."""

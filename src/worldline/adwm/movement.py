@@ -114,7 +114,7 @@ def _answers(
         return [narrator.copied(int(index)) for index in found]
     if decode == "nearest":
         return [narrator.nearest(e.chronicle, act, row) for e, act, row in zip(batch, actions, z.cpu(), strict=True)]
-    listed = narrator.listed([e.situation for e in batch], [e.first for e in batch], actions)
+    listed = narrator.listed([e.situation for e in batch], [e.allowed for e in batch], actions)
     questions = [
         Question(e.chronicle, act, offered, e.uniform("answer", act, len(e.chronicle.answers(act))))
         for e, act, offered in zip(batch, actions, listed, strict=True)
@@ -146,7 +146,9 @@ def _settle(environment: ImaginedEnvironment, answer: Answer, world: ImaginedWor
         ended = environment.uniform("end", act, step) < told.hazard.item()
         share = (told.reward_at_end if ended else told.reward_on_way).item()
     won = ended and environment.uniform("won", act, step) < told.success.item()
-    environment.settle(answer, facts.reward_low + share * (facts.reward_high - facts.reward_low), ended, won)
+    earns = facts.dense or ended or world.manner.heads == "paper"
+    reward = facts.reward_low + share * (facts.reward_high - facts.reward_low) if earns else 0.0
+    environment.settle(answer, reward, ended, won)
 
 
 def _offer(member: Member, going: Sequence[tuple[ImaginedEnvironment, Answer]]) -> None:

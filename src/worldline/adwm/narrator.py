@@ -23,12 +23,10 @@ from worldline.adwm.grammar import Grammar
 from worldline.adwm.memory import REFUSED, SAME, SHAPE, Candidate, Memory
 from worldline.types import Trajectory
 
-_RATE, _DECAY, _BATCH = 0.02, 1e-3, 64
+_RATE, _DECAY, _BATCH = 0.02, 1e-3, 16
 _UNSURE = "?"
 _RARE = 0.05
 """A sort of answer (an outline) less likely than this is not drawn."""
-Start = Sequence[str]
-"""What the beginning of an episode allowed."""
 
 
 @dataclass(frozen=True)
@@ -123,19 +121,18 @@ class Narrator(nn.Module):
 
     @torch.no_grad()
     def listed(
-        self, situations: Sequence[Situation | None], starts: Sequence[Start], actions: Sequence[str]
+        self, situations: Sequence[Situation | None], offers: Sequence[Sequence[str] | None], actions: Sequence[str]
     ) -> list[str]:
-        """How likely the world offers each action, in words the decoder was fitted with; known at the start."""
+        """Whether the world offers each action; where it does not, how unlikely that was (it may be our mistake)."""
         if not self.lore.lists:
             return [_UNSURE] * len(actions)
-        asked = [at for at, situation in enumerate(situations) if situation is not None]
-        told = ["4" if action in start else "0" for start, action in zip(starts, actions, strict=True)]
-        ids = [situation.ids(actions[at]) for at in asked if (situation := situations[at]) is not None]
-        if asked:
-            for at, chance in zip(
-                asked, torch.sigmoid(self.admissibility(torch.from_numpy(padded_ids(ids)))), strict=True
-            ):
-                told[at] = str(min(int(chance * 5), 4))
+        told = ["yes" if action in (offer or ()) else "no" for offer, action in zip(offers, actions, strict=True)]
+        doubted = [at for at, situation in enumerate(situations) if situation is not None and told[at] == "no"]
+        ids = [situation.ids(actions[at]) for at in doubted if (situation := situations[at]) is not None]
+        if ids:
+            chances = torch.sigmoid(self.admissibility(torch.from_numpy(padded_ids(ids)))).tolist()
+            for at, chance in zip(doubted, chances, strict=True):
+                told[at] = f"no {min(int(chance * 5), 4)}"
         return told
 
     @torch.no_grad()
@@ -240,7 +237,12 @@ class Narrator(nn.Module):
                     continue
                 earlier = episode.steps[at - 1].admissible or ()
                 situation = self.situation(chronicle, None, earlier, start) if at and self.lore.lists else None
-                options = choice(self.lore.memory, chronicle, action, *self.listed([situation], [start], [action]))
+                options = choice(
+                    self.lore.memory,
+                    chronicle,
+                    action,
+                    *self.listed([situation], [episode.steps[at].admissible], [action]),
+                )
                 right = targets(options.candidates, answer, self.lore.memory, chronicle.goal)
                 if right.any() and not right.all():
                     yield options, self.distances(options, sampled[n][at]), right

@@ -20,20 +20,21 @@ _HEAD = 5
 
 
 def spliced(frame: str, view: str, grammar: Grammar) -> str | None:
-    """`frame` up to the sentence that `view` has too, and `view` from there on; None where they share none."""
+    """`frame` up to the sentence that `view` says of the same thing, and `view` from there on; None if it says none."""
     old = _SENTENCE.split(view.strip())
     heads = [_head(sentence, grammar) for sentence in old]
     new = _SENTENCE.split(frame.strip())
     for at, sentence in enumerate(new):
         head = _head(sentence, grammar)
-        if head in heads:
+        if head is not None and head in heads:
             return " ".join([*new[:at], *old[heads.index(head) :]])
     return None
 
 
-def _head(sentence: str, grammar: Grammar) -> tuple[str, ...]:
+def _head(sentence: str, grammar: Grammar) -> tuple[str, ...] | None:
+    """What sort of sentence it is, and about what."""
     things = grammar.things(sentence)
-    return (*grammar.outline(sentence).split()[:_HEAD], *things[:1])
+    return (things[0], *grammar.outline(sentence).split()[:_HEAD]) if things else None
 
 
 class Custom:
@@ -52,8 +53,9 @@ class Custom:
                 found = listing(answer, grammar)
                 things = grammar.parse(step.action).things
                 if found is not None and len(things) == 1:
-                    for thing in seen.touched(things[0]):
-                        counts[seen.status[thing]][thing in found.things] += 1
+                    for thing, here in seen.handled(things[0]):
+                        if here:
+                            counts[seen.status[thing]][thing in found.things] += 1
                 seen.advance(step.action, answer)
         return cls({slot: (absent, present) for slot, (absent, present) in counts.items()})
 
@@ -61,8 +63,8 @@ class Custom:
         """What left `place` and what came to it by the actions from step `since` on."""
         gone: list[str] = []
         there: list[str] = []
-        for thing in chronicle.touched(place, since):
-            absent, present = self.counts.get(chronicle.status[thing], (1, 0))
+        for thing, here in chronicle.handled(place, since):
+            absent, present = self.counts.get(chronicle.status[thing], (1, 0)) if here else (1, 0)
             (there if present > absent else gone).append(thing)
         return gone, there
 

@@ -26,6 +26,7 @@ from worldline.types import WorldlineError, derive_seed
 
 Watch = Callable[[dict[str, Any]], None]
 _WIDE_RATE, _WIDE_DECAY, _WIDE_BATCH, _WIDE_EPOCHS = 0.02, 0.01, 128, 16
+_WIDE = ("wide.", "precedent.")
 _LEAST_RANK = 2.0
 
 
@@ -70,7 +71,7 @@ def train(
     chances = _chances(training, schedule.success_share)
     if model.architecture.text:
         fit_wide(model, training, held_out or training, chances, seed)
-    deep = [p for name, p in model.named_parameters() if not name.startswith("wide.")]
+    deep = [p for name, p in model.named_parameters() if not name.startswith(_WIDE)]
     optimizer = torch.optim.AdamW(deep, lr=schedule.rate, weight_decay=schedule.decay)
     state = _Progress(checkpoint)
     first = state.resume(model, optimizer)
@@ -108,28 +109,30 @@ def fit_wide(
     weights = torch.from_numpy(chances * len(training)).float()
     x, y, w = _evidence(training, weights)
     xt, yt, wt = _evidence(held_out, torch.ones(len(held_out)))
-    wide, device = model.wide, model.device
+    device = model.device
+    model.cpu()
+    tables = [p for name, p in model.named_parameters() if name.startswith(_WIDE)]
     bias = torch.nn.Parameter(torch.zeros(len(Outcome._fields)))
-    optimizer = torch.optim.AdamW([*wide.parameters(), bias], lr=_WIDE_RATE, weight_decay=_WIDE_DECAY)
-    wide.cpu()
-    best, kept, offset = math.inf, wide.weight.detach().clone(), bias.detach().clone()
+    optimizer = torch.optim.AdamW([*tables, bias], lr=_WIDE_RATE, weight_decay=_WIDE_DECAY)
+    best, kept = math.inf, [p.detach().clone() for p in (*tables, bias)]
     for epoch in range(_WIDE_EPOCHS):
         for group in optimizer.param_groups:
             group["lr"] = _WIDE_RATE * (1 - epoch / _WIDE_EPOCHS)
         order = torch.randperm(len(x), generator=_seeded(seed, -2 - epoch))
         for rows in torch.split(order, _WIDE_BATCH):
             optimizer.zero_grad()
-            outcome_loss(wide(x[rows]) + bias, y[rows], w[rows]).backward()  # type: ignore[no-untyped-call]
+            outcome_loss(model.wide_logits(x[rows]) + bias, y[rows], w[rows]).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         with torch.no_grad():
-            score = outcome_loss(wide(xt) + bias, yt, wt).item()
+            score = outcome_loss(model.wide_logits(xt) + bias, yt, wt).item()
         if score < best:
-            best, kept, offset = score, wide.weight.detach().clone(), bias.detach().clone()
+            best, kept = score, [p.detach().clone() for p in (*tables, bias)]
     with torch.no_grad():
-        wide.weight.copy_(kept)
-        for head, part in ((model.termination_head, offset[:1]), (model.reward_head, offset[1:])):
+        for table, weight in zip(tables, kept, strict=False):
+            table.copy_(weight)
+        for head, part in ((model.termination_head, kept[-1][:1]), (model.reward_head, kept[-1][1:])):
             list(head.parameters())[-1].copy_(part)
-    wide.to(device)
+    model.to(device)
 
 
 def _evidence(data: Sequence[EpisodeData], weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:

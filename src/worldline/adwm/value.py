@@ -1,0 +1,77 @@
+"""The value of a policy by imagination, equation (10): one number per logged episode, for the common interval.
+
+From the start of every logged episode the policy is played in the world model. Values come back in the order of the
+log, so that tasks can be resampled and policies compared in pairs; rollouts of one start differ by seed only, and that
+seed is the same for every policy.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.imagine import MANNERS, Guide, ImaginedWorld, Manner, Support
+from worldline.rollout import Episode, Rollout
+from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
+
+Array = npt.NDArray[np.float64]
+Watch = Callable[[Trajectory], None]
+
+
+@dataclass(frozen=True)
+class Imagined:
+    """A policy's imagined returns from each logged start, and how far the log supports what was imagined."""
+
+    values: Array
+    """(episodes,), the mean over the rollouts of each start"""
+    spread: float
+    """Mean disagreement of the ensemble's members: the standard deviation between their means."""
+    support: Support
+    trajectories: list[Trajectory]
+
+
+def imagine(
+    ensemble: Ensemble,
+    policy: Policy,
+    *,
+    manner: Manner = MANNERS["adwm"],
+    rollouts: int = 1,
+    gamma: float = 1.0,
+    seed: int = 0,
+    batch_size: int = 256,
+    guide: Guide | None = None,
+    epsilon: float = 0.0,
+    watch: Watch = lambda trajectory: None,
+) -> Imagined:
+    """Play `policy` (already mixed, `epsilon` is for the record) from every logged start, `rollouts` times each."""
+    world = ImaginedWorld(ensemble, manner, guide)
+    player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
+    wanted = [
+        Episode(f"{number:06d}-{again}", episode.task_id, "log", derive_seed(seed, "imagine", number, again))
+        for number, episode in enumerate(ensemble.lore.episodes)
+        for again in range(rollouts)
+    ]
+    found: dict[str, Trajectory] = {}
+    for trajectory in player.play(wanted):
+        found[trajectory.id] = trajectory
+        watch(trajectory)
+    if player.failed:
+        raise WorldlineError(f"{len(player.failed)} imagined episodes failed; the first: {player.failed[0]}")
+    ordered = [found[episode.id] for episode in wanted]
+    returns = np.array([discounted(trajectory, gamma) for trajectory in ordered]).reshape(-1, rollouts)
+    return Imagined(returns.mean(1), _spread(ensemble, wanted, returns.ravel()), world.support, ordered)
+
+
+def discounted(trajectory: Trajectory, gamma: float) -> float:
+    """sum_t gamma^(t-1) r_t."""
+    return float(sum(gamma**at * step.reward for at, step in enumerate(trajectory.steps)))
+
+
+def _spread(ensemble: Ensemble, episodes: list[Episode], returns: Array) -> float:
+    """Between-member standard deviation of the value, by the member each episode's seed fell to."""
+    world = ImaginedWorld(ensemble)
+    members = np.array([world.member_of(episode.seed) for episode in episodes])
+    means = [returns[members == index].mean() for index in np.unique(members)]
+    return float(np.std(means, ddof=1)) if len(means) > 1 else 0.0

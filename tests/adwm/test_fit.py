@@ -1,0 +1,120 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from worldline import store
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.episodes import check, facts_of
+from worldline.adwm.fit import FitConfig, Fitted, fit, fit_episodes
+from worldline.types import InputError, Trajectory
+
+
+def test_held_out_figures_are_good_and_complete(fitted: Fitted) -> None:
+    assert fitted.figures["hazard_auc"] > 0.95
+    assert fitted.figures["hazard_ece"] < 0.05
+    assert fitted.figures["effective_rank"] > 2
+    assert abs(fitted.figures["ends_predicted"] - fitted.figures["ends_seen"]) < 4
+    assert not fitted.notes
+
+
+def test_members_hold_out_different_whole_tasks(fitted: Fitted) -> None:
+    first, second = (set(member.heads.held_out) for member in fitted.ensemble.members)
+    assert first
+    assert second
+    assert not first & second
+
+
+def test_a_saved_ensemble_answers_the_same(fitted: Fitted, tmp_path: Path) -> None:
+    fitted.ensemble.save(tmp_path / "wm")
+    again = Ensemble.load(tmp_path / "wm")
+    assert again.lore.episodes == fitted.ensemble.lore.episodes
+    for old, new in zip(fitted.ensemble.members, again.members, strict=True):
+        assert new.heads == old.heads
+        for name, weight in old.narrator.state_dict().items():
+            assert torch.equal(weight, new.narrator.state_dict()[name])
+        for name, weight in old.model.state_dict().items():
+            assert torch.equal(weight, new.model.state_dict()[name])
+
+
+def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(log: list[Trajectory], tmp_path: Path) -> None:
+    with store.StoreWriter(tmp_path / "log") as writer:
+        for episode in log[::2]:
+            writer.append(episode)
+    given = {"log": (tmp_path / "log",), "members": 1, "epochs": 3, "text_steps": 50, "rivals": False}
+    whole = fit(FitConfig(out=tmp_path / "whole", **given))
+
+    class KilledError(Exception):
+        pass
+
+    def kill(row: dict[str, object]) -> None:
+        if row["epoch"] == 2:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        fit(FitConfig(out=tmp_path / "cut", **given), kill)
+    with pytest.raises(InputError, match="--resume"):
+        fit(FitConfig(out=tmp_path / "cut", **given))
+    epochs: list[object] = []
+    resumed = fit(FitConfig(out=tmp_path / "cut", resume=True, **given), lambda row: epochs.append(row["epoch"]))
+    assert epochs == [3]
+    for name, weight in whole.ensemble.members[0].model.state_dict().items():
+        # Adam divides by the gradient's size, so where that is nearly nothing rounding shows; a lost epoch moves 1e-2
+        assert torch.allclose(weight, resumed.ensemble.members[0].model.state_dict()[name], atol=1e-3), name
+    assert resumed.figures == pytest.approx(whole.figures, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda log: log[:3], "at least 8"),
+        (lambda log: [*log[:10], log[10].model_copy(update={"steps": ()})], "no steps"),
+        (lambda log: [*log[:10], log[10].model_copy(update={"env": "shop"})], "mixes environments"),
+        (
+            lambda log: [
+                *log[:10],
+                log[10].model_copy(update={"steps": (log[10].steps[0].model_copy(update={"reward": float("nan")}),)}),
+            ],
+            "reward of step 1 is nan",
+        ),
+    ],
+)
+def test_a_log_that_cannot_be_fitted_is_refused(log: list[Trajectory], spoil, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=message):
+        check(spoil(log))
+
+
+def test_a_thin_log_is_fitted_and_told(log: list[Trajectory], tmp_path: Path) -> None:
+    """No success at all, one task only, one observation of 50 kB."""
+    lost = [episode for episode in log if not episode.success]
+    one = [episode for episode in log if episode.task_id == lost[0].task_id]
+    thin = [
+        episode.model_copy(update={"id": f"{episode.id}-{copy}", "success": False, "steps": _unpaid(episode)})
+        for copy in range(5)
+        for episode in one
+    ]
+    huge = thin[0].model_copy(update={"final_observation": "word " * 10_000, "terminated": False})
+    thin = [huge, *(episode.model_copy(update={"terminated": False}) for episode in thin[1:])]
+    notes = check(thin)
+    assert len(notes) == 3
+    out = tmp_path / "wm"
+    out.mkdir()
+    found = fit_episodes(
+        thin, FitConfig(log=(), out=out, members=1, epochs=1, text_steps=40, rivals=False), notes=notes
+    )
+    assert found.notes == notes
+    assert np.isnan(found.figures["hazard_auc"])
+
+
+def _unpaid(episode: Trajectory):  # type: ignore[no-untyped-def]
+    return tuple(step.model_copy(update={"reward": 0.0}) for step in episode.steps)
+
+
+def test_facts_of_a_log(log: list[Trajectory]) -> None:
+    facts = facts_of(log)
+    assert facts.env == "household"
+    assert facts.horizon == 12
+    assert (facts.reward_low, facts.reward_high) == (0.0, 1.0)
+    assert not facts.dense
+    assert facts.policies == ("eps0.2", "eps0.6", "eps1")

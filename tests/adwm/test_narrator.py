@@ -1,0 +1,78 @@
+"""The text side of a fitted world model, against the environment it learned from."""
+
+import torch
+from tiny_house import play
+
+from worldline.adwm.chronicle import Chronicle
+from worldline.adwm.fit import Fitted
+from worldline.adwm.memory import Candidate
+from worldline.adwm.narrator import Narrator, Question
+from worldline.types import Trajectory, World
+
+
+def walk(narrator: Narrator, episodes: list[Trajectory]):  # type: ignore[no-untyped-def]
+    """Every step of episodes that are not in the log: the chronicle before it, its index, its answer."""
+    for episode in episodes:
+        start = episode.steps[0].observation
+        chronicle = Chronicle(narrator.lore.grammar, episode.task_id, episode.goal, start)
+        answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
+        for at, answer in enumerate(answers):
+            yield episode, chronicle, at, answer
+            chronicle.advance(episode.steps[at].action, answer)
+
+
+def test_it_answers_as_the_world_does(fitted: Fitted, house: World) -> None:
+    """Fresh episodes of logged tasks: nearly every answer, word for word."""
+    narrator = fitted.ensemble.members[0].narrator
+    right = total = 0
+    for episode, chronicle, at, answer in walk(narrator, play(house, 0.4, 24, seed=9)):
+        listed = narrator.listed([None], [episode.steps[at].admissible], [episode.steps[at].action])
+        question = Question(chronicle, episode.steps[at].action, listed[0], luck=0.5)
+        told = narrator.answers([question], torch.zeros(1, narrator.latents.shape[1]))[0]
+        right += told.text == answer
+        total += 1
+    assert total > 80
+    assert right / total > 0.85
+
+
+def test_it_lists_what_the_world_allows(fitted: Fitted, house: World) -> None:
+    narrator = fitted.ensemble.members[0].narrator
+    missing = extra = lists = size = 0
+    asked: list[Candidate] = []
+    for episode, chronicle, at, _ in walk(narrator, play(house, 0.4, 24, seed=9)):
+        previous, asked = asked, narrator.lore.memory.candidates(chronicle, episode.steps[at].action)
+        if at == 0:
+            continue
+        before, start = episode.steps[at - 1].admissible or (), episode.steps[0].admissible or ()
+        source = next((c for c in previous if c.text == episode.steps[at].observation and c.source), None)
+        allowed = set(narrator.allowed([narrator.situation(chronicle, source, before, start)])[0])
+        true = set(episode.steps[at].admissible or ())
+        lists, size = lists + 1, size + len(true)
+        missing, extra = missing + len(true - allowed), extra + len(allowed - true)
+    assert lists > 60
+    assert missing / size < 0.05
+    assert extra / size < 0.05
+
+
+def test_an_unheard_of_action_is_answered_and_flagged(fitted: Fitted, log: list[Trajectory]) -> None:
+    narrator, episode = fitted.ensemble.members[0].narrator, log[0]
+    chronicle = Chronicle(narrator.lore.grammar, episode.task_id, episode.goal, episode.steps[0].observation)
+    listed = narrator.listed([None], [episode.steps[0].admissible], ["sing a song"])
+    told = narrator.answers(
+        [Question(chronicle, "sing a song", listed[0], 0.3)], torch.zeros(1, narrator.latents.shape[1])
+    )
+    assert told[0].text
+    assert not told[0].supported
+
+
+def test_luck_alone_decides_among_candidates(fitted: Fitted, log: list[Trajectory]) -> None:
+    narrator, episode = fitted.ensemble.members[0].narrator, log[0]
+    chronicle = Chronicle(narrator.lore.grammar, "elsewhere", episode.goal, episode.steps[0].observation)
+    z = torch.zeros(1, narrator.latents.shape[1])
+
+    def said(action: str, luck: float) -> str:
+        return narrator.answers([Question(chronicle, action, "yes", luck)], z)[0].text
+
+    places = [a for a in episode.steps[0].admissible or () if a.startswith("go to")]
+    assert [said(place, 0.2) for place in places] == [said(place, 0.2) for place in places]
+    assert max(len({said(place, luck / 20) for luck in range(20)}) for place in places) > 1

@@ -1,0 +1,73 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from worldline.adwm.episodes import EpisodeData, facts_of, read_episode
+from worldline.adwm.model import PRESETS, WorldModel
+from worldline.adwm.training import Schedule, effective_rank, outcome_loss, priors, train
+from worldline.types import Trajectory, WorldlineError
+
+
+def episode(steps: int, won: bool) -> EpisodeData:
+    ended = np.zeros(steps, dtype=np.float32)
+    ended[-1] = won
+    nothing = [np.zeros(1, dtype=np.int64)] * steps
+    return EpisodeData(0, "t", None, [], [None] * steps, (), nothing, ended, ended, float(won))  # type: ignore[list-item, arg-type]
+
+
+def test_effective_rank_counts_the_dimensions_in_use() -> None:
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(4000, 8, generator=generator)
+    assert effective_rank(z) == pytest.approx(8, abs=0.1)
+    z[:, 2:] = 0
+    assert effective_rank(z) == pytest.approx(2, abs=0.05)
+    assert effective_rank(torch.ones(10, 8)) == 0.0
+
+
+def test_priors_say_what_upsampling_did() -> None:
+    """One success in ten, drawn up to 30 %: its weight is 0.3 * 9 / 0.7."""
+    data = [episode(5, won=True), *(episode(10, won=False) for _ in range(9))]
+    lift = 0.3 * 9 / 0.7
+    weight = lift / (lift + 9) * 10
+    other = (10 - weight) / 9
+    found = priors(data, 0.3).hazard
+    assert found[1] == pytest.approx(1 / 95)
+    assert found[0] == pytest.approx(weight / (5 * weight + 90 * other))
+    assert priors(data, 0.05).hazard[0] == pytest.approx(1 / 95)
+
+
+def test_outcome_loss_by_hand() -> None:
+    logits = torch.tensor([[0.0, 1.0, -1.0, 2.0], [0.5, 1.0, -1.0, 2.0]])
+    y = torch.tensor([[1.0, 0.5, math.nan], [0.0, 0.0, 1.0]])
+
+    def bce(x: float, t: float) -> float:
+        return math.log1p(math.exp(-x)) * t + math.log1p(math.exp(x)) * (1 - t)
+
+    expected = (bce(0, 1) + bce(1, 0.5) + 3 * (bce(0.5, 0) + bce(-1, 0))) / 2
+    assert outcome_loss(logits, y, torch.tensor([1.0, 3.0])).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_collapsed_latents_are_an_error(log: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = WorldModel(PRESETS["small"], facts_of(log))
+    data = [read_episode(model, one, n, None) for n, one in enumerate(log[:10])]
+    constant = model.observation_encoder.out
+    for weight in constant.parameters():
+        torch.nn.init.zeros_(weight)
+        weight.requires_grad_(False)
+    torch.nn.init.ones_(list(constant.parameters())[-1][:1])
+    with pytest.raises(WorldlineError, match="collapsed"):
+        train(model, data, data, Schedule(epochs=1, batch=8), seed=0)
+
+
+def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory]) -> None:
+    torch.manual_seed(0)
+    model = WorldModel(PRESETS["small"], facts_of(log))
+    data = [read_episode(model, one, n, None) for n, one in enumerate(log[:16])]
+    rows: list[dict[str, float]] = []
+    train(model, data[:12], data[12:], Schedule(epochs=6, batch=8, rate=0.5, patience=1), seed=0, watch=rows.append)
+    assert len(rows) < 6  # an absurd rate cannot go on improving
+    assert all(row["best"] <= row["epoch"] for row in rows)
