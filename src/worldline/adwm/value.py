@@ -5,7 +5,7 @@ log, so that tasks can be resampled and policies compared in pairs; rollouts of 
 seed is the same for every policy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,7 @@ def imagine(
     policy: Policy,
     *,
     manner: Manner = MANNERS["adwm"],
+    starts: Sequence[Trajectory] | None = None,
     rollouts: int = 1,
     gamma: float = 1.0,
     seed: int = 0,
@@ -46,11 +47,12 @@ def imagine(
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
     """Play `policy` (already mixed, `epsilon` is for the record) from every logged start, `rollouts` times each."""
-    world = ImaginedWorld(ensemble, manner, guide)
+    starts = ensemble.lore.episodes if starts is None else starts
+    world = ImaginedWorld(ensemble, manner, guide, starts)
     player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
     wanted = [
         Episode(f"{number:06d}-{again}", episode.task_id, "log", derive_seed(seed, "imagine", number, again))
-        for number, episode in enumerate(ensemble.lore.episodes)
+        for number, episode in enumerate(starts)
         for again in range(rollouts)
     ]
     found: dict[str, Trajectory] = {}
