@@ -24,7 +24,7 @@ class Settings(Config):
 
     out: Path = option(Path("demo"), help="folder of the demo's model and logs")
     episodes: int = option(100, help="episodes per policy", ge=1)
-    demonstrations: int = option(1200, help="expert episodes to clone", ge=10)
+    demonstrations: int = option(2500, help="expert episodes to clone", ge=10)
     seed: int = option(0, help="decides every random draw")
     overwrite: bool = option(False, help="start anew in a folder that holds a demo")
 
