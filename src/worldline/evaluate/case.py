@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 
@@ -34,6 +34,7 @@ class Case:
 
     def __post_init__(self) -> None:
         self._scores: dict[str, Scores | None] = {}
+        self._loaded: dict[str, Policy] = {}
         self.log  # noqa: B018 - bad logs are told before anything is computed
 
     @cached_property
@@ -76,7 +77,7 @@ class Case:
             if not 0 <= epsilon <= 1:
                 raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon:g}")
         return [
-            Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else self._policy(name, spec))
+            Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else partial(self._policy, name, spec))
             for name, spec in specs.items()
             for epsilon in dict.fromkeys(self.config.epsilon)
         ]
@@ -84,17 +85,17 @@ class Case:
     @cached_property
     def evidence(self) -> Evidence:
         """The log without a target, the loggers' mixture as its behaviour where all of them are known."""
-        evidence = self.plain
-        if self.loggers and len(self.loggers) == len(self.log.policy_names):
-            codes = range(len(self.log.policy_names))
-            rows = [self.loggers[name].logprobs for name in self.log.policy_names]
-            try:
-                evidence = balanced(evidence, rows, list(codes))
-            except RefusalError as reason:
-                self.notes.append(f"weights are not balanced over loggers: {reason}")
-            else:
-                self.notes.append(f"weights are balanced over the {len(rows)} loggers of the log")
-        return evidence
+        names = self.log.policy_names
+        needed = len(names) > 1 or bool(self.config.logger) or bool(np.isnan(self.log.behaviour).any())
+        if not needed or len(self.loggers) < len(names):
+            return self.plain
+        try:
+            mixed = balanced(self.plain, [self.loggers[name].logprobs for name in names], range(len(names)))
+        except RefusalError as reason:
+            self.notes.append(f"weights are not balanced over the loggers: {reason}")
+            return self.plain
+        self.notes.append(f"behaviour: the mixture of all loggers ({', '.join(names)}), which balances the weights")
+        return mixed
 
     @cached_property
     def plain(self) -> Evidence:
@@ -157,16 +158,11 @@ class Case:
     def _policy(self, name: str, spec: str) -> Policy:
         if name in self.given:
             return self.given[name]
-        loaded = self._loaded.get(spec)
-        if loaded is None:
+        if spec not in self._loaded:
+            self._loaded.clear()  # models are large: one at a time
             needs_world = not spec.startswith(("hf:", "api:", "random"))
-            loaded = policies.load(spec, self._world if needs_world else None, self.config)
-            self._loaded[spec] = loaded
-        return loaded
-
-    @cached_property
-    def _loaded(self) -> dict[str, Policy]:
-        return {}
+            self._loaded[spec] = policies.load(spec, self._world if needs_world else None, self.config)
+        return self._loaded[spec]
 
     @cached_property
     def _world(self) -> World:
