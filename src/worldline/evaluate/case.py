@@ -43,6 +43,9 @@ class Case:
 
     @cached_property
     def log(self) -> RaggedLog:
+        worlds = sorted({t.env for t in self.trajectories})
+        if len(worlds) > 1:
+            raise InputError(f"the log holds episodes of {', '.join(worlds)}: evaluate one environment at a time")
         log = ragged_log(self.trajectories)
         cut = sum(not (t.terminated or t.truncated) for t in self.trajectories)
         if cut:
@@ -167,10 +170,7 @@ class Case:
     @cached_property
     def _world(self) -> World:
         """What an expert, or a policy of your own, may ask for; models do without it."""
-        found = sorted({trajectory.env for trajectory in self.trajectories})
-        if not self.config.env and len(found) > 1:
-            raise InputError(f"the log holds episodes of {', '.join(found)}: say which world --env is, or split it")
-        return envs.load(self.config.env or found[0], self.config.data, self.config.options)
+        return envs.load(self.config.env or self.trajectories[0].env, self.config.data, self.config.options)
 
 
 def featuriser(spec: str) -> Featuriser:
