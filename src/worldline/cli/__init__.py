@@ -48,6 +48,11 @@ def _run(verb: str, words: list[str]) -> int:
     as_json = "--json" in words
     words = [word for word in words if word != "--json"]
     try:
+        if verb == "bench" and words[:1] in (["--help"], ["-h"]):
+            from worldline.cli.bench import overview
+
+            print(overview())
+            return 0
         command = _command(verb, words)
         if verb == "bench":
             verb = f"bench {words.pop(0)}"

@@ -27,12 +27,12 @@ ELSEWHERE = "logprobs:"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy to be evaluated, at one epsilon. `policy` is None when only its log-probs are known."""
+    """A policy to be evaluated, at one epsilon. `load` gives the policy; None when only its log-probs are known."""
 
     name: str
     epsilon: float
     spec: str
-    policy: Policy | None
+    load: Callable[[], Policy] | None
 
     @property
     def label(self) -> str:

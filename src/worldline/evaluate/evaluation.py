@@ -106,6 +106,8 @@ def evaluate(
     case = Case(config, candidates or {}, watch)
     if not case.candidates:
         raise InputError("nothing to evaluate: give --policy NAME=SPEC")
+    if truth and not truth.keys() & {(candidate.name, candidate.epsilon) for candidate in case.candidates}:
+        raise InputError(f"--truth {config.truth}: names none of the candidates, {_listed(case.candidates)}")
     tables = [_table(case, candidate, extra) for candidate in case.candidates]
     names = _names(config, tables[0][1])
     null, trials = _measured(case, names) if config.certificate else ([], [])
@@ -127,7 +129,13 @@ def evaluate(
     return evaluation
 
 
+def _listed(candidates: Sequence[Candidate]) -> str:
+    return ", ".join(candidate.label for candidate in candidates)
+
+
 def _free_path(config: EvaluateConfig) -> Path | None:
+    if config.out is not None and config.out.exists() and not config.out.is_dir():
+        raise InputError(f"--out {config.out}: is a file: give a folder")
     path = config.out / "evaluation.json" if config.out else None
     if path is not None and path.exists() and not config.overwrite:
         raise InputError(f"{path}: there is an evaluation already: --overwrite replaces it")

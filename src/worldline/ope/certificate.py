@@ -7,7 +7,7 @@ the policy left out is bad, and whatever leans on that mean would look anti-corr
 So the loggers are cut in two halves, each estimated from the other, and ranks are compared within a half only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -92,9 +92,7 @@ def leave_out(
     return trials
 
 
-def balanced(
-    evidence: Evidence, loggers: Sequence[npt.NDArray[np.float64]], codes: Sequence[int] | npt.NDArray[np.int64]
-) -> Evidence:
+def balanced(evidence: Evidence, loggers: Sequence[npt.NDArray[np.float64]], codes: Iterable[int]) -> Evidence:
     """The same evidence with the mixture of its loggers as the behaviour: balance-heuristic weights."""
     log = evidence.log
     position = {int(code): index for index, code in enumerate(codes)}
