@@ -296,8 +296,18 @@ class WorldModel(nn.Module):
         return model.eval()
 
 
+def expected_reward(told: Outcome, facts: LogFacts) -> Tensor:
+    """What a step pays in the mean, by calibrated probabilities."""
+    at_end, on_way = (
+        facts.reward_low + share * (facts.reward_high - facts.reward_low)
+        for share in (told.reward_at_end, told.reward_on_way)
+    )
+    return told.hazard * at_end + (1 - told.hazard) * on_way * facts.dense
+
+
 def wide_logits(evidence: Tensor, wide: Tensor, precedent: Tensor) -> Tensor:
     """(N, F) -> (N, 4): all of it speaks to all heads, but for the precedent, which is silent on the end."""
+    evidence = F.pad(evidence, (0, max(0, 2 - evidence.shape[1])))
     said = F.embedding_bag(evidence[:, 1:], wide, mode="sum", padding_idx=0)
     return said + F.pad(F.embedding(evidence[:, 0], precedent, padding_idx=0), (1, 0))
 

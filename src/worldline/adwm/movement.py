@@ -156,7 +156,7 @@ def _offer(member: Member, going: Sequence[tuple[ImaginedEnvironment, Answer]]) 
     if not member.narrator.lore.lists or not going:
         return
     for environment, answer in going:
-        environment.situation = member.narrator.situation(
+        environment.situation = member.narrator.lore.situation(
             environment.chronicle, answer.candidate, environment.allowed, environment.first
         )
     situations = [environment.situation for environment, _ in going if environment.situation is not None]

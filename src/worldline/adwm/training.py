@@ -111,7 +111,7 @@ def fit_wide(
     # Few of the buckets are ever used: those alone are trained, and then put where they belong.
     used = torch.unique(torch.cat([torch.zeros(1, dtype=torch.long), x.flatten(), xt.flatten()]))
     x, xt = torch.searchsorted(used, x), torch.searchsorted(used, xt)
-    tables = [torch.nn.Parameter(table.weight.detach().cpu()[used]) for table in (model.wide, model.precedent)]
+    tables = [torch.nn.Parameter(table.detach().cpu()[used]) for table in (model.wide.weight, model.precedent.weight)]
     bias = torch.nn.Parameter(torch.zeros(len(Outcome._fields)))
     optimizer = torch.optim.AdamW([*tables, bias], lr=_WIDE_RATE, weight_decay=_WIDE_DECAY)
     best, kept = math.inf, [p.detach().clone() for p in (*tables, bias)]
@@ -128,8 +128,8 @@ def fit_wide(
         if score < best:
             best, kept = score, [p.detach().clone() for p in (*tables, bias)]
     with torch.no_grad():
-        for table, weight in zip((model.wide, model.precedent), kept, strict=False):
-            table.weight[used.to(model.device)] = weight.to(model.device)
+        for table, weight in zip((model.wide.weight, model.precedent.weight), kept, strict=False):
+            table[used.to(model.device)] = weight.to(model.device)
         for head, part in ((model.termination_head, kept[-1][:1]), (model.reward_head, kept[-1][1:])):
             list(head.parameters())[-1].copy_(part)
 

@@ -1,10 +1,11 @@
 """The value of a policy by imagination, equation (10): one number per logged episode, for the common interval.
 
-From the start of every logged episode the policy is played in the world model. Values come back in the order of the
-log, so that tasks can be resampled and policies compared in pairs; rollouts of one start differ by seed only, and that
-seed is the same for every policy.
+Every task of the log is played in the world model as often as asked; an episode's value is that of its task. Values
+come back in the order of the log, so that tasks can be resampled and policies compared in pairs; rollouts of one task
+differ by seed only, and that seed is the same for every policy.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,14 +19,15 @@ from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
 
 Array = npt.NDArray[np.float64]
 Watch = Callable[[Trajectory], None]
+ROLLOUTS = 512
 
 
 @dataclass(frozen=True)
 class Imagined:
-    """A policy's imagined returns from each logged start, and how far the log supports what was imagined."""
+    """A policy's imagined returns, and how far the log supports what was imagined."""
 
     values: Array
-    """(episodes,), the mean over the rollouts of each start"""
+    """(episodes,), the mean over the rollouts of each one's task"""
     spread: float
     """Mean disagreement of the ensemble's members: the standard deviation between their means."""
     support: Support
@@ -38,7 +40,7 @@ def imagine(
     *,
     manner: Manner = MANNERS["adwm"],
     starts: Sequence[Trajectory] | None = None,
-    rollouts: int = 1,
+    rollouts: int | None = None,
     gamma: float = 1.0,
     seed: int = 0,
     batch_size: int = 256,
@@ -46,13 +48,15 @@ def imagine(
     epsilon: float = 0.0,
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
-    """Play `policy` (already mixed, `epsilon` is for the record) from every logged start, `rollouts` times each."""
+    """Play `policy` (already mixed, `epsilon` is for the record) at every task of `starts`, `rollouts` times each."""
     starts = ensemble.lore.episodes if starts is None else starts
     world = ImaginedWorld(ensemble, manner, guide, starts)
     player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
+    tasks = list(dict.fromkeys(start.task_id for start in starts))
+    rollouts = rollouts or enough(len(tasks))
     wanted = [
-        Episode(f"{number:06d}-{again}", episode.task_id, "log", derive_seed(seed, "imagine", number, again))
-        for number, episode in enumerate(starts)
+        Episode(f"{number:06d}-{again}", task, "log", derive_seed(seed, "imagine", number, again))
+        for number, task in enumerate(tasks)
         for again in range(rollouts)
     ]
     found: dict[str, Trajectory] = {}
@@ -63,7 +67,14 @@ def imagine(
         raise WorldlineError(f"{len(player.failed)} imagined episodes failed; the first: {player.failed[0]}")
     ordered = [found[episode.id] for episode in wanted]
     returns = np.array([discounted(trajectory, gamma) for trajectory in ordered]).reshape(-1, rollouts)
-    return Imagined(returns.mean(1), _spread(ensemble, wanted, returns.ravel()), world.support, ordered)
+    of_task = dict(zip(tasks, returns.mean(1), strict=True))
+    values = np.array([of_task[start.task_id] for start in starts])
+    return Imagined(values, _spread(ensemble, wanted, returns.ravel()), world.support, ordered)
+
+
+def enough(tasks: int) -> int:
+    """Rollouts of each task that make up ROLLOUTS in all."""
+    return math.ceil(ROLLOUTS / tasks)
 
 
 def discounted(trajectory: Trajectory, gamma: float) -> float:

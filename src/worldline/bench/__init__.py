@@ -11,6 +11,7 @@ BENCHES = {
     "searchqa": "a corpus: how fast it is indexed and searched, how many questions it can answer",
     "scienceworld": "solved episodes replayed, and steps per second with and without the list of valid actions",
     "ope": "the classical estimators on a log of a million steps",
+    "rank": "which estimator ranks ten policies right, from a log of three others",
 }
 
 

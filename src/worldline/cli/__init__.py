@@ -16,6 +16,7 @@ VERBS = {
     "collect": "run a policy in an environment, write a log; also the online evaluation",
     "sft": "clone a log or an environment's expert into a causal language model",
     "train": "reinforcement learning (GRPO, GiGPO, RLOO, PPO) with world-model co-training",
+    "fit": "fit a diffusion world model on a log",
     "evaluate": "value, interval and rank of policies from a log, per estimator",
     "import": "other people's logs in",
     "export": "our logs out, as JSON lines",

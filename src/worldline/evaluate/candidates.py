@@ -21,7 +21,7 @@ from worldline.types import InputError, Policy, ScoringPolicy
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
-BATCH = 256
+BATCH = 2048
 ELSEWHERE = "logprobs:"
 
 

@@ -28,6 +28,7 @@ class Case:
 
     config: EvaluateConfig
     given: Mapping[str, Policy]
+    given_loggers: Mapping[str, Policy]
     watch: Watch
     notes: list[str] = field(default_factory=list)
     """What a user should know, in the order it was found."""
@@ -80,7 +81,7 @@ class Case:
             if not 0 <= epsilon <= 1:
                 raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon:g}")
         return [
-            Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else partial(self._policy, name, spec))
+            Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else partial(self.policy, name, spec))
             for name, spec in specs.items()
             for epsilon in dict.fromkeys(self.config.epsilon)
         ]
@@ -119,17 +120,26 @@ class Case:
     @cached_property
     def loggers(self) -> dict[str, TargetLog]:
         """Log-probs, on the whole log, of those policies that made it and can be asked: --logger, or a candidate."""
+        found: dict[str, TargetLog] = {}
+        for label, (name, spec, epsilon) in self.makers.items():
+            if (target := self._logger(label, name, spec, epsilon)) is not None:
+                found[label] = target
+        return found
+
+    @cached_property
+    def makers(self) -> dict[str, tuple[str, str, float]]:
+        """Name, specification and epsilon of those loggers that can be asked, by their label in the log."""
         known = named(self.config.policy, "--policy") | named(self.config.logger, "--logger")
-        known |= dict.fromkeys(self.given, "")
+        known |= dict.fromkeys([*self.given, *self.given_loggers], "")
         made = {logger_name(t): (t.policy, t.epsilon) for t in self.trajectories}
         for name in named(self.config.logger, "--logger"):
             if name not in {policy for policy, _ in made.values()}:
                 raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(made))}")
-        found: dict[str, TargetLog] = {}
-        for label, (policy, epsilon) in sorted(made.items()):
-            if policy in known and (target := self._logger(label, policy, known[policy], epsilon)) is not None:
-                found[label] = target
-        return found
+        return {
+            label: (policy, known[policy], epsilon)
+            for label, (policy, epsilon) in sorted(made.items())
+            if policy in known
+        }
 
     def _logger(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
         """A logger's log-probs, if they are those it logged with; another checkpoint or temperature is told."""
@@ -155,12 +165,12 @@ class Case:
                     self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
                 ).model_dump_json()
                 folder = self.config.out / "cache" if self.config.out else None
-                self._scores[name] = cached(self._policy(name, spec), spec, settings, self.text, folder, self.watch)
+                self._scores[name] = cached(self.policy(name, spec), spec, settings, self.text, folder, self.watch)
         return self._scores[name]
 
-    def _policy(self, name: str, spec: str) -> Policy:
-        if name in self.given:
-            return self.given[name]
+    def policy(self, name: str, spec: str) -> Policy:
+        if name in self.given or name in self.given_loggers:
+            return self.given[name] if name in self.given else self.given_loggers[name]
         if spec not in self._loaded:
             self._loaded.clear()  # models are large: one at a time
             needs_world = not spec.startswith(("hf:", "api:", "random"))

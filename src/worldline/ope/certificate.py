@@ -19,6 +19,8 @@ from worldline.ope.intervals import Interval, interval
 from worldline.ope.log import Choices, TargetLog
 from worldline.ope.weights import mixture_logprobs
 
+CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -134,5 +136,8 @@ def _trial(
 ) -> Trial:
     said = estimate(asked, names, estimators)
     truth = float(whole.log.returns(whole.gamma)[own].mean())
-    found = {name: interval(values, asked.log.tasks, seed=whole.seed) for name, values in said.values.items()}
+    found = {
+        name: said.widened(name, interval(values, asked.log.tasks, seed=whole.seed), CONFIDENCE)
+        for name, values in said.values.items()
+    }
     return Trial(policy, pool, truth, found, said.refused)
