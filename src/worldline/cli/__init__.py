@@ -17,6 +17,8 @@ VERBS = {
     "sft": "clone a log or an environment's expert into a causal language model",
     "train": "reinforcement learning (GRPO, GiGPO, RLOO, PPO) with world-model co-training",
     "evaluate": "value, interval and rank of policies from a log, per estimator",
+    "report": "a run or an evaluation as one self-contained HTML file",
+    "view": "browse runs, logs and imagined episodes in a local browser",
     "import": "other people's logs in",
     "export": "our logs out, as JSON lines",
     "bench": "the measured figures of the README, reproducible",
