@@ -87,6 +87,8 @@ def number(value: float | None) -> str:
     """A number as tables show it."""
     if value is None or math.isnan(value):
         return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
     if abs(value) < 1e-9:
         return "0.000"
     if math.isinf(value):

@@ -123,14 +123,6 @@ _MEASURES: dict[str, Callable[[Sequence[float]], float] | None] = {  # which is 
     "mae": min,
     "rmse": min,
 }
-    "spearman": max,
-    "p": None,
-    "kendall": max,
-    "pairwise": max,
-    "regret@1": min,
-    "mae": min,
-    "rmse": min,
-}
 
 
 def _agreement(evaluation: EvaluationFile, best: str) -> Table:

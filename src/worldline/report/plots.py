@@ -95,8 +95,8 @@ def against_truth(panels: Mapping[str, Sequence[Point]], first: str = "") -> str
     return draw.svg
 
 
-def curves(panels: Sequence[Panel], columns: int = 3) -> str:
-    """A grid of panels; curves of the same name have one colour and one entry in the legend."""
+def curves(panels: Sequence[Panel], columns: int = 3, *, shared: bool = False) -> str:
+    """A grid of panels. `shared`: a name has the same colour in all of them, and one legend serves all."""
     columns = min(columns, len(panels))
     rows = math.ceil(len(panels) / columns)
     with _Drawing(WIDTH if columns > 1 else WIDTH / 2, 2.15 * rows + 0.35) as draw:
@@ -114,8 +114,11 @@ def curves(panels: Sequence[Panel], columns: int = 3) -> str:
             axes.set_xlabel(panel.axis)
             axes.grid(color=LINE, linewidth=0.8)
             axes.locator_params(axis="x", nbins=5, integer=True)
-            if len(panel.curves) > 1:
+            if len(panel.curves) > 1 and not shared:
                 axes.legend(fontsize=7.5, frameon=False, labelcolor=INK)
+        if shared:
+            handles = {line.get_label(): line for axes in draw.figure.axes for line in axes.lines}
+            draw.figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=6, frameon=False)
     return draw.svg
 
 

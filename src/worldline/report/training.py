@@ -93,7 +93,7 @@ def _phases(rows: Rows, axis: str) -> list[Block]:
     panel = Panel("seconds per phase", spent, dashed=frozenset({"wm"}), axis=axis)
     return [
         Table("Seconds per phase", ("phase", "seconds", f"per {axis}", "share"), rows_),
-        Figure("", plots.curves([panel])),
+        Figure("", plots.curves([panel], shared=True)),
     ]
 
 
@@ -102,7 +102,7 @@ def _last(rows: Rows) -> Table:
     newest: dict[str, Any] = {}
     for row in rows:
         newest |= {name: value for name, value in row.items() if is_number(value)}
-    cells = [[Cell(name), figure(float(value))] for name, value in newest.items() if not name.startswith(_SECONDS)]
+    cells = [[Cell(name), figure(value)] for name, value in newest.items() if not name.startswith(_SECONDS)]
     half = (len(cells) + 1) // 2
     pairs = [[*left, *right] for left, right in zip(cells[:half], [*cells[half:], [Cell(""), Cell("")]], strict=False)]
     return Table("Last figures", ("metric", "value", "metric", "value"), pairs)

@@ -40,7 +40,7 @@ def section(folder: Path) -> Section:
         blocks.append(Remarks("What is thin about its log", [str(note) for note in notes]))
     if rows:
         caption = "Solid: held-out tasks. Dashed: training."
-        blocks.append(Figure("Losses per member", plots.curves(_losses(rows), columns=4), caption))
+        blocks.append(Figure("Losses per member", plots.curves(_losses(rows), columns=4, shared=True), caption))
     blocks += _horizon(folder / "horizon.json")
     if settings:
         blocks.append(Settings("Settings", flat(settings)))
@@ -96,7 +96,7 @@ def _horizon(path: Path) -> list[Block]:
     blocks: list[Block] = []
     if panels:
         caption = "Held-out episodes replayed with their own actions, never looking at what really happened."
-        blocks.append(Figure("Horizon curves: do errors compound?", plots.curves(panels), caption))
+        blocks.append(Figure("Horizon curves: do errors compound?", plots.curves(panels, shared=True), caption))
     if single:
         cells = [[Cell(model), *(figure(_number(found.get(m))) for m in single)] for model, found in models.items()]
         blocks.append(Table("Over the whole horizon", ("world model", *map(_named, single)), cells))
