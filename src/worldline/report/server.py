@@ -1,7 +1,7 @@
 """`worldline view`: a small server, for this machine only, of what some folders hold.
 
-Pages: `/` lists, `/report?at=N` makes a report on the fly (of all without N), `/episodes?at=N` pages through a log. JSON:
-`/api/episodes?at=N&start=..&limit=..&policy=..&success=..&text=..` and `/api/episode?at=N&row=..`. It only reads.
+Pages: `/` lists, `/report?at=N` makes a report on the fly (`/report`: of everything), `/episodes?at=N` pages through a
+log. JSON: `/api/episodes?at=N&start=..&limit=..&policy=..&success=..&text=..` and `/api/episode?at=N&row=..`.
 """
 
 import errno
