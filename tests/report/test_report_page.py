@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from page_reader import PageReader
+from report_material import CURVES, FIGURES, METRICS, episode, write_log
 from scipy.stats import binomtest
 
-from conftest import CURVES, FIGURES, METRICS, episode, write_log
 from worldline.cli import main
 from worldline.report import compose, find, render, write_report
 from worldline.types import InputError, Step

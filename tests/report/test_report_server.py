@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from page_reader import PageReader
+from report_material import episode, write_log
 
-from conftest import episode, write_log
 from worldline import store
 from worldline.cli import main
 from worldline.report.episodes import EpisodeIndex, Query
