@@ -95,6 +95,8 @@ def number(value: float | None) -> str:
         return "∞" if value > 0 else "-∞"
     if value == int(value) and abs(value) >= 10:
         return f"{value:,.0f}" if abs(value) < 1e7 else f"{value:.2g}"
+    if 100 <= abs(value) < 1e7:
+        return f"{value:,.1f}"
     return f"{value:.3f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.2g}"
 
 

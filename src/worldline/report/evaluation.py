@@ -27,7 +27,7 @@ def section(path: Path) -> Section:
     if evaluation.agreement:
         blocks.append(_agreement(evaluation, best))
     blocks += _support(evaluation)
-    blocks += _sensitivity(evaluation.meta.sensitivity)
+    blocks += _sensitivity(evaluation.meta.sensitivity, [policy.label for policy in evaluation.policies])
     if remarks := [*evaluation.meta.notes, *_doubts(evaluation)]:
         blocks.append(Remarks("What to know before trusting this", remarks))
     plain = {k: v for k, v in read_json(path).get("meta", {}).items() if not isinstance(v, dict) and k not in _SHOWN}
@@ -183,18 +183,17 @@ def _support(evaluation: EvaluationFile) -> list[Block]:
     ]
 
 
-def _sensitivity(told: Any) -> list[Block]:
-    """Rows of settings and what came of them, as they are: a list of flat objects, or several lists by name."""
-    named = {"": told} if isinstance(told, list) else told if isinstance(told, dict) else {}
-    blocks: list[Block] = []
-    for name, found in named.items():
-        rows = [dict(flat(row)) for row in found if isinstance(row, dict)] if isinstance(found, list) else []
-        columns = list(dict.fromkeys(key for row in rows for key in row))
-        if columns:
-            cells = [[_setting(row.get(column, "–")) for column in columns] for row in rows]
-            title = f"Sensitivity of the ranking{f': {name}' if name else ''}"
-            blocks.append(Table(title, columns, cells, "How the result moves with the guidance weights w and alpha."))
-    return blocks
+def _sensitivity(told: Any, labels: Sequence[str]) -> list[Block]:
+    """A row per setting, as it was told; `values` are those of the policies, in their order."""
+    rows = [dict(row) for row in told if isinstance(row, dict)] if isinstance(told, list) else []
+    for row in rows:
+        if isinstance(values := row.get("values"), list) and len(values) == len(labels):
+            row["values"] = dict(zip(labels, values, strict=True))
+    flattened = [{name.removeprefix("values."): value for name, value in flat(row)} for row in rows]
+    columns = list(dict.fromkeys(name for row in flattened for name in row))
+    cells = [[_setting(row.get(column, "–")) for column in columns] for row in flattened]
+    caption = "The ranking imagined again with other guidance weights w and alpha."
+    return [Table("Sensitivity of the ranking", columns, cells, caption)] if cells else []
 
 
 def _setting(text: str) -> Cell:

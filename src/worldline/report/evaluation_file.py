@@ -66,12 +66,18 @@ class Certificate(Part):
     record: dict[str, Record] = {}
 
 
+class Recommended(Part):
+    estimator: str
+    errors: dict[str, float] = {}
+    reason: str = ""
+
+
 class Meta(Part):
     estimators: list[str] = []
     notes: list[str] = []
     null_test: list[Trial] = []
     certificate: Certificate = Certificate()
-    recommended: str | dict[str, Any] | None = None
+    recommended: Recommended | None = None
     sensitivity: Any = None
     confidence: float = 0.95
     episodes: int | None = None
@@ -99,15 +105,13 @@ class EvaluationFile(Part):
     def recommended(self) -> tuple[str, str]:
         """The estimator to go by, and why: as the evaluation says, else by certified error, else by fewest doubts."""
         told = self.meta.recommended
-        if isinstance(told, dict) and told.get("estimator"):
-            return str(told["estimator"]), str(told.get("reason") or "recommended by the evaluation")
-        if isinstance(told, str):
-            return told, "recommended by the evaluation"
         able = [name for name in self.estimators if self.tells_apart(name)] or self.estimators
-        certified = sorted((self.meta.certificate.record[n].mae, n) for n in able if n in self.meta.certificate.record)
-        if certified:
-            reason = f"smallest certified error on this log, {number(certified[0][0])}"
-            return certified[0][1], reason + "".join(f"; next is {n}, {number(mae)}" for mae, n in certified[1:2])
+        errors = told.errors if told else {n: r.mae for n, r in self.meta.certificate.record.items() if n in able}
+        order = sorted(errors, key=lambda name: errors[name])
+        if told or order:
+            reason = "".join(f"; next is {name}, {number(errors[name])}" for name in order[1:2])
+            reason = f"smallest certified error on this log, {number(errors[order[0]])}{reason}" if order else ""
+            return (told.estimator, told.reason or reason) if told else (order[0], reason)
         doubts = {name: sum(not p.point(name) or bool(p.estimates[name].doubt) for p in self.policies) for name in able}
         return min(able, key=lambda name: doubts[name]), "fewest reasons for doubt; nothing is certified on this log"
 

@@ -23,6 +23,8 @@ LABELS = {
     "hazard_slope": "calibration slope of the end",
     "hazard_nats": "nats per step of the end",
     "reward_at_end_error": "error of the final reward",
+    "value_error": "error of the mean return",
+    "replay_error": "error of the mean return, replayed",
 }
 
 
