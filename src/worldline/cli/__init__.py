@@ -18,6 +18,8 @@ VERBS = {
     "train": "reinforcement learning (GRPO, GiGPO, RLOO, PPO) with world-model co-training",
     "fit": "fit a diffusion world model on a log",
     "evaluate": "value, interval and rank of policies from a log, per estimator",
+    "report": "a run or an evaluation as one self-contained HTML file",
+    "view": "browse runs, logs and imagined episodes in a local browser",
     "import": "other people's logs in",
     "export": "our logs out, as JSON lines",
     "bench": "the measured figures of the README, reproducible",
