@@ -213,7 +213,7 @@ class ImaginedEnvironment:
     def settle(self, answer: Answer, reward: float, ended: bool, won: bool) -> None:
         """Record the world's answer to the pending action."""
         assert self.action is not None
-        self.chronicle.advance(self.action, answer.text)
+        self.chronicle.advance(self.action, answer.text, answer.valid)
         cut = not ended and len(self.chronicle.actions) >= self._world.max_steps
         self.over = ended or cut
         self.allowed = () if self.over else self.allowed

@@ -32,15 +32,18 @@ class Lore:
     evidence: Evidence
     lists: bool
     """Whether the log lists admissible actions."""
+    obedient: bool
+    """Whether the log's policies only ever did what was listed: then nothing is known of what the world refuses."""
 
     @classmethod
     def of(cls, episodes: Sequence[Trajectory], buckets: int) -> "Lore":
         actions = listed_actions(episodes)
         grammar = Grammar.induce(actions)
         memory = Memory.of(grammar, episodes)
-        lists = any(step.admissible for episode in episodes for step in episode.steps)
+        listed = [step for episode in episodes for step in episode.steps if step.admissible]
+        obedient = bool(listed) and all(step.action in (step.admissible or ()) for step in listed)
         fillers = Fillers.of(grammar, actions)
-        return cls(tuple(episodes), grammar, memory, fillers, Evidence(memory, buckets), lists)
+        return cls(tuple(episodes), grammar, memory, fillers, Evidence(memory, buckets), bool(listed), obedient)
 
     def chronicle(self, number: int) -> Chronicle:
         """The beginning of a logged episode."""
@@ -53,7 +56,7 @@ class Lore:
         answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
         for at, (step, answer) in enumerate(zip(episode.steps, answers, strict=True)):
             yield chronicle, at, step.action, answer
-            chronicle.advance(step.action, answer)
+            chronicle.advance(step.action, answer, step.valid)
 
     def situation(
         self, chronicle: Chronicle, source: Candidate | None, earlier: Sequence[str], start: Sequence[str]
@@ -116,7 +119,7 @@ class Exercises:
         if after and lore.lists:
             source = next((c for c in options.candidates if c.text == answer and c.source is not None), None)
             twin = chronicle.copy()
-            twin.advance(action, answer)
+            twin.advance(action, answer, steps[at].valid)
             situation = lore.situation(twin, source, steps[at].admissible or (), start)
             asked, true = situation.proposals(lore.fillers), set(after)
             if asked:

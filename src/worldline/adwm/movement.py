@@ -137,6 +137,9 @@ def _settle(environment: ImaginedEnvironment, answer: Answer, world: ImaginedWor
     """Draw whether the episode is over, and what the step earned."""
     told, facts = environment.told, world.ensemble.members[0].model.facts
     assert told is not None
+    if answer.refused:
+        environment.settle(answer, 0.0, False, False)
+        return
     act, step = environment.action or "", len(environment.chronicle.actions)
     last = step + 1 >= world.max_steps
     if world.manner.heads == "paper":

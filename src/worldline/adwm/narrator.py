@@ -23,6 +23,7 @@ from worldline.adwm.memory import REFUSED, SAME, SHAPE, Candidate
 
 _EPOCHS = 6
 _UNSURE = "?"
+_NOT_OFFERED = ("no", "no 0", "no 1")
 _RARE = 0.05
 """A sort of answer (an outline) less likely than this is not drawn."""
 
@@ -34,10 +35,13 @@ class Answer:
     text: str
     candidate: Candidate | None
     distance: float = 0.0
+    refused: bool = False
+    """Taken for refused because it was not offered, in a world that was never seen to refuse: nothing changes."""
 
     @property
     def valid(self) -> bool:
-        return self.candidate is None or self.candidate.source is None or self.candidate.source.valid
+        source = self.candidate.source if self.candidate is not None else None
+        return not self.refused and (source is None or source.valid)
 
     @property
     def supported(self) -> bool:
@@ -53,6 +57,11 @@ class Question:
     action: str
     listed: str
     luck: float
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the world did not offer the action, as far as we can tell."""
+        return self.listed in _NOT_OFFERED
 
 
 def _drawn(question: Question, options: Choice, distance: npt.NDArray[np.float32], scores: Tensor) -> Answer:
@@ -108,6 +117,14 @@ class Narrator(nn.Module):
     @torch.no_grad()
     def answers(self, questions: Sequence[Question], z: Tensor) -> list[Answer]:
         """Draw the answer to each question by inverse CDF at its luck; `z` (n, latent) are the sampled latents."""
+        if self.lore.obedient:
+            asked = [at for at, question in enumerate(questions) if not question.unheard]
+            told = iter(self._answers([questions[at] for at in asked], z[asked]))
+            refused = (Answer(q.chronicle.observation, None, float("inf"), refused=True) for q in questions)
+            return [no if q.unheard else next(told) for q, no in zip(questions, refused, strict=True)]
+        return self._answers(questions, z)
+
+    def _answers(self, questions: Sequence[Question], z: Tensor) -> list[Answer]:
         options = [choice(self.lore.memory, q.chronicle, q.action) for q in questions]
         near = [self.distances(one, latent) for one, latent in zip(options, z.cpu(), strict=True)]
         if not any(one.candidates for one in options):

@@ -6,7 +6,7 @@ the log's own policies, played in it as if unknown (or, where these cannot be as
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -45,6 +45,7 @@ class WorldModelEstimators:
 
     def __post_init__(self) -> None:
         self._played: dict[tuple[str, float, str], Imagined] = {}
+        self._left_out: dict[tuple[str, ...], list[Trial]] = {}
         rivals = self.ensemble.members[0].rivals is not None
         self.manners = {n: m for n, m in MANNERS.items() if rivals or m.dynamics == "diffusion"}
 
@@ -154,7 +155,13 @@ class WorldModelEstimators:
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
         """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
-        log, trials = self.case.log, []
+        key = tuple(names)
+        if key not in self._left_out:
+            self._left_out[key] = list(self._leave_out(names))
+        return self._left_out[key]
+
+    def _leave_out(self, names: Sequence[str]) -> Iterator[Trial]:
+        log = self.case.log
         present = np.unique(log.policies)
         for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
             asked = [log.policy_names[k] for k in held if log.policy_names[k] in self._loggers]
@@ -170,8 +177,7 @@ class WorldModelEstimators:
                     played = self._imagine(ensemble, load(), episodes, name, f"certificate of {label}", seed=2)
                     spread = interval(played.values, _codes(episodes), seed=self.case.config.seed)
                     found[name] = widened(spread, self.model_error(name), CONFIDENCE)
-                trials.append(Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {}))
-        return trials
+                yield Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {})
 
     def _fitted(self, episodes: Sequence[Trajectory], pool: str) -> Ensemble:
         """A world model of one member, as ours but from these episodes."""
