@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worldline.report.blocks import number
-from worldline.report.plots import Point
+from worldline.report.plots import Point, drawable
 from worldline.report.source import read_json
 from worldline.types import InputError
 
@@ -46,7 +46,7 @@ class Candidate(Part):
 
     def point(self, estimator: str) -> Point | None:
         said = self.estimates.get(estimator)
-        if said is None or said.value is None:
+        if said is None or said.value is None or not drawable(said.value):
             return None
         return Point(self.label, said.value, said.low, said.high, self.truth, bool(said.doubt))
 
