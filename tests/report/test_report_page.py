@@ -201,6 +201,18 @@ def test_no_torch_is_loaded() -> None:
 
 
 def test_odd_numbers_are_drawn(tmp_path: Path) -> None:
-    odd: list[dict[str, Any]] = [{"update": 1, "success": float("nan"), "kl": 1e300}, {"update": 2, "success": None}]
+    odd: list[dict[str, Any]] = [
+        {"update": 1, "success": float("nan"), "kl": 1e308, "loss": float("inf"), "seconds_update": 1e308},
+        {"update": None, "success": None, "kl": "much", "loss": [1]},
+        {"update": 2},
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in odd))
-    assert "1e+300" in page(tmp_path).text
+    text = page(tmp_path).text
+    assert "1e+308" in text
+    assert "∞" in text
+
+
+def test_figures_that_are_none_are_refused(world_model: Path) -> None:
+    (world_model / "figures.json").write_text('{"figures": 3}')
+    with pytest.raises(InputError, match=r"figures.json: corrupt: 'figures' must be an object"):
+        page(world_model)

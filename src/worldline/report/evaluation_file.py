@@ -3,13 +3,14 @@
 Unknown keys are passed by: files of later versions, and of other tools that keep to the contract, can be shown too.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worldline.report.blocks import number
-from worldline.report.plots import Point
+from worldline.report.plots import Point, drawable
 from worldline.report.source import read_json
 from worldline.types import InputError
 
@@ -46,7 +47,7 @@ class Candidate(Part):
 
     def point(self, estimator: str) -> Point | None:
         said = self.estimates.get(estimator)
-        if said is None or said.value is None:
+        if said is None or said.value is None or not drawable(said.value):
             return None
         return Point(self.label, said.value, said.low, said.high, self.truth, bool(said.doubt))
 
@@ -100,20 +101,27 @@ class EvaluationFile(Part):
         return [point for policy in self.policies if (point := policy.point(estimator)) is not None]
 
     def tells_apart(self, estimator: str) -> bool:
-        return len({point.value for point in self.points(estimator)}) > 1
+        return len({round(point.value, 9) for point in self.points(estimator)}) > 1
 
     def recommended(self) -> tuple[str, str]:
         """The estimator to go by, and why: as the evaluation says, else by certified error, else by fewest doubts."""
         told = self.meta.recommended
+        if told:
+            return told.estimator, told.reason or _lead(told.errors)
         able = [name for name in self.estimators if self.tells_apart(name)] or self.estimators
-        errors = told.errors if told else {n: r.mae for n, r in self.meta.certificate.record.items() if n in able}
-        order = sorted(errors, key=lambda name: errors[name])
-        if told or order:
-            reason = "".join(f"; next is {name}, {number(errors[name])}" for name in order[1:2])
-            reason = f"smallest certified error on this log, {number(errors[order[0]])}{reason}" if order else ""
-            return (told.estimator, told.reason or reason) if told else (order[0], reason)
+        errors = {name: found.mae for name, found in self.meta.certificate.record.items() if name in able}
+        if errors:
+            return min(errors, key=lambda name: errors[name]), _lead(errors)
         doubts = {name: sum(not p.point(name) or bool(p.estimates[name].doubt) for p in self.policies) for name in able}
         return min(able, key=lambda name: doubts[name]), "fewest reasons for doubt; nothing is certified on this log"
+
+
+def _lead(errors: Mapping[str, float]) -> str:
+    """By how much the best is ahead."""
+    order = sorted(errors, key=lambda name: errors[name])
+    second = "".join(f"; next is {name}, {number(errors[name])}" for name in order[1:2])
+    best = f", {number(errors[order[0]])}" if order else ""
+    return f"smallest certified error on this log{best}{second}"
 
 
 def read_evaluation(path: Path) -> EvaluationFile:

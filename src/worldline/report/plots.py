@@ -103,11 +103,11 @@ def curves(panels: Sequence[Panel], columns: int = 3, *, shared: bool = False) -
         for axes, panel in zip(draw.grid(rows, columns), panels, strict=False):
             for order, (name, (xs, ys)) in enumerate(panel.curves.items()):
                 colour = SERIES[panel.colours.get(name, order) % len(SERIES)]
-                xs, ys = _thinned(xs), _thinned(ys)
+                points = _thinned(xs, ys)
                 style: Any = (0, (3, 2)) if name in panel.dashed else "-"
-                dot = "o" if len(xs) < 12 else None
-                axes.plot(xs, ys, color=colour, linestyle=style, marker=dot, markersize=3, label=_label(name))
-            values = [y for _, ys in panel.curves.values() for y in ys if math.isfinite(y)]
+                dot = "o" if len(points) < 12 else None
+                axes.plot(*zip(*points, strict=True), color=colour, ls=style, marker=dot, ms=3, label=_label(name))
+            values = [y for _, ys in panel.curves.values() for y in ys if drawable(y)]
             if values and min(values) > 0 and max(values) > 100 * min(values):
                 axes.set_yscale("log")
             axes.set_title(_label(panel.title))
@@ -246,10 +246,16 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _thinned(values: Sequence[float]) -> Sequence[float]:
-    """At most `MOST_POINTS` of them, the last among them."""
-    step = math.ceil(len(values) / MOST_POINTS)
-    return values if step <= 1 else [*values[:-1:step], values[-1]]
+def drawable(value: float) -> bool:
+    """Not NaN, not infinite, nor so large that an axis cannot be laid out."""
+    return abs(value) < 1e100
+
+
+def _thinned(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float]]:
+    """At most `MOST_POINTS` of the points that can be drawn, the last among them."""
+    points = [(x, y if drawable(y) else math.nan) for x, y in zip(xs, ys, strict=True) if drawable(x)]
+    step = math.ceil(len(points) / MOST_POINTS)
+    return points if step <= 1 else [*points[:-1:step], points[-1]]
 
 
 def _label(text: str, most: int = 40) -> str:

@@ -60,9 +60,9 @@ def _panel(rows: Rows, axis: str, title: str, names: Mapping[str, str]) -> Panel
 
 
 def _headlines(rows: Rows, axis: str, settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    last = rows[-1].get(axis)
-    planned = settings.get("updates") or rows[-1].get("steps") if axis == "update" else rows[-1].get("steps")
-    facts = [(f"{axis}s", number(last), f"of {number(planned)}" if is_number(planned) else "")]
+    done = [row[axis] for row in rows if is_number(row.get(axis))]
+    planned = settings.get("updates") if axis == "update" else rows[-1].get("steps")
+    facts = [(f"{axis}s", number(done[-1] if done else None), f"of {number(planned)}" if is_number(planned) else "")]
     for name, label in HEADLINES.items():
         values = curve(rows, axis, name)[1]
         if values:

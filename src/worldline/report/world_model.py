@@ -30,15 +30,17 @@ LABELS = {
 
 def section(folder: Path) -> Section:
     metrics = folder / "metrics.jsonl"
-    rows = read_metrics(metrics) if metrics.is_file() else []
+    rows = [row for row in read_metrics(metrics) if is_number(row.get("member"))] if metrics.is_file() else []
     told = read_optional(folder / "figures.json")
-    figures = told.get("figures", {})
+    figures, notes = told.get("figures", {}), told.get("notes", [])
+    if not isinstance(figures, dict) or not isinstance(notes, list):
+        raise InputError(f"{folder / 'figures.json'}: corrupt: 'figures' must be an object, 'notes' a list")
     settings = read_optional(folder / "config.json")
     blocks: list[Block] = [Facts(_headlines(rows, figures, settings))] if rows or figures else []
     if figures:
         cells = [[Cell(_named(name)), figure(_number(value))] for name, value in figures.items()]
         blocks.append(Table("On held-out tasks, mean of the members", ("figure", "value"), cells))
-    if notes := told.get("notes"):
+    if notes:
         blocks.append(Remarks("What is thin about its log", [str(note) for note in notes]))
     if rows:
         caption = "Solid: held-out tasks. Dashed: training."
@@ -50,7 +52,7 @@ def section(folder: Path) -> Section:
 
 
 def _headlines(rows: Rows, figures: Mapping[str, Any], settings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    members = sorted({row["member"] for row in rows if is_number(row.get("member"))})
+    members = {row["member"] for row in rows}
     seconds = sum(row["seconds"] for row in rows if is_number(row.get("seconds")))
     facts = [
         ("preset", str(settings.get("preset", "")), f"seed {settings.get('seed', '–')}"),
@@ -64,12 +66,12 @@ def _headlines(rows: Rows, figures: Mapping[str, Any], settings: Mapping[str, An
 def _losses(rows: Rows) -> list[Panel]:
     names = list(dict.fromkeys(name for row in rows for name, value in row.items() if is_number(value)))
     losses = [name for name in names if name not in _NO_LOSS and not name.startswith(_HELD_OUT)]
-    members = sorted({row.get("member", 0) for row in rows})
+    members = sorted({row["member"] for row in rows})
     panels = []
     for loss in losses:
         drawn, dashed, colours = {}, set(), {}
         for order, member in enumerate(members):
-            own = [row for row in rows if row.get("member", 0) == member]
+            own = [row for row in rows if row["member"] == member]
             for name, key in ((f"member {member}", _HELD_OUT + loss), (f"member {member}, training", loss)):
                 if (found := curve(own, "epoch", key))[0]:
                     drawn[name], colours[name] = found, order
