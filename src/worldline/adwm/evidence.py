@@ -7,6 +7,7 @@ not whether the episode is over (where episodes of a task often end, they would 
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from worldline.adwm.chronicle import Chronicle, shared
 from worldline.adwm.grammar import SLOT, Command
@@ -15,6 +16,8 @@ from worldline.adwm.tokenizer import stable_hash, words
 
 _ALIKE = 0.5
 """Least share of common words for an end to be a precedent."""
+_LAST = 6
+"""Actions that make up the path to an end."""
 
 
 class Evidence:
@@ -23,14 +26,16 @@ class Evidence:
     def __init__(self, memory: Memory, buckets: int) -> None:
         self.grammar = memory.grammar
         self.buckets = buckets
-        self._ends: dict[str, list[Transition]] = defaultdict(list)
+        self._ends: dict[str, list[tuple[Transition, frozenset[str]]]] = defaultdict(list)
+        path: list[Command] = []
         for transition in memory.transitions:
+            path = [transition.command] if transition.step == 0 else [*path, transition.command]
             if transition.ended:
-                self._ends[transition.task].append(transition)
+                self._ends[transition.task].append((transition, _named(path)))
 
     def ids(self, chronicle: Chronicle, action: str, answer: str) -> list[int]:
-        """What doing `action` now and being answered `answer` amounts to, hashed: the precedent first, 0 for none."""
-        told = [self.precedent(chronicle, action), *self.features(chronicle, action, answer)]
+        """What doing `action` now and being answered `answer` amounts to, hashed: the precedents first, 0 for none."""
+        told = [*self.precedents(chronicle, action), *self.features(chronicle, action, answer)]
         return [1 + stable_hash(feature) % (self.buckets - 1) if feature else 0 for feature in told]
 
     def features(self, chronicle: Chronicle, action: str, answer: str) -> list[str]:
@@ -82,10 +87,26 @@ class Evidence:
             f"{event}|step {min(len(chronicle.actions), 40) // 4}",
         ]
 
-    def precedent(self, chronicle: Chronicle, action: str) -> str:
-        """How other episodes of this task ended that ended with nearly the same action: what that earned."""
-        ends = [end for end in self._ends[chronicle.task] if end.episode != chronicle.episode]
-        said = words(action)
-        alike = [(round(shared(words(end.action), said), 1), end.reward) for end in ends]
-        likeness, reward = max(alike, default=(0.0, 0.0))
-        return f"{self.grammar.parse(action).template}|{likeness}|{reward:.1f}" if likeness >= _ALIKE else ""
+    def precedents(self, chronicle: Chronicle, action: str) -> tuple[str, str]:
+        """What other episodes of this task earned at their end: for nearly the same last action, for a similar path."""
+        ends = [(end, named) for end, named in self._ends[chronicle.task] if end.episode != chronicle.episode]
+        command, said = self.grammar.parse(action), words(action)
+        ours = _named([*chronicle.commands, command])
+        last = _nearest([(shared(words(end.action), said), end.reward) for end, _ in ends])
+        path = _nearest([(shared(sorted(named), sorted(ours)), end.reward) for end, named in ends])
+        shape = command.template
+        return (f"last|{shape}|{last}" if last else "", f"path|{shape}|{path}" if path else "")
+
+
+def _named(path: Sequence[Command]) -> frozenset[str]:
+    """The things that the last few actions named."""
+    return frozenset(thing for command in path[-_LAST:] for thing in command.things)
+
+
+def _nearest(ends: Sequence[tuple[float, float]]) -> str:
+    """How alike the most similar end is, and what such ends earned in the mean."""
+    likeness = max((round(alike, 1) for alike, _ in ends), default=0.0)
+    if likeness < _ALIKE:
+        return ""
+    earned = [reward for alike, reward in ends if round(alike, 1) == likeness]
+    return f"{likeness}|{sum(earned) / len(earned):.1f}"

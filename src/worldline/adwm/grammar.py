@@ -50,6 +50,7 @@ class Grammar:
         self._openings = {name.split()[0] for name in roles}
         """Kind -> the slot it fills most often ("take * from *#0"): its part of speech, so to say."""
         self.parse = functools.lru_cache(_MEMO)(self._parse)
+        self._segments = functools.lru_cache(_MEMO)(self._cut)
         self.things = functools.lru_cache(_MEMO)(self._things)
         self.outline = functools.lru_cache(_MEMO)(self._outline)
         self.goal_roles = functools.lru_cache(_MEMO)(self._goal_roles)
@@ -95,7 +96,7 @@ class Grammar:
         """The beginning of a text with its things left out: "you arrive at * . the * is closed ."."""
         return " ".join(self._segments(text)[0][:10])
 
-    def _segments(self, text: str) -> tuple[list[str], list[str]]:
+    def _cut(self, text: str) -> tuple[list[str], list[str]]:
         tokens = words(text)[:400]
         shape: list[str] = []
         found: list[str] = []

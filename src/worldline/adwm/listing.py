@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from worldline.adwm.grammar import Grammar
 
+_ARTICLE = re.compile(r"\b(?:an?|some) ", re.IGNORECASE)
 _EMPTY = re.compile(r"\bnothing\b")
 
 
@@ -32,12 +33,22 @@ def listing(text: str, grammar: Grammar) -> Listing | None:
 @functools.lru_cache(1 << 16)
 def _listing(text: str, names: tuple[str, ...]) -> Listing | None:
     if names:
-        spelled = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-        items = list(re.finditer(rf"\b(?:an?|some) ({spelled})(?!\w)", text, re.IGNORECASE))
+        lowered, longest_first = text.lower(), sorted(names, key=len, reverse=True)
+        items: list[tuple[int, int, int]] = []
+        for article in _ARTICLE.finditer(text):
+            at = article.end()
+            found = next((n for n in longest_first if lowered.startswith(n, at) and _ends(text, at + len(n))), None)
+            if found is not None:
+                items.append((article.start(), at, at + len(found)))
         if items:
-            return Listing(text[: items[0].start()], tuple(item[1] for item in items), text[items[-1].end() :])
+            return Listing(text[: items[0][0]], tuple(text[at:end] for _, at, end in items), text[items[-1][2] :])
     empty = _EMPTY.search(text)
     return Listing(text[: empty.start()], (), text[empty.end() :]) if empty else None
+
+
+def _ends(text: str, at: int) -> bool:
+    """Whether a word ends at `at`."""
+    return at >= len(text) or not (text[at].isalnum() or text[at] == "_")
 
 
 def relisted(text: str, grammar: Grammar, gone: Iterable[str], there: Iterable[str]) -> str:

@@ -140,12 +140,14 @@ class Memory:
         for thing, status in zip(source.things, source.statuses, strict=True):
             if thing in names:
                 continue
-            mine = chronicle.counterpart(status) if status else None
+            # "cup 2" may stand for "cup 1"; "back to search" is the same everywhere
+            numbered = kind(thing) != thing
+            mine = chronicle.counterpart(status) if status and numbered else None
             if mine is not None:
                 names[thing] = mine
             elif kind(thing) in kinds:
                 names[thing] = thing.replace(kind(thing), kinds[kind(thing)])
-            aligned = aligned and (mine is not None or not status)
+            aligned = aligned and (mine is not None or not status or not numbered)
         goal = {source.goal: chronicle.goal} if source.goal in source.answer else {}
         text = renamed(renamed(source.answer, names), goal)
         return Candidate(near, text, source, tuple(names.items()), aligned)

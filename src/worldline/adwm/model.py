@@ -24,6 +24,8 @@ from worldline.types import InputError
 
 Preset = Literal["paper", "small", "base"]
 MAX_TABLE = 256
+PRECEDENTS = 2
+"""The first features of a step's evidence: what other episodes of its task earned."""
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 
 
@@ -306,10 +308,11 @@ def expected_reward(told: Outcome, facts: LogFacts) -> Tensor:
 
 
 def wide_logits(evidence: Tensor, wide: Tensor, precedent: Tensor) -> Tensor:
-    """(N, F) -> (N, 4): all of it speaks to all heads, but for the precedent, which is silent on the end."""
-    evidence = F.pad(evidence, (0, max(0, 2 - evidence.shape[1])))
-    said = F.embedding_bag(evidence[:, 1:], wide, mode="sum", padding_idx=0)
-    return said + F.pad(F.embedding(evidence[:, 0], precedent, padding_idx=0), (1, 0))
+    """(N, F) -> (N, 4): all of it speaks to all heads, but for the precedents, which are silent on the end."""
+    evidence = F.pad(evidence, (0, max(0, PRECEDENTS + 1 - evidence.shape[1])))
+    said = F.embedding_bag(evidence[:, PRECEDENTS:], wide, mode="sum", padding_idx=0)
+    earned = F.embedding_bag(evidence[:, :PRECEDENTS], precedent, mode="sum", padding_idx=0)
+    return said + F.pad(earned, (1, 0))
 
 
 def parameter_counts(model: WorldModel) -> dict[str, int]:

@@ -19,7 +19,7 @@ from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.decoder import Choice, Decoder, choice
 from worldline.adwm.hashed import Rows, fit_hashed, padded_ids, stacked
 from worldline.adwm.lore import Exercises, Lore
-from worldline.adwm.memory import REFUSED, SAME, SHAPE, Candidate
+from worldline.adwm.memory import SAME, SHAPE, Candidate
 
 _EPOCHS = 6
 _UNSURE = "?"
@@ -45,8 +45,8 @@ class Answer:
 
     @property
     def supported(self) -> bool:
-        """Whether the log has seen this sort of thing: neither made up nor carried over from another template's use."""
-        return self.candidate is not None and self.candidate.near not in (SHAPE, REFUSED)
+        """Whether the log has seen this sort of thing: neither made up nor carried over from other kinds of things."""
+        return self.candidate is not None and self.candidate.near != SHAPE
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ def played(
         for again in range(times)
         for index in range(tasks)
     ]
-    kept = {t.id: t for t in store.read([folder])} if folder.is_dir() else {}
+    kept = {t.id: t for t in store.read([folder])} if any(folder.glob("*.parquet")) else {}
     missing = [episode for episode in wanted if episode.id not in kept]
     if missing:
         with store.StoreWriter(folder) as writer:

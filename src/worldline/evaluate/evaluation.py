@@ -227,8 +227,13 @@ def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
 def _recommended(
     names: Sequence[str], trials: Sequence[Trial], judged: Sequence[Judged], case: Case
 ) -> dict[str, Any] | None:
-    """The estimator with the smallest certified error, of those that judged every candidate; None without trials."""
-    able = [name for name in names if all(j.estimates[name].value is not None for j in judged)]
+    """The estimator with the smallest certified error, of those that judge every candidate and tell them apart."""
+    able = [
+        name
+        for name in names
+        if all(j.estimates[name].value is not None for j in judged)
+        and len({j.estimates[name].value for j in judged}) > min(1, len(judged) - 1)
+    ]
     errors = {name: found.mae for name in able if (found := record(trials, name)) is not None}
     if not errors:
         return None
