@@ -77,15 +77,17 @@ def score(policy: Policy, text: TextLog, watch: Watch) -> Scores | None:
     return Scores(np.minimum(options, 0.0)[_logged_rows(text)], np.minimum(options, 0.0))
 
 
-def cached(policy: Policy, spec: str, settings: str, text: TextLog, folder: Path | None, watch: Watch) -> Scores | None:
+def cached(
+    load: Callable[[], Policy], spec: str, settings: str, text: TextLog, folder: Path | None, watch: Watch
+) -> Scores | None:
     """As `score`, read from or kept in `folder`. Only models are kept: scripted policies are as fast as reading."""
-    if folder is None or not spec.startswith(("hf:", "api:")):
-        return score(policy, text, watch)
+    if folder is None or not spec.startswith(("hf:", "api:", "given:")):
+        return score(load(), text, watch)
     path = folder / f"{_digest(spec, settings, text)}.npy"
     if path.is_file():
         options = np.load(path)
         return Scores(options[_logged_rows(text)], options)
-    scores = score(policy, text, watch)
+    scores = score(load(), text, watch)
     if scores is not None and scores.options is not None:
         folder.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".tmp.npy")

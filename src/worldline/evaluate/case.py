@@ -30,6 +30,8 @@ class Case:
     given: Mapping[str, Policy]
     given_loggers: Mapping[str, Policy]
     watch: Watch
+    keep: Path | None = None
+    """Folder for what policies given as objects said and did, by their name: for callers whose names are unique."""
     notes: list[str] = field(default_factory=list)
     """What a user should know, in the order it was found."""
 
@@ -156,6 +158,10 @@ class Case:
             return None
         return target
 
+    def score(self, name: str) -> None:
+        """Ask one candidate or logger for its log-probs, so that they are known when they are needed."""
+        self._scored(name, "")
+
     def _scored(self, name: str, spec: str) -> Scores | None:
         if name not in self._scores:
             if spec.startswith(ELSEWHERE):
@@ -164,8 +170,10 @@ class Case:
                 settings = policies.PolicyConfig.model_validate(
                     self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
                 ).model_dump_json()
-                folder = self.config.out / "cache" if self.config.out else None
-                self._scores[name] = cached(self.policy(name, spec), spec, settings, self.text, folder, self.watch)
+                folder = self.keep or (self.config.out / "cache" if self.config.out else None)
+                known = f"given:{name}" if self.keep and not spec else spec
+                load = partial(self.policy, name, spec)
+                self._scores[name] = cached(load, known, settings, self.text, folder, self.watch)
         return self._scores[name]
 
     def policy(self, name: str, spec: str) -> Policy:

@@ -5,6 +5,8 @@ interval is widened by what resampling tasks cannot see: the members' disagreeme
 the log's own policies, played in it as if unknown (or, where these cannot be asked, in replay).
 """
 
+import pickle
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +44,8 @@ class WorldModelEstimators:
 
     case: Case
     ensemble: Ensemble
+    keep: Path | None = None
+    """Folder of what was imagined before with this very world model, by the names of policies."""
 
     def __post_init__(self) -> None:
         self._played: dict[tuple[str, float, str], Imagined] = {}
@@ -75,14 +79,43 @@ class WorldModelEstimators:
         if key not in self._played:
             if candidate.load is None:
                 raise RefusalError("needs the policy itself, to play it: this one is known by its log-probs only")
-            policy = mix(candidate.load(), candidate.epsilon)
-            self._played[key] = self._imagine(self.ensemble, policy, self.case.trajectories, name, candidate.label)
+            load = partial(_mixed, candidate.load, candidate.epsilon)
+            self._played[key] = self._imagine(self.ensemble, load, self.case.trajectories, name, candidate.label)
             if name == "adwm" and self.case.config.out is not None:
                 self._keep(candidate, self._played[key].trajectories)
         return self._played[key]
 
+    def answer(self, name: str, manner: str) -> None:
+        """Imagine what an evaluation will ask of one policy, candidate or logger, in one manner."""
+        for candidate in self.case.candidates:
+            if candidate.name == name:
+                self.played(candidate, manner)
+        for label in self._loggers:
+            if label == name:
+                self.null([manner], only=label)
+
     def _imagine(
-        self, ensemble: Ensemble, policy: Policy, starts: Sequence[Trajectory], name: str, label: str, seed: int = 0
+        self,
+        ensemble: Ensemble,
+        load: Callable[[], Policy],
+        starts: Sequence[Trajectory],
+        name: str,
+        label: str,
+        seed: int = 0,
+    ) -> Imagined:
+        """Imagined, or read from where it is kept."""
+        kept = None if self.keep is None else self.keep / f"{re.sub(r'[^0-9a-z]+', '-', f'{name} {label}'.lower())}.pkl"
+        if kept is not None and kept.is_file():
+            found: Imagined = pickle.loads(kept.read_bytes())
+            return found
+        played = self._dreamed(ensemble, load(), starts, name, label, seed)
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(pickle.dumps(replace(played, trajectories=[])))
+        return played
+
+    def _dreamed(
+        self, ensemble: Ensemble, policy: Policy, starts: Sequence[Trajectory], name: str, label: str, seed: int
     ) -> Imagined:
         config, done = self.case.config, 0
         tasks = len({start.task_id for start in starts})
@@ -137,28 +170,37 @@ class WorldModelEstimators:
         return found
 
     def _logger(self, name: str, spec: str, epsilon: float) -> Policy:
-        return mix(self.case.policy(name, spec), epsilon)
+        return _mixed(partial(self.case.policy, name, spec), epsilon)
 
-    def null(self, names: Sequence[str]) -> list[Trial]:
+    def null(self, names: Sequence[str], only: str = "") -> list[Trial]:
         """Each logger that can be asked, played from its own starts: its own logged value is the truth."""
         trials = []
         for label, (load, own) in self._loggers.items():
+            if only and label != only:
+                continue
             truth = np.array([discounted(t, self.case.config.gamma) for t in own])
             found = {}
             for name in (n for n in names if n in self.manners):
                 key = (label, -1.0, name)
                 if key not in self._played:
-                    self._played[key] = self._imagine(self.ensemble, load(), own, name, f"null test of {label}", seed=1)
+                    self._played[key] = self._imagine(self.ensemble, load, own, name, f"null test of {label}", seed=1)
                 found[name] = _around(self._played[key].values, truth, _codes(own))
             trials.append(Trial(label, (label,), float(truth.mean()), found, {}))
         return trials
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
         """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
-        key = tuple(names)
-        if key not in self._left_out:
-            self._left_out[key] = list(self._leave_out(names))
-        return self._left_out[key]
+        names = tuple(name for name in names if name in self.manners)
+        if names not in self._left_out:
+            kept = None if self.keep is None else self.keep / "certificate.pkl"
+            if kept is not None and kept.is_file():
+                self._left_out[names] = pickle.loads(kept.read_bytes())
+            else:
+                self._left_out[names] = list(self._leave_out(names))
+                if kept is not None:
+                    kept.parent.mkdir(parents=True, exist_ok=True)
+                    kept.write_bytes(pickle.dumps(self._left_out[names]))
+        return self._left_out[names]
 
     def _leave_out(self, names: Sequence[str]) -> Iterator[Trial]:
         log = self.case.log
@@ -174,7 +216,7 @@ class WorldModelEstimators:
                 truth = float(np.mean([discounted(t, self.case.config.gamma) for t in own]))
                 found = {}
                 for name in (n for n in names if n in self.manners):
-                    played = self._imagine(ensemble, load(), episodes, name, f"certificate of {label}", seed=2)
+                    played = self._imagine(ensemble, load, episodes, name, f"certificate of {label}", seed=2)
                     spread = interval(played.values, _codes(episodes), seed=self.case.config.seed)
                     found[name] = widened(spread, self.model_error(name), CONFIDENCE)
                 yield Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {})
@@ -219,6 +261,10 @@ class WorldModelEstimators:
             rank = spearman(np.array(values), np.array(plain))
             rows.append({"w": w, "alpha": alpha, "values": values, "spearman_with_plain": rank})
         return rows
+
+
+def _mixed(load: Callable[[], Policy], epsilon: float) -> Policy:
+    return mix(load(), epsilon)
 
 
 def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> Episodes:
