@@ -75,12 +75,14 @@ class Evidence:
         """How much of the goal is in what was named, chosen and seen: what web and search tasks are judged by."""
         goal = set(words(chronicle.goal))
         named = set(words(" ".join(command.things)))
-        chosen = {word for past in chronicle.commands for thing in past.things for word in thing.split()}
+        chosen: dict[str, set[str]] = defaultdict(set)
+        for past in (*chronicle.commands, command):
+            chosen[past.template].update(word for thing in past.things for word in thing.split())
         seen = set(words(chronicle.observation))
         read = {word for text in chronicle.observations[1:] for word in words(text)}
         size = max(1, len(goal))
         return [
-            f"{event}|goal chosen {len(goal & chosen) / size:.1f}",
+            *(f"{event}|goal by {shape} {len(goal & by) / size:.1f}" for shape, by in sorted(chosen.items()) if by),
             f"{event}|goal seen {len(goal & seen) / size:.1f}",
             f"{event}|named seen {len(named & read) / max(1, len(named)):.1f}",
             f"{event}|named in goal {len(named & goal) / max(1, len(named)):.1f}",
@@ -99,8 +101,9 @@ class Evidence:
 
 
 def _named(path: Sequence[Command]) -> frozenset[str]:
-    """The things that the last few actions named."""
-    return frozenset(thing for command in path[-_LAST:] for thing in command.things)
+    """The things that the last few actions of the last one's sort named: what was clicked, not what was searched."""
+    alike = [command for command in path if command.template == path[-1].template]
+    return frozenset(thing for command in alike[-_LAST:] for thing in command.things)
 
 
 def _nearest(ends: Sequence[tuple[float, float]]) -> str:
