@@ -4,8 +4,12 @@ import pytest
 import torch
 from hypothesis import settings
 from tiny_house import play, tiny_house
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from worldline.adwm.fit import FitConfig, Fitted, fit_episodes
+from worldline.policies import PolicyConfig
+from worldline.policies.hf import HFPolicy, from_model
+from worldline.sft.small import small_tokenizer
 from worldline.types import Trajectory, World
 
 settings.register_profile("unhurried", deadline=None, max_examples=60)
@@ -35,3 +39,27 @@ def fitted(log: list[Trajectory], tmp_path_factory: pytest.TempPathFactory) -> F
     out = tmp_path_factory.mktemp("fitted") / "wm"
     out.mkdir()
     return fit_episodes(log, FitConfig(log=(), out=out, members=2, epochs=3, text_steps=400))
+
+
+@pytest.fixture(scope="session")
+def reader(log: list[Trajectory]) -> HFPolicy:
+    """A language model of random weights, far from uniform, that reads the log's language and chooses."""
+    words = [text for episode in log for step in episode.steps for text in (step.observation, f" {step.action}\n")]
+    tokenizer = small_tokenizer(words, 400)
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=2048,
+            initializer_range=0.3,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=None,
+        )
+    ).eval()
+    return from_model(model, tokenizer, PolicyConfig(mode="choose"), name="hf:reader")

@@ -40,7 +40,7 @@ def move(member: Member, batch: Batch, world: ImaginedWorld) -> None:
     if manner.decode == "copy":
         told = _copied(told, answers, world)
     for index, (environment, answer) in enumerate(zip(batch, answers, strict=True)):
-        environment.latent = z[index]
+        environment.latent, environment.seen = z[index], after[index]
         environment.told = Outcome(*(part[index] for part in told))
         world.support.add(answer)
         _settle(environment, answer, world)
