@@ -50,7 +50,7 @@ class Adapter(nn.Module):
 
     def __init__(self, latent: int, width: int, tokens: int = 8, hidden: int = 512) -> None:
         super().__init__()
-        self.tokens, self.width = tokens, width
+        self.latent, self.width, self.tokens, self.hidden = latent, width, tokens, hidden
         self.net = mlp(latent, hidden, hidden, tokens * width, activation=nn.GELU)
         self.register_buffer("middle", torch.zeros(width))
         self.register_buffer("spread", torch.ones(width))
