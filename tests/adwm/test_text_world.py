@@ -167,6 +167,6 @@ def test_outcomes_are_heard_as_they_were_told(reward: float, ended: bool) -> Non
     assert heard("x\n[reward 1.2.3]") == ("x\n[reward 1.2.3]", None, None)
 
 
-def test_outcomes_are_only_for_worlds(few: list[Trajectory], agent: HFPolicy) -> None:
+def test_outcomes_are_only_for_worlds(few: list[Trajectory], reader: HFPolicy) -> None:
     with pytest.raises(InputError, match="--outcome"):
-        sequences([of_log(few[0])], agent.encoder, "action", outcome=True)
+        sequences([of_log(few[0])], reader.encoder, "action", outcome=True)
