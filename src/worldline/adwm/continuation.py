@@ -18,7 +18,19 @@ from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.imagine import Guide, ImaginedEnvironment
 from worldline.adwm.interface import SoftEncoder
 from worldline.adwm.sight import Sight
-from worldline.policies.forward import Prefix, chunks, forward, left_padded, positions, read, shares_prefix
+from worldline.policies.encoding import Encoder
+from worldline.policies.forward import (
+    Model,
+    Prefix,
+    chunks,
+    forward,
+    inference,
+    left_padded,
+    positions,
+    read,
+    shares_prefix,
+)
+from worldline.policies.generation import generate
 from worldline.policies.hf import HFPolicy
 from worldline.types import Exchange, InputError, Turn, derive_seed
 
@@ -69,9 +81,9 @@ class _Read:
     layers: list[tuple[Tensor, Tensor]]
     mask: Tensor
 
-    def cache(self, policy: HFPolicy) -> DynamicCache:
+    def cache(self, model: Model) -> DynamicCache:
         """A cache that begins with it and grows by copying, so that nothing is written into what is shared."""
-        cache = DynamicCache(config=policy.model.config)
+        cache = DynamicCache(config=model.config)
         for layer, (keys, values) in zip(cache.layers, self.layers, strict=True):
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys, values
@@ -84,7 +96,7 @@ class Continuation:
     def __init__(self, policy: HFPolicy, turns: Sequence[Turn], members: Sequence[int], redraw: int) -> None:
         self._policy, self._turns, self._members, self._redraw = policy, turns, members, redraw
         self._calls = 0
-        self._actions: list[list[int]] = []
+        self._actions: dict[int, list[int]] = {}
         self._read: dict[tuple[int, ...], _Read | None] = {}
         settings = policy.settings
         self._temperature = 1.0 if settings.mode == "choose" else settings.temperature or 1.0
@@ -92,56 +104,72 @@ class Continuation:
     def __call__(self, z: Tensor) -> Tensor:
         sights = [Sight("", row, member) for row, member in zip(z, self._members, strict=True)]
         turns = [replace(turn, observation=sight) for turn, sight in zip(self._turns, sights, strict=True)]
-        if self._calls % self._redraw == 0:
-            self._actions = [list(decision.token_ids or ()) for decision in self._policy.act(turns)]
-        self._calls += 1
         prompts = self._policy.encoder.prompts(turns)
-        cuts = [_first(prompt, sight, self._encoder) for prompt, sight in zip(prompts, sights, strict=True)]
-        sizes = [len(cut) + len(rest) for cut, rest in zip(prompts, self._actions, strict=True)]
+        cuts = [_first(prompt, sight, self._policy.encoder) for prompt, sight in zip(prompts, sights, strict=True)]
+        if not self._read:
+            self._read_ahead(prompts, cuts)
         found: dict[int, Tensor] = {}
-        for rows in self._chunks(sizes):
-            values = self._scored([prompts[row] for row in rows], [cuts[row] for row in rows], rows)
+        for rows, past in self._read.items():
+            behind = [prompts[row][cuts[row] if past else 0 :] for row in rows]
+            if self._calls % self._redraw == 0:
+                said = self._drawn([turns[row] for row in rows], behind, past)
+                self._actions |= dict(zip(rows, said, strict=True))
+            values = self._scored(behind, [self._actions[row] for row in rows], past)
             found |= dict(zip(rows, values, strict=True))
+        self._calls += 1
         return torch.stack([found[row] for row in range(len(turns))]).to(z.device)
 
-    @property
-    def _encoder(self) -> SoftEncoder:
-        assert isinstance(self._policy.encoder, SoftEncoder)
-        return self._policy.encoder
+    @torch.no_grad()
+    def _read_ahead(self, prompts: Sequence[list[int]], cuts: Sequence[int]) -> None:
+        """The batches, and what is the same in them at every diffusion step."""
+        model, longest = self._policy.model, self._policy.max_new_tokens
+        for rows in chunks([len(prompt) + longest for prompt in prompts], self._policy.settings.batch_tokens):
+            before = [prompts[row][: cuts[row]] for row in rows]
+            shared = shares_prefix(model) and all(before)
+            self._read[tuple(rows)] = _kept(read(model, before)) if shared else None
 
-    def _chunks(self, sizes: Sequence[int]) -> list[tuple[int, ...]]:
-        """The same batches at every call, as what was read belongs to them."""
-        if not self._read:
-            self._read = {tuple(rows): None for rows in chunks(sizes, self._policy.settings.batch_tokens)}
-        return list(self._read)
+    def _drawn(self, turns: Sequence[Turn], behind: Sequence[list[int]], past: _Read | None) -> list[list[int]]:
+        """The tokens of the action that the policy takes now, from the turn's own seed."""
+        policy = self._policy
+        if past is None or policy.settings.mode == "choose":
+            return [list(decision.token_ids or ()) for decision in policy.act(turns)]
+        with inference(policy.model):
+            responses = generate(
+                policy.model,
+                self._forward(behind, past, keep=1),
+                [turn.seed for turn in turns],
+                stops=policy.stops,
+                max_new_tokens=policy.max_new_tokens,
+                temperature=policy.settings.temperature,
+            )
+        return [response.ids for response in responses]
 
-    def _scored(self, prompts: Sequence[list[int]], cuts: Sequence[int], rows: tuple[int, ...]) -> Tensor:
+    def _scored(self, behind: Sequence[list[int]], actions: Sequence[list[int]], past: _Read | None) -> Tensor:
         """(rows,): the log-probability of each row's action behind its prompt."""
-        model, actions = self._policy.model, [self._actions[row] for row in rows]
-        before = [prompt[:cut] for prompt, cut in zip(prompts, cuts, strict=True)]
-        shared = shares_prefix(model) and all(before)
-        if shared and self._read[rows] is None:
-            with torch.no_grad():
-                self._read[rows] = _kept(read(model, before))
-        past = self._read[rows]
-        start = cuts if past is not None else [0] * len(cuts)
-        behind = [prompt[at:] + action for prompt, at, action in zip(prompts, start, actions, strict=True)]
-        ids, new = left_padded(behind, model.device)
+        whole = [[*prompt, *action] for prompt, action in zip(behind, actions, strict=True)]
         longest = max(len(action) for action in actions)
-        mask = new if past is None else torch.cat([past.mask, new], 1)
-        places = positions(new) + (0 if past is None else past.mask.sum(1, keepdim=True))
-        cache = None if past is None else past.cache(self._policy)
-        logits = forward(model, ids, mask, places, cache, keep=longest + 1)[:, :-1] / self._temperature
-        said, real = left_padded(actions, model.device)
+        logits = self._forward(whole, past, keep=longest + 1).logits[:, :-1] / self._temperature
+        said, real = left_padded(actions, logits.device)
         each = logits.gather(-1, said.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
         return (each * real).sum(-1)
+
+    def _forward(self, behind: Sequence[list[int]], past: _Read | None, keep: int) -> Prefix:
+        """Read on after what was read; the logits are those of the last `keep` positions (of one: without its axis)."""
+        model = self._policy.model
+        ids, new = left_padded(behind, model.device)
+        mask = new if past is None else torch.cat([past.mask, new], 1)
+        places = positions(new) + (0 if past is None else past.mask.sum(1, keepdim=True))
+        cache = None if past is None else past.cache(model)
+        logits = forward(model, ids, mask, places, cache, keep=keep)
+        return Prefix(cache, mask, logits[:, -1] if keep == 1 else logits)
 
 
 def _kept(prefix: Prefix) -> _Read:
     return _Read([(layer.keys, layer.values) for layer in prefix.cache.layers], prefix.mask)
 
 
-def _first(prompt: Sequence[int], sight: Sight, encoder: SoftEncoder) -> int:
+def _first(prompt: Sequence[int], sight: Sight, encoder: Encoder) -> int:
     """Where the sight begins in the prompt; 0 where the budget left it out."""
+    assert isinstance(encoder, SoftEncoder)
     token = encoder.soft_ids(sight.number)[0]
     return prompt.index(token) if token in prompt else 0

@@ -62,13 +62,15 @@ class SoftModel(nn.Module):
 
     def _soft(self, sights: Sequence[Sight]) -> Tensor:
         """(N, Ks, width), each sight through the adapter of its own member."""
-        found: dict[int, Tensor] = {}
-        for member, adapter in enumerate(self.adapters):
-            mine = [at for at, sight in enumerate(sights) if sight.member % len(self.adapters) == member]
-            if mine:
-                told = adapter(torch.stack([sights[at].latent for at in mine]).to(self.device))
-                found |= dict(zip(mine, told, strict=True))
-        return torch.stack([found[at] for at in range(len(sights))])
+        of = [sight.member % len(self.adapters) for sight in sights]
+        order = sorted(range(len(sights)), key=of.__getitem__)
+        told = [
+            adapter(torch.stack([sights[at].latent for at in order if of[at] == member]).to(self.device))
+            for member, adapter in enumerate(self.adapters)
+            if member in of
+        ]
+        back = torch.tensor(order, device=self.device).argsort()
+        return torch.cat(told)[back]
 
 
 class SoftEncoder(Encoder):
