@@ -14,8 +14,8 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 lint: install
-	$(BIN)/ruff check src tests experiments
-	$(BIN)/ruff format --check src tests experiments
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -23,7 +23,7 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 demo: install
-	$(BIN)/worldline demo
+	$(BIN)/worldline demo --overwrite
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache

@@ -103,7 +103,7 @@ def _wilson(rate: float, units: int, n: int) -> Interval:
     z2 = 1.959964**2
     centre = (rate + z2 / (2 * units)) / (1 + z2 / units)
     half = math.sqrt(z2 * (rate * (1 - rate) / units + z2 / (4 * units**2))) / (1 + z2 / units)
-    return Interval(rate, max(0.0, centre - half), min(1.0, centre + half), n)
+    return Interval(rate, max(0.0, min(rate, centre - half)), min(1.0, max(rate, centre + half)), n)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def usage(model: type[Config], command: str) -> str:
     lines = [f"usage: {command} {words}{' ' if words else ''}[--flag value ...]", ""]
     lines += [line.strip() for line in (model.__doc__ or "").strip().splitlines()] + [""]
     width = max((len(_shown(flag)) for flag in flags), default=0) + 2
-    lines += [f"  {_shown(flag):<{min(width, 34)}}{_explained(flag)}" for flag in flags]
+    lines += [f"  {_shown(flag):<{min(width, 34)}} {_explained(flag)}" for flag in flags]
     if model.examples:
         lines += ["", "examples:", *(f"  {example}" for example in model.examples)]
     return "\n".join(lines)

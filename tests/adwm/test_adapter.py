@@ -17,7 +17,8 @@ from worldline.adwm.adapter import (
     retrieval,
 )
 from worldline.adwm.fit import Fitted
-from worldline.adwm.narrator import Lore, Narrator
+from worldline.adwm.lore import Lore
+from worldline.adwm.narrator import Narrator
 from worldline.policies.hf import HFPolicy
 from worldline.types import InputError
 

@@ -57,3 +57,12 @@ def test_shared_words() -> None:
     assert shared(["a", "b"], ["b", "c"]) == 0.5
     assert shared([], []) == 1.0
     assert shared(["a"], []) == 0.0
+
+
+def test_what_the_world_refused_was_not_done() -> None:
+    told = chronicle()
+    before = told.state("cup 1")
+    told.advance("take cup 1 from safe 1", "Nothing happens.", valid=False)
+    assert told.state("cup 1") == before
+    assert told.answers("take cup 1 from safe 1") == ["Nothing happens."]
+    assert len(told.actions) == len(told.commands) == len(told.observations) - 1

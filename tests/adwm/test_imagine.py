@@ -97,7 +97,7 @@ def test_episodes_end_with_the_horizon(dream: ImaginedWorld, log: list[Trajector
 
 
 def test_a_task_without_a_start_is_refused(dream: ImaginedWorld) -> None:
-    with pytest.raises(InputError, match="not in the world model's log"):
+    with pytest.raises(InputError, match="is not in the log"):
         dream.make().reset(seed=0, task="train/5999")
 
 

@@ -45,7 +45,7 @@ def test_it_lists_what_the_world_allows(fitted: Fitted, house: World) -> None:
             continue
         before, start = episode.steps[at - 1].admissible or (), episode.steps[0].admissible or ()
         source = next((c for c in previous if c.text == episode.steps[at].observation and c.source), None)
-        allowed = set(narrator.allowed([narrator.situation(chronicle, source, before, start)])[0])
+        allowed = set(narrator.allowed([narrator.lore.situation(chronicle, source, before, start)])[0])
         true = set(episode.steps[at].admissible or ())
         lists, size = lists + 1, size + len(true)
         missing, extra = missing + len(true - allowed), extra + len(allowed - true)

@@ -41,7 +41,7 @@ def test_the_regressor_learns_mean_and_spread() -> None:
 def test_the_joint_denoiser_samples_around_the_mean() -> None:
     torch.manual_seed(0)
     data, rival = linear_pairs(), JointDenoiser(3, 2, 2, 64, 50)
-    trained(rival, data, 600)
+    trained(rival, data, 1500)
     h, a = torch.tensor([[1.0, -1.0, 0.0]]).expand(400, -1), torch.tensor([[0.5, 0.5]]).expand(400, -1)
     noise = torch.randn(11, 400, 2, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():

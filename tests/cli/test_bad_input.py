@@ -82,6 +82,25 @@ def test_a_shard_of_another_version_is_named(tmp_path: Path, capsys: Told) -> No
     assert f"{shard}: schema version 99" in line
 
 
+def test_logs_of_two_environments_are_not_pooled(tmp_path: Path, capsys: Told) -> None:
+    logged(tmp_path)
+    assert main(["collect", "shop", "--policy", "random", "--episodes", "2", "--out", str(tmp_path), "--json"]) == 0
+    capsys.readouterr()
+    line = refused(["evaluate", "--log", str(tmp_path), "--policy", "x=random"], capsys)
+    assert "holds episodes of household, shop" in line
+
+
+def test_a_truth_about_others_and_an_out_that_is_a_file_are_refused(tmp_path: Path, capsys: Told) -> None:
+    logged(tmp_path / "log")
+    truth = tmp_path / "truth.json"
+    truth.write_text('{"zzz": 1}')
+    capsys.readouterr()
+    words = ["evaluate", "--log", str(tmp_path / "log"), "--policy", "x=random"]
+    assert "names none of the candidates, x" in refused([*words, "--truth", str(truth)], capsys)
+    assert "is a file: give a folder" in refused([*words, "--out", str(truth)], capsys)
+    assert truth.read_text() == '{"zzz": 1}'
+
+
 class OddWords:
     """Says control characters, bytes that are no text, and ten megabytes."""
 

@@ -64,7 +64,7 @@ def test_certificate_of_three_policies(evaluation: Evaluation) -> None:
         assert found is not None
         assert found.trials == 3
         assert found.mae < 0.1
-    assert any("balanced over the 3 loggers" in note for note in evaluation.notes)
+    assert any("mixture of all loggers" in note for note in evaluation.notes)
 
 
 def test_network_fqe_passes_the_null_test(episodes: list[Trajectory], write: Write) -> None:

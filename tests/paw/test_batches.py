@@ -1,6 +1,7 @@
 """Every token of every row is predicted once, from the state before it, whatever the batching."""
 
 import random
+from itertools import pairwise
 
 import torch
 from hypothesis import given, settings
@@ -77,8 +78,17 @@ def test_an_empty_share_is_a_batch_without_targets() -> None:
 
 @given(st.integers(1, 100), st.integers(1, 40))
 def test_mini_batches_are_all_rows_once_in_even_parts(count: int, size: int) -> None:
-    parts = batches.mini_batches(count, size, torch.Generator().manual_seed(0))
+    rows = random_rows(count, 0)
+    parts = batches.mini_batches(rows, size, torch.Generator().manual_seed(0))
     assert sorted(index for part in parts for index in part) == list(range(count))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     assert len(parts) == max(1, round(count / size))
-    assert len(batches.mini_batches(count, 0, torch.Generator())) == 1
+    assert len(batches.mini_batches(rows, 0, torch.Generator())) == 1
+    met = [rows[index].trajectory for part in parts for index in part]
+    assert [b for a, b in pairwise([None, *met]) if a != b] == list(dict.fromkeys(met))  # episodes stay together
+
+
+def test_mini_batches_are_drawn_from_the_generator() -> None:
+    rows = random_rows(60, 0)
+    one, same, other = (batches.mini_batches(rows, 10, torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))
+    assert one == same != other

@@ -10,13 +10,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.grammar import Command, Grammar, kind, renamed
+from worldline.adwm.hashed import Hashed
 from worldline.adwm.memory import Candidate
 from worldline.adwm.recall import Custom
 from worldline.adwm.tokenizer import stable_hash
@@ -194,26 +193,16 @@ _HASHED: dict[Relations, list[int]] = {}
 """A memo; as large as the log has kinds of situations."""
 
 
-class Admissibility(nn.Module):
+class Admissibility(Hashed):
     """The probability that the world lists an action."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.weights = nn.EmbeddingBag(BUCKETS, 1, mode="sum", padding_idx=0)
+        super().__init__(BUCKETS)
         self.bias = nn.Parameter(torch.tensor(-2.0))
-        nn.init.zeros_(self.weights.weight)
 
     def forward(self, features: Tensor) -> Tensor:
         """features (n, F) -> logits (n,)."""
-        said: Tensor = self.weights(features).squeeze(-1)
-        return said + self.bias
-
-
-def padded_ids(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
-    table = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.int64)
-    for row, ids in zip(table, rows, strict=True):
-        row[: len(ids)] = ids
-    return table
+        return self.score(features) + self.bias
 
 
 def listed_actions(episodes: Sequence[Trajectory]) -> list[str]:

@@ -24,7 +24,7 @@ from worldline.adwm.distillation import DistillationConfig, distil
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.imagine import Guide
 from worldline.adwm.interface import soft_policy
-from worldline.adwm.narrator import Lore
+from worldline.adwm.lore import Lore
 from worldline.policies.hf import HFPolicy
 from worldline.types import InputError, Policy, derive_seed
 

@@ -14,6 +14,9 @@ _VIEW = 6
 """Words of the outline that stand for what was last seen of a thing."""
 
 
+_NOTHING = Command("", ())
+
+
 class Chronicle:
     """Everything said and done in one episode. `episode` is its number in the log, -1 for an imagined one."""
 
@@ -51,9 +54,9 @@ class Chronicle:
         for thing in self.first_things:
             self._saw[thing] = 0
 
-    def advance(self, action: str, observation: str) -> None:
-        """Record `action` and the world's answer."""
-        command = self.grammar.parse(action)
+    def advance(self, action: str, observation: str, valid: bool = True) -> None:
+        """Record `action` and the world's answer. What the world refused was said, but not done."""
+        command = self.grammar.parse(action) if valid else _NOTHING
         self._did.setdefault(action, []).append(len(self.actions))
         self.actions.append(action)
         self.commands.append(command)

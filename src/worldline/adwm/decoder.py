@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from worldline.adwm.chronicle import Chronicle, shared
 from worldline.adwm.grammar import kind
+from worldline.adwm.hashed import Hashed
 from worldline.adwm.listing import listing
 from worldline.adwm.memory import KIND, OWN, SAME, SHAPE, VIEW, Candidate, Memory
 from worldline.adwm.tokenizer import stable_hash
@@ -35,11 +36,16 @@ class Choice:
     near: npt.NDArray[np.int64]
     sources: npt.NDArray[np.int64]
 
+    def described(self, listed: str) -> npt.NDArray[np.int64]:
+        """The features, with one more: whether the source was valid, and how likely the world offered the action."""
+        said = [_hashed(f"valid|{c.source is None or c.source.valid}|{listed}") for c in self.candidates]
+        return np.column_stack([np.array(said, dtype=np.int64), self.features])
 
-def choice(memory: Memory, chronicle: Chronicle, action: str, listed: str) -> Choice:
-    """The candidates for the answer to `action`, described. `listed` says how likely the world offered it."""
+
+def choice(memory: Memory, chronicle: Chronicle, action: str) -> Choice:
+    """The candidates for the answer to `action`, described."""
     found = memory.candidates(chronicle, action)
-    rows = _Describer(memory, chronicle, action, listed).rows(found)
+    rows = _Describer(memory, chronicle, action).rows(found)
     table = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.int64)
     for row, ids in zip(table, rows, strict=True):
         row[: len(ids)] = ids
@@ -59,8 +65,8 @@ def _hashed(feature: str) -> int:
 class _Describer:
     """Features of the candidates for one answer."""
 
-    def __init__(self, memory: Memory, chronicle: Chronicle, action: str, listed: str) -> None:
-        self.grammar, self.chronicle, self.action, self.listed = memory.grammar, chronicle, action, listed
+    def __init__(self, memory: Memory, chronicle: Chronicle, action: str) -> None:
+        self.grammar, self.chronicle, self.action = memory.grammar, chronicle, action
         self.command = memory.grammar.parse(action)
         self.states = chronicle.states(self.command)
         self.known = memory.known(chronicle)
@@ -89,8 +95,7 @@ class _Describer:
         """How near the source is and whether it was in the same state."""
         shape, near, source = self.command.template, c.near, c.source
         same = "self" if source is None else str(source.states == self.states)
-        valid = source is None or source.valid
-        features = [near, f"{shape}|{near}", f"{near}|{same}|{c.aligned}", f"valid|{valid}|{self.listed}"]
+        features = [near, f"{shape}|{near}", f"{near}|{same}|{c.aligned}"]
         if source is not None and near in (SAME, KIND, SHAPE):
             alike = shared(" ".join(source.command.things).split(), " ".join(self.command.things).split())
             goals = shared(source.goal.split(), self.chronicle.goal.split())
@@ -151,20 +156,17 @@ def _bucket(count: int) -> int:
     return count if count < 4 else 2 + (count - 1).bit_length()
 
 
-class Decoder(nn.Module):
+class Decoder(Hashed):
     """Scores candidates. Untrained, it prefers the nearest source."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.weights = nn.EmbeddingBag(FEATURES, 1, mode="sum", padding_idx=0)
+        super().__init__(FEATURES)
         self.prior = nn.Parameter(torch.linspace(2.0, -2.0, len(_NEAR)))
         self.distance = nn.Parameter(torch.zeros(len(_NEAR)))
-        nn.init.zeros_(self.weights.weight)
 
     def forward(self, features: Tensor, near: Tensor, distance: Tensor) -> Tensor:
         """features (n, F), near (n,), squared distance per latent dimension (n,) -> scores (n,)."""
-        said: Tensor = self.weights(features).squeeze(-1)
-        return said + self.prior[near] - nn.functional.softplus(self.distance[near] - 2) * distance
+        return self.score(features) + self.prior[near] - nn.functional.softplus(self.distance[near] - 2) * distance
 
 
 def targets(candidates: Sequence[Candidate], answer: str, memory: Memory, goal: str) -> Array:

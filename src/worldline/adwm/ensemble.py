@@ -20,13 +20,15 @@ from worldline import store
 from worldline.adwm.calibration import Array, Platt, fit_platt, logit
 from worldline.adwm.diffusion import sample
 from worldline.adwm.episodes import EpisodeData, encode, windows
+from worldline.adwm.lore import Lore
 from worldline.adwm.model import Outcome, WorldModel
-from worldline.adwm.narrator import Lore, Narrator
+from worldline.adwm.narrator import Narrator
 from worldline.adwm.rivals import Rivals
 from worldline.adwm.training import Priors
 from worldline.types import InputError, derive_seed
 
 _MEMBER, _LOG, _HEADS = "member-{}", "log", "heads.json"
+FIGURES = "figures.json"
 BOUND = 3.0
 """Latents have unit mean square: nothing real is beyond this in any dimension."""
 
@@ -87,6 +89,8 @@ class Ensemble:
 
     members: tuple[Member, ...]
     lore: Lore
+    replay_error: float = 0.0
+    """Root mean square over the loggers of the error of their value in replay on held-out tasks."""
 
     def save(self, folder: Path, *, cards: Sequence[str] = ()) -> None:
         """Everything `load` needs. The log is written once, beside the members."""
@@ -103,7 +107,18 @@ class Ensemble:
             )
         wide = WorldModel.from_pretrained(parts[0]).architecture.wide
         lore = Lore.of(list(store.read(folder / _LOG)), wide)
-        return cls(tuple(load_member(part, lore, device) for part in parts), lore)
+        device = chosen_device(device)
+        figures = folder / FIGURES
+        measured = json.loads(figures.read_text(encoding="utf-8"))["figures"] if figures.is_file() else {}
+        error = float(measured.get("replay_error") or 0.0)
+        return cls(tuple(load_member(part, lore, device) for part in parts), lore, error)
+
+
+def chosen_device(device: str) -> str:
+    """`auto` is a GPU where there is one."""
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def save_log(lore: Lore, folder: Path) -> None:

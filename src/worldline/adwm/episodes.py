@@ -120,7 +120,7 @@ def read_episode(model: WorldModel, episode: Trajectory, number: int, evidence: 
         seen.append(reader.observation(answer))
         if evidence is not None and chronicle is not None:
             proof.append(np.array(evidence.ids(chronicle, step.action, answer), dtype=np.int64))
-            chronicle.advance(step.action, answer)
+            chronicle.advance(step.action, answer, step.valid)
         else:
             proof.append(np.zeros(0, dtype=np.int64))
     facts = model.facts

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,11 +19,13 @@ import torch
 from worldline import store
 from worldline.adwm.calibration import area_under_curve, calibration_error, fit_platt
 from worldline.adwm.ensemble import (
+    FIGURES,
     Ensemble,
     Heads,
     Member,
     answer_latents,
     calibrated,
+    chosen_device,
     drawn_latents,
     finished,
     head_readings,
@@ -33,14 +35,17 @@ from worldline.adwm.ensemble import (
     save_member,
 )
 from worldline.adwm.episodes import EpisodeData, check, facts_of, read_episode
+from worldline.adwm.horizon import horizon_curves
+from worldline.adwm.lore import Exercises, Lore
 from worldline.adwm.model import MAX_TABLE, PRESETS, WorldModel, model_card
-from worldline.adwm.narrator import Lore, Narrator
+from worldline.adwm.narrator import Narrator
 from worldline.adwm.rivals import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
 from worldline.config import Config, option, positional
 from worldline.types import InputError, Trajectory, derive_seed
 
 FOLDS = 5
+HORIZON = "horizon.json"
 Watch = Callable[[dict[str, Any]], None]
 
 RECIPES: dict[str, Schedule] = {
@@ -71,6 +76,7 @@ class FitConfig(Config):
     rate: float | None = option(None, help="learning rate; default: the preset's", gt=0)
     text_steps: int = option(4000, help="logged steps the text side is fitted on", ge=1)
     rivals: bool = option(True, help="fit wm-ar, wm-joint and wm-knn on the same latents, to compare with")
+    horizon: int = option(64, help="held-out episodes replayed for the horizon curves; 0: none", ge=0)
     seed: int = option(0, help="decides every random draw")
     device: str = option("auto", help="auto: a GPU where there is one")
     resume: bool = option(False, help="go on with a fit that was interrupted")
@@ -106,13 +112,14 @@ def fit_episodes(
     architecture, facts = PRESETS[config.preset], facts_of(episodes)
     lore = Lore.of(episodes, architecture.wide)
     save_log(lore, config.out)
-    device = config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    device = chosen_device(config.device)
     counted = Counter(step.action for episode in episodes for step in episode.steps)
     table = () if architecture.text else tuple(action for action, _ in counted.most_common(MAX_TABLE))
     first = WorldModel(architecture, facts, table)
     evidence = lore.evidence if architecture.text else None
     data = [read_episode(first, episode, number, evidence) for number, episode in enumerate(episodes)]
     folds = _folds(data, config.seed)
+    exercises = Exercises.of(lore, steps=config.text_steps, seed=derive_seed(config.seed, "exercises"))
     members, measured = [], []
     for index in range(config.members):
         held_out = folds[index % len(folds)]
@@ -122,7 +129,7 @@ def fit_episodes(
         else:
             torch.manual_seed(derive_seed(config.seed, "member", index))
             model = WorldModel(architecture, facts, table).to(device)
-            member = _fit_member(model, lore, data, held_out, config, index, watch)
+            member = _fit_member(model, lore, exercises, data, held_out, config, index, watch)
             save_member(member, folder)
         figures = measure(member, [data[n] for n in held_out])
         card = model_card(member.model, figures)
@@ -130,13 +137,24 @@ def fit_episodes(
         members.append(member)
         measured.append(figures)
     figures = {name: _mean([one[name] for one in measured]) for name in measured[0]}
-    (config.out / "figures.json").write_text(json.dumps({"figures": figures, "notes": list(notes)}, indent=1))
-    return Fitted(Ensemble(tuple(members), lore), figures, list(notes))
+    curves = horizon_curves(Ensemble(tuple(members), lore), episodes=config.horizon, seed=config.seed)
+    if "adwm" in curves:
+        figures["replay_error"] = curves["adwm"].value_error
+    _write(config.out / HORIZON, {"curves": {name: asdict(curve) for name, curve in curves.items()}})
+    _write(config.out / FIGURES, {"figures": figures, "notes": list(notes)})
+    return Fitted(Ensemble(tuple(members), lore, figures.get("replay_error", 0.0)), figures, list(notes))
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """JSON has no NaN: what is not known is null."""
+    plain = json.loads(json.dumps(content), parse_constant=lambda name: None)
+    path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
 
 
 def _fit_member(
     model: WorldModel,
     lore: Lore,
+    exercises: Exercises,
     data: Sequence[EpisodeData],
     held_out: Sequence[int],
     config: FitConfig,
@@ -160,9 +178,10 @@ def _fit_member(
     narrator = Narrator(lore, model.architecture.latent)
     narrator.latents.copy_(answer_latents(model, data))
     drawn = drawn_latents(model, data, seed=seed)
-    narrator.fit([one.number for one in training], drawn, steps=config.text_steps, epochs=6, seed=seed)
+    narrator.fit(exercises, [one.number for one in training], drawn, seed=seed)
     before = priors(training, config.schedule.success_share)
-    heads = calibrated(model, tested, before) if model.architecture.text else Heads(priors=before)
+    held = tuple(sorted({one.task for one in tested}))
+    heads = calibrated(model, tested, before) if model.architecture.text else Heads(priors=before, held_out=held)
     checkpoint.unlink(missing_ok=True)
     rivals = None
     if config.rivals:

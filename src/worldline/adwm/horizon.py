@@ -18,6 +18,7 @@ from worldline.adwm.calibration import area_under_curve
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.episodes import encoded
 from worldline.adwm.imagine import MANNERS, ImaginedEnvironment, ImaginedWorld, Manner
+from worldline.adwm.model import expected_reward
 from worldline.adwm.reading import Reader
 from worldline.types import Trajectory, derive_seed
 
@@ -42,6 +43,8 @@ class Curve:
     early_termination_auc: float
     late_termination_auc: float
     """The first half of the horizon, and the second."""
+    value_error: float
+    """Root mean square, over the policies of the log, of predicted minus real mean return."""
 
 
 def horizon_curves(
@@ -53,6 +56,8 @@ def horizon_curves(
 ) -> dict[str, Curve]:
     """The curve of each way of imagining that the ensemble can do, on up to `episodes` held-out episodes."""
     numbers = _chosen(ensemble, episodes, seed)
+    if not numbers:
+        return {}
     able = [name for name in names if MANNERS[name].dynamics == "diffusion" or ensemble.members[0].rivals is not None]
     return {name: _curve(ensemble, MANNERS[name], numbers, seed) for name in able}
 
@@ -93,7 +98,17 @@ def _curve(ensemble: Ensemble, manner: Manner, chosen: Sequence[tuple[int, int]]
         termination_auc=area_under_curve(pooled("hazard"), pooled("ended")),
         early_termination_auc=area_under_curve(pooled("hazard", early), pooled("ended", early)),
         late_termination_auc=area_under_curve(pooled("hazard", late), pooled("ended", late)),
+        value_error=_value_error(rows, [ensemble.lore.episodes[number] for _, number in chosen]),
     )
+
+
+def _value_error(rows: Sequence[dict[str, Array]], episodes: Sequence[Trajectory]) -> float:
+    """An episode's predicted return is what each step pays, weighed by the chance that it was reached."""
+    apart: dict[str, list[float]] = {}
+    for row, episode in zip(rows, episodes, strict=True):
+        reached = np.concatenate([[1.0], np.cumprod(1 - row["hazard"])[:-1]])
+        apart.setdefault(episode.policy, []).append(float((reached * row["paid"]).sum()) - episode.episode_return)
+    return float(np.sqrt(np.mean([np.mean(errors) ** 2 for errors in apart.values()])))
 
 
 def _replayed(
@@ -161,7 +176,7 @@ def _measured(
         "tenth": float(rank < 10),
         "text": float(environment.chronicle.observation == answer),
         "hazard": float(told.hazard),
-        "paid": float(told.hazard * told.reward_at_end + (1 - told.hazard) * told.reward_on_way),
+        "paid": float(expected_reward(told, ensemble.members[0].model.facts)),
         "ended": float(ended),
         "reward": episode.steps[step].reward,
     }

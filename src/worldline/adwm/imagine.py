@@ -25,7 +25,7 @@ from worldline.adwm.movement import move
 from worldline.adwm.narrator import Answer
 from worldline.adwm.reading import Reader
 from worldline.adwm.sight import Sight
-from worldline.types import Info, InputError, StepResult, Turn, WorldlineError, derive_seed
+from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,24 @@ Guide = Callable[[Sequence["ImaginedEnvironment"]], LogPolicy]
 
 
 class ImaginedWorld:
-    """Where imagined episodes come from: the tasks of the log."""
+    """Where imagined episodes come from: the tasks of the log it was fitted on, or those of `starts`."""
 
-    def __init__(self, ensemble: Ensemble, manner: Manner = MANNERS["adwm"], guide: Guide | None = None) -> None:
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        manner: Manner = MANNERS["adwm"],
+        guide: Guide | None = None,
+        starts: Sequence[Trajectory] | None = None,
+    ) -> None:
         self.ensemble, self.manner, self.guide = ensemble, manner, guide
         facts = ensemble.members[0].model.facts
         self.name, self.version, self.family = f"imagined:{facts.env}", facts.env_version, facts.family
         self.max_steps = facts.horizon
         self.max_return = max(episode.episode_return for episode in ensemble.lore.episodes)
         self.support = Support()
-        self._starts: dict[str, int] = {}
-        for number, episode in enumerate(ensemble.lore.episodes):
-            self._starts.setdefault(episode.task_id, number)
+        self._starts: dict[str, Trajectory] = {}
+        for episode in ensemble.lore.episodes if starts is None else starts:
+            self._starts.setdefault(episode.task_id, episode)
         self._tasks = list(self._starts)
         self._waiting: list[ImaginedEnvironment] = []
 
@@ -110,12 +116,10 @@ class ImaginedWorld:
     def expert(self, turn: Turn) -> str:
         raise InputError(f"{self.name} has no expert of its own: name the environment's")
 
-    def start(self, task: str) -> int:
-        """The logged episode that `task` begins like."""
+    def start(self, task: str) -> Trajectory:
+        """A logged episode that begins as `task` does."""
         if task not in self._starts:
-            raise InputError(
-                f"task '{task}' is not in the world model's log: it can only imagine what it has a start of"
-            )
+            raise InputError(f"task '{task}' is not in the log: a world model only imagines what it has a start of")
         return self._starts[task]
 
     def member_of(self, seed: int) -> int:
@@ -166,7 +170,7 @@ class ImaginedEnvironment:
         self.seed = derive_seed(seed or 0, "imagined")
         task = task if task is not None else world.get_task(SPLIT, self.draw_integer("task", world.num_tasks(SPLIT)))
         self.member = world.member_of(seed or 0)
-        start = world.ensemble.lore.episodes[world.start(task)]
+        start = world.start(task)
         observation = start.steps[0].observation
         self.chronicle = Chronicle(world.ensemble.lore.grammar, task, start.goal, observation)
         self.reader = Reader(world.ensemble.members[self.member].model, start.goal)
@@ -218,7 +222,7 @@ class ImaginedEnvironment:
     def settle(self, answer: Answer, reward: float, ended: bool, won: bool) -> None:
         """Record the world's answer to the pending action."""
         assert self.action is not None
-        self.chronicle.advance(self.action, answer.text)
+        self.chronicle.advance(self.action, answer.text, answer.valid)
         cut = not ended and len(self.chronicle.actions) >= self._world.max_steps
         self.over = ended or cut
         self.allowed = () if self.over else self.allowed

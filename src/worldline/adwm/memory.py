@@ -177,7 +177,7 @@ def replay(grammar: Grammar, episode: Trajectory, number: int) -> Iterator[Trans
             ended=last and episode.terminated,
             admissible=None if last else steps[at + 1].admissible,
         )
-        chronicle.advance(step.action, answer)
+        chronicle.advance(step.action, answer, step.valid)
 
 
 def _numbered(transition: Transition, index: int) -> Transition:

@@ -256,12 +256,9 @@ class WorldModel(nn.Module):
         if not self.architecture.text:
             return Outcome(hazard.squeeze(-1), *(rest.squeeze(-1),) * 3)
         logits = torch.cat([hazard, rest], -1)
-        return Outcome(*(logits if evidence is None else logits + self.wide_logits(evidence)).unbind(-1))
-
-    def wide_logits(self, evidence: Tensor) -> Tensor:
-        """(N, F) -> (N, 4): all of it speaks to all heads, but for the precedent, which is silent on the end."""
-        said: Tensor = self.wide(evidence[:, 1:])
-        return said + F.pad(self.precedent(evidence[:, 0]), (1, 0))
+        if evidence is not None:
+            logits = logits + wide_logits(evidence, self.wide.weight, self.precedent.weight)
+        return Outcome(*logits.unbind(-1))
 
     def clone_query(self, z: Tensor, h: Tensor) -> Tensor:
         """What the behaviour-cloning head expects next: logits of the table, or a vector to compare actions with."""
@@ -297,6 +294,22 @@ class WorldModel(nn.Module):
         except Exception as error:
             raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
         return model.eval()
+
+
+def expected_reward(told: Outcome, facts: LogFacts) -> Tensor:
+    """What a step pays in the mean, by calibrated probabilities."""
+    at_end, on_way = (
+        facts.reward_low + share * (facts.reward_high - facts.reward_low)
+        for share in (told.reward_at_end, told.reward_on_way)
+    )
+    return told.hazard * at_end + (1 - told.hazard) * on_way * facts.dense
+
+
+def wide_logits(evidence: Tensor, wide: Tensor, precedent: Tensor) -> Tensor:
+    """(N, F) -> (N, 4): all of it speaks to all heads, but for the precedent, which is silent on the end."""
+    evidence = F.pad(evidence, (0, max(0, 2 - evidence.shape[1])))
+    said = F.embedding_bag(evidence[:, 1:], wide, mode="sum", padding_idx=0)
+    return said + F.pad(F.embedding(evidence[:, 0], precedent, padding_idx=0), (1, 0))
 
 
 def parameter_counts(model: WorldModel) -> dict[str, int]:

@@ -140,6 +140,9 @@ def _settle(environment: ImaginedEnvironment, answer: Answer, world: ImaginedWor
     """Draw whether the episode is over, and what the step earned."""
     told, facts = environment.told, world.ensemble.members[0].model.facts
     assert told is not None
+    if answer.refused:
+        environment.settle(answer, 0.0, False, False)
+        return
     act, step = environment.action or "", len(environment.chronicle.actions)
     last = step + 1 >= world.max_steps
     if world.manner.heads == "paper":
@@ -159,7 +162,7 @@ def _offer(member: Member, going: Sequence[tuple[ImaginedEnvironment, Answer]]) 
     if not member.narrator.lore.lists or not going:
         return
     for environment, answer in going:
-        environment.situation = member.narrator.situation(
+        environment.situation = member.narrator.lore.situation(
             environment.chronicle, answer.candidate, environment.allowed, environment.first
         )
     situations = [environment.situation for environment, _ in going if environment.situation is not None]

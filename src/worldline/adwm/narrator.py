@@ -4,9 +4,8 @@ Puts together what was learned from the log as text (grammar, memory, decoder, a
 among them. The networks come in by the latent they sample, which the decoder weighs with everything else it knows.
 """
 
-import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,53 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from worldline.adwm.admissibility import Admissibility, Fillers, Situation, listed_actions, padded_ids
+from worldline.adwm.admissibility import Admissibility, Situation
 from worldline.adwm.chronicle import Chronicle
-from worldline.adwm.decoder import Choice, Decoder, choice, targets
-from worldline.adwm.evidence import Evidence
-from worldline.adwm.grammar import Grammar
-from worldline.adwm.memory import REFUSED, SAME, SHAPE, Candidate, Memory
-from worldline.types import Trajectory
+from worldline.adwm.decoder import Choice, Decoder, choice
+from worldline.adwm.hashed import Rows, fit_hashed, padded_ids, stacked
+from worldline.adwm.lore import Exercises, Lore
+from worldline.adwm.memory import REFUSED, SAME, SHAPE, Candidate
 
-_RATE, _DECAY, _BATCH = 0.02, 1e-3, 16
+_EPOCHS = 6
 _UNSURE = "?"
+_NOT_OFFERED = ("no", "no 0", "no 1")
 _RARE = 0.05
 """A sort of answer (an outline) less likely than this is not drawn."""
-
-
-@dataclass(frozen=True)
-class Lore:
-    """What a log says as text. Shared by all members of an ensemble."""
-
-    episodes: tuple[Trajectory, ...]
-    grammar: Grammar
-    memory: Memory
-    fillers: Fillers
-    evidence: Evidence
-    lists: bool
-    """Whether the log lists admissible actions."""
-
-    @classmethod
-    def of(cls, episodes: Sequence[Trajectory], buckets: int) -> "Lore":
-        actions = listed_actions(episodes)
-        grammar = Grammar.induce(actions)
-        memory = Memory.of(grammar, episodes)
-        lists = any(step.admissible for episode in episodes for step in episode.steps)
-        fillers = Fillers.of(grammar, actions)
-        return cls(tuple(episodes), grammar, memory, fillers, Evidence(memory, buckets), lists)
-
-    def chronicle(self, number: int) -> Chronicle:
-        """The beginning of a logged episode."""
-        episode = self.episodes[number]
-        return Chronicle(self.grammar, episode.task_id, episode.goal, episode.steps[0].observation, number)
-
-    def replay(self, number: int) -> Iterator[tuple[Chronicle, int, str, str]]:
-        """Each step of a logged episode: the chronicle before it, its index, its action, its answer."""
-        episode, chronicle = self.episodes[number], self.chronicle(number)
-        answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
-        for at, (step, answer) in enumerate(zip(episode.steps, answers, strict=True)):
-            yield chronicle, at, step.action, answer
-            chronicle.advance(step.action, answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +35,13 @@ class Answer:
     text: str
     candidate: Candidate | None
     distance: float = 0.0
+    refused: bool = False
+    """Taken for refused because it was not offered, in a world that was never seen to refuse: nothing changes."""
 
     @property
     def valid(self) -> bool:
-        return self.candidate is None or self.candidate.source is None or self.candidate.source.valid
+        source = self.candidate.source if self.candidate is not None else None
+        return not self.refused and (source is None or source.valid)
 
     @property
     def supported(self) -> bool:
@@ -90,6 +57,11 @@ class Question:
     action: str
     listed: str
     luck: float
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the world did not offer the action, as far as we can tell."""
+        return self.listed in _NOT_OFFERED
 
 
 def _drawn(question: Question, options: Choice, distance: npt.NDArray[np.float32], scores: Tensor) -> Answer:
@@ -119,31 +91,46 @@ class Narrator(nn.Module):
         self.admissibility = Admissibility()
         self.register_buffer("latents", torch.zeros(len(lore.memory.transitions), latent))
 
-    @torch.no_grad()
     def listed(
         self, situations: Sequence[Situation | None], offers: Sequence[Sequence[str] | None], actions: Sequence[str]
     ) -> list[str]:
         """Whether the world offers each action; where it does not, how unlikely that was (it may be our mistake)."""
+        offered = [action in (offer or ()) for offer, action in zip(offers, actions, strict=True)]
+        doubts = [
+            None if situation is None or listed else situation.ids(action)
+            for situation, listed, action in zip(situations, offered, actions, strict=True)
+        ]
+        return self._told(offered, doubts)
+
+    @torch.no_grad()
+    def _told(self, offered: Sequence[bool], doubts: Sequence[list[int] | None]) -> list[str]:
         if not self.lore.lists:
-            return [_UNSURE] * len(actions)
-        told = ["yes" if action in (offer or ()) else "no" for offer, action in zip(offers, actions, strict=True)]
-        doubted = [at for at, situation in enumerate(situations) if situation is not None and told[at] == "no"]
-        ids = [situation.ids(actions[at]) for at in doubted if (situation := situations[at]) is not None]
-        if ids:
-            chances = torch.sigmoid(self.admissibility(torch.from_numpy(padded_ids(ids)))).tolist()
-            for at, chance in zip(doubted, chances, strict=True):
+            return [_UNSURE] * len(offered)
+        told = ["yes" if listed else "no" for listed in offered]
+        asked = [(at, ids) for at, ids in enumerate(doubts) if ids is not None]
+        if asked:
+            logits = self.admissibility(torch.from_numpy(padded_ids([ids for _, ids in asked])))
+            for (at, _), chance in zip(asked, torch.sigmoid(logits).tolist(), strict=True):
                 told[at] = f"no {min(int(chance * 5), 4)}"
         return told
 
     @torch.no_grad()
     def answers(self, questions: Sequence[Question], z: Tensor) -> list[Answer]:
         """Draw the answer to each question by inverse CDF at its luck; `z` (n, latent) are the sampled latents."""
-        options = [choice(self.lore.memory, q.chronicle, q.action, q.listed) for q in questions]
+        if self.lore.obedient:
+            asked = [at for at, question in enumerate(questions) if not question.unheard]
+            told = iter(self._answers([questions[at] for at in asked], z[asked]))
+            refused = (Answer(q.chronicle.observation, None, float("inf"), refused=True) for q in questions)
+            return [no if q.unheard else next(told) for q, no in zip(questions, refused, strict=True)]
+        return self._answers(questions, z)
+
+    def _answers(self, questions: Sequence[Question], z: Tensor) -> list[Answer]:
+        options = [choice(self.lore.memory, q.chronicle, q.action) for q in questions]
         near = [self.distances(one, latent) for one, latent in zip(options, z.cpu(), strict=True)]
         if not any(one.candidates for one in options):
             return [Answer(q.chronicle.observation, None, float("inf")) for q in questions]
         scores = self.decoder(
-            torch.from_numpy(_stacked([one.features for one in options])),
+            torch.from_numpy(stacked([one.described(q.listed) for one, q in zip(options, questions, strict=True)])),
             torch.from_numpy(np.concatenate([one.near for one in options])),
             torch.from_numpy(np.concatenate(near)),
         ).double()
@@ -182,113 +169,35 @@ class Narrator(nn.Module):
         apart = (self.latents[torch.from_numpy(options.sources.clip(min=0))] - z).pow(2).mean(-1).cpu().numpy()
         return np.where(options.sources >= 0, apart, 0.0).astype(np.float32)
 
-    def fit(self, numbers: Sequence[int], sampled: Sequence[Tensor], *, steps: int, epochs: int, seed: int) -> None:
+    def fit(self, exercises: Exercises, numbers: Collection[int], sampled: Sequence[Tensor], *, seed: int) -> None:
         """Fit on the logged episodes `numbers`; `sampled[n]` (T, latent) holds a latent drawn for each step of n."""
-        rng = random.Random(seed)
-        pairs = [(n, at) for n in numbers for at in range(len(self.lore.episodes[n]))]
-        chosen = set(rng.sample(pairs, min(steps, len(pairs))))
-        numbers = sorted({n for n, _ in chosen})
-        if self.lore.lists:
-            self._fit_admissibility(self._situations(numbers, chosen), epochs, rng)
-        rows = list(self._choices(numbers, chosen, sampled))
-        _train(self.decoder, rows, _decoder_loss, epochs, rng)
+        apart = set(numbers)
+        offered = [one for one in exercises.offered if one.episode in apart]
+        if offered:
+            rows = Rows.of([one.ids for one in offered], [one.listed for one in offered])
+            fit_hashed(self.admissibility, rows, self._admissibility_loss, epochs=_EPOCHS, seed=seed)
+        answered = [one for one in exercises.answered if one.episode in apart]
+        if answered:
+            listed = self._told([one.offered for one in answered], [one.doubt for one in answered])
+            rows = Rows.of(
+                [one.options.described(said) for one, said in zip(answered, listed, strict=True)],
+                [one.options.near for one in answered],
+                [self.distances(one.options, sampled[one.episode][one.step]) for one in answered],
+                [one.right for one in answered],
+            )
+            fit_hashed(self.decoder, rows, self._decoder_loss, epochs=_EPOCHS, seed=seed)
 
-    def situation(
-        self, chronicle: Chronicle, source: Candidate | None, earlier: Sequence[str], start: Sequence[str]
-    ) -> Situation:
-        return Situation(chronicle, self.lore.memory.custom, source, earlier, start)
+    def _admissibility_loss(self, features: Tensor, group: Tensor, columns: tuple[Tensor, ...]) -> Tensor:
+        return F.binary_cross_entropy_with_logits(self.admissibility(features), columns[0])
 
-    def _situations(
-        self, numbers: Sequence[int], chosen: set[tuple[int, int]]
-    ) -> Iterator[tuple[list[list[int]], list[bool]]]:
-        """The features and labels of the actions proposed after each chosen step."""
-        for n in numbers:
-            steps = self.lore.episodes[n].steps
-            for chronicle, at, action, answer in self.lore.replay(n):
-                after = steps[at + 1].admissible if at + 1 < len(steps) else None
-                if (n, at) not in chosen or not after:
-                    continue
-                source = self._source(chronicle, action, answer)
-                twin = chronicle.copy()
-                twin.advance(action, answer)
-                situation = self.situation(twin, source, steps[at].admissible or (), steps[0].admissible or ())
-                asked, true = situation.proposals(self.lore.fillers), set(after)
-                yield [situation.ids(one) for one in asked], [one in true for one in asked]
-
-    def _source(self, chronicle: Chronicle, action: str, answer: str) -> Candidate | None:
-        found = self.lore.memory.candidates(chronicle, action)
-        return next((c for c in found if c.text == answer and c.source is not None), None)
-
-    def _fit_admissibility(
-        self, rows: Iterator[tuple[list[list[int]], list[bool]]], epochs: int, rng: random.Random
-    ) -> None:
-        data = [(padded_ids(ids), np.array(labels, dtype=np.float32)) for ids, labels in rows if ids]
-        _train(self.admissibility, data, _admissibility_loss, epochs, rng)
-
-    def _choices(
-        self, numbers: Sequence[int], chosen: set[tuple[int, int]], sampled: Sequence[Tensor]
-    ) -> Iterator[tuple[Choice, npt.NDArray[np.float32], npt.NDArray[np.float64]]]:
-        """The candidates for each chosen step's answer, how far from the sampled latent, and which are right."""
-        for n in numbers:
-            episode = self.lore.episodes[n]
-            start = episode.steps[0].admissible or ()
-            for chronicle, at, action, answer in self.lore.replay(n):
-                if (n, at) not in chosen:
-                    continue
-                earlier = episode.steps[at - 1].admissible or ()
-                situation = self.situation(chronicle, None, earlier, start) if at and self.lore.lists else None
-                options = choice(
-                    self.lore.memory,
-                    chronicle,
-                    action,
-                    *self.listed([situation], [episode.steps[at].admissible], [action]),
-                )
-                right = targets(options.candidates, answer, self.lore.memory, chronicle.goal)
-                if right.any() and not right.all():
-                    yield options, self.distances(options, sampled[n][at]), right
-
-
-def _train(model: nn.Module, rows: Sequence[tuple[object, ...]], loss, epochs: int, rng: random.Random) -> None:  # type: ignore[no-untyped-def]
-    order = list(rows)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=_DECAY)
-    total = max(1, epochs * -(-len(order) // _BATCH))
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, total)
-    for _ in range(epochs):
-        rng.shuffle(order)
-        for start in range(0, len(order), _BATCH):
-            optimizer.zero_grad()
-            loss(model, order[start : start + _BATCH]).backward()
-            optimizer.step()
-            schedule.step()
-
-
-def _admissibility_loss(
-    model: nn.Module, rows: Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]
-) -> Tensor:
-    logits = model(torch.from_numpy(_stacked([ids for ids, _ in rows])))
-    return F.binary_cross_entropy_with_logits(logits, torch.from_numpy(np.concatenate([labels for _, labels in rows])))
-
-
-def _decoder_loss(
-    model: nn.Module, rows: Sequence[tuple[Choice, npt.NDArray[np.float32], npt.NDArray[np.float64]]]
-) -> Tensor:
-    """Minus the log-probability that one of the right candidates is drawn."""
-    scores = model(
-        torch.from_numpy(_stacked([options.features for options, _, _ in rows])),
-        torch.from_numpy(np.concatenate([options.near for options, _, _ in rows])),
-        torch.from_numpy(np.concatenate([distance for _, distance, _ in rows])),
-    )
-    right = torch.from_numpy(np.concatenate([right for _, _, right in rows])) > 0
-    group = torch.repeat_interleave(torch.tensor([len(options.near) for options, _, _ in rows]))
-    return torch.mean(_pooled(scores, group, len(rows)) - _pooled(scores[right], group[right], len(rows)))
+    def _decoder_loss(self, features: Tensor, group: Tensor, columns: tuple[Tensor, ...]) -> Tensor:
+        """Minus the log-probability that one of the right candidates is drawn."""
+        near, distance, right = columns
+        scores, n = self.decoder(features, near, distance), int(group[-1]) + 1
+        return torch.mean(_pooled(scores, group, n) - _pooled(scores[right], group[right], n))
 
 
 def _pooled(scores: Tensor, group: Tensor, n: int) -> Tensor:
     """log-sum-exp of the scores of each group."""
     top = torch.full((n,), -1e9).scatter_reduce(0, group, scores.detach(), "amax")
     return top + torch.zeros(n).scatter_add(0, group, torch.exp(scores - top[group])).log()
-
-
-def _stacked(tables: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    width = max(table.shape[1] for table in tables)
-    return np.concatenate([np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables])

@@ -56,7 +56,7 @@ class Custom:
                     for thing, here in seen.handled(things[0]):
                         if here:
                             counts[seen.status[thing]][thing in found.things] += 1
-                seen.advance(step.action, answer)
+                seen.advance(step.action, answer, step.valid)
         return cls({slot: (absent, present) for slot, (absent, present) in counts.items()})
 
     def changes(self, chronicle: Chronicle, place: str, since: int) -> tuple[list[str], list[str]]:

@@ -19,10 +19,11 @@ from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.imagine import SPLIT
 from worldline.adwm.memory import Candidate
+from worldline.adwm.model import wide_logits
 from worldline.adwm.speaker import Speaker
 from worldline.policies.hf import HFPolicy
 from worldline.policies.outcome import heard, told
-from worldline.types import Exchange, Info, InputError, StepResult, Turn, WorldlineError, derive_seed
+from worldline.types import Exchange, Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,10 @@ class Judge:
 
     @torch.no_grad()
     def _logits(self, chronicle: Chronicle, action: str, answer: str) -> list[float]:
-        ids = torch.tensor([self._lore.evidence.ids(chronicle, action, answer)], device=self._member.model.device)
-        told: list[float] = self._member.model.wide_logits(ids)[0].tolist()
-        return told
+        model = self._member.model
+        ids = torch.tensor([self._lore.evidence.ids(chronicle, action, answer)], device=model.device)
+        said: list[float] = wide_logits(ids, model.wide.weight, model.precedent.weight)[0].tolist()
+        return said
 
     def _share(self, reward: float) -> float:
         facts = self._member.model.facts
@@ -74,9 +76,15 @@ class Judge:
 
 
 class TextWorld:
-    """Where episodes told by a language model come from: the tasks of the log."""
+    """Where episodes told by a language model come from: the tasks of the log, or those of `starts`."""
 
-    def __init__(self, speaker: HFPolicy, ensemble: Ensemble, temperature: float = 1.0) -> None:
+    def __init__(
+        self,
+        speaker: HFPolicy,
+        ensemble: Ensemble,
+        temperature: float = 1.0,
+        starts: Sequence[Trajectory] | None = None,
+    ) -> None:
         member = ensemble.members[0]
         self.facts, self.lore, self.narrator = member.model.facts, ensemble.lore, member.narrator
         self.name, self.version, self.family = f"told:{self.facts.env}", self.facts.env_version, self.facts.family
@@ -87,9 +95,9 @@ class TextWorld:
         self.judge = None if self.speaker.says_outcome else Judge(member)
         self.malformed = 0
         """Answers without the line of reward and end that the model was trained to write."""
-        self._starts: dict[str, int] = {}
-        for number, episode in enumerate(ensemble.lore.episodes):
-            self._starts.setdefault(episode.task_id, number)
+        self._starts: dict[str, Trajectory] = {}
+        for episode in ensemble.lore.episodes if starts is None else starts:
+            self._starts.setdefault(episode.task_id, episode)
         self._tasks = list(self._starts)
         self._waiting: list[TextEnvironment] = []
 
@@ -108,7 +116,8 @@ class TextWorld:
     def expert(self, turn: Turn) -> str:
         raise InputError(f"{self.name} has no expert of its own: name the environment's")
 
-    def start(self, task: str) -> int:
+    def start(self, task: str) -> Trajectory:
+        """A logged episode that begins as `task` does."""
         if task not in self._starts:
             raise InputError(f"task '{task}' is not in the log: wm-text can only go on from a start it has")
         return self._starts[task]
@@ -156,7 +165,7 @@ class TextEnvironment:
         world = self._world
         self.seed = derive_seed(seed or 0, "told")
         task = task or world.get_task(SPLIT, derive_seed(self.seed, "task") % world.num_tasks(SPLIT))
-        start = world.lore.episodes[world.start(task)]
+        start = world.start(task)
         observation = start.steps[0].observation
         self.chronicle = Chronicle(world.lore.grammar, task, start.goal, observation)
         self.told, self.action, self.result, self.over = [observation], None, None, False
@@ -227,7 +236,7 @@ class TextEnvironment:
 
     def situation(self) -> Situation:
         """Where the episode stands, for the log's rule of what can be done."""
-        return self._world.narrator.situation(self.chronicle, self.source, self.allowed, self.first)
+        return self._world.lore.situation(self.chronicle, self.source, self.allowed, self.first)
 
     def offer(self, allowed: tuple[str, ...]) -> None:
         assert self.result is not None

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from worldline.adwm.episodes import EpisodeData, encode, windows
 from worldline.adwm.losses import losses, total
-from worldline.adwm.model import Outcome, WorldModel
+from worldline.adwm.model import Outcome, WorldModel, wide_logits
 from worldline.adwm.tokenizer import padded
 from worldline.types import WorldlineError, derive_seed
 
@@ -106,12 +106,12 @@ def fit_wide(
     seed: int,
 ) -> None:
     """Fit the wide part of the heads alone, to the best epoch on held-out tasks; the networks then learn the rest."""
-    weights = torch.from_numpy(chances * len(training)).float()
-    x, y, w = _evidence(training, weights)
+    x, y, w = _evidence(training, torch.from_numpy(chances * len(training)).float())
     xt, yt, wt = _evidence(held_out, torch.ones(len(held_out)))
-    device = model.device
-    model.cpu()
-    tables = [p for name, p in model.named_parameters() if name.startswith(_WIDE)]
+    # Few of the buckets are ever used: those alone are trained, and then put where they belong.
+    used = torch.unique(torch.cat([torch.zeros(1, dtype=torch.long), x.flatten(), xt.flatten()]))
+    x, xt = torch.searchsorted(used, x), torch.searchsorted(used, xt)
+    tables = [torch.nn.Parameter(table.detach().cpu()[used]) for table in (model.wide.weight, model.precedent.weight)]
     bias = torch.nn.Parameter(torch.zeros(len(Outcome._fields)))
     optimizer = torch.optim.AdamW([*tables, bias], lr=_WIDE_RATE, weight_decay=_WIDE_DECAY)
     best, kept = math.inf, [p.detach().clone() for p in (*tables, bias)]
@@ -121,18 +121,17 @@ def fit_wide(
         order = torch.randperm(len(x), generator=_seeded(seed, -2 - epoch))
         for rows in torch.split(order, _WIDE_BATCH):
             optimizer.zero_grad()
-            outcome_loss(model.wide_logits(x[rows]) + bias, y[rows], w[rows]).backward()  # type: ignore[no-untyped-call]
+            outcome_loss(wide_logits(x[rows], *tables) + bias, y[rows], w[rows]).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         with torch.no_grad():
-            score = outcome_loss(model.wide_logits(xt) + bias, yt, wt).item()
+            score = outcome_loss(wide_logits(xt, *tables) + bias, yt, wt).item()
         if score < best:
             best, kept = score, [p.detach().clone() for p in (*tables, bias)]
     with torch.no_grad():
-        for table, weight in zip(tables, kept, strict=False):
-            table.copy_(weight)
+        for table, weight in zip((model.wide.weight, model.precedent.weight), kept, strict=False):
+            table[used.to(model.device)] = weight.to(model.device)
         for head, part in ((model.termination_head, kept[-1][:1]), (model.reward_head, kept[-1][1:])):
             list(head.parameters())[-1].copy_(part)
-    model.to(device)
 
 
 def _evidence(data: Sequence[EpisodeData], weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,11 +1,12 @@
 """The value of a policy by imagination, equation (10): one number per logged episode, for the common interval.
 
-From the start of every logged episode the policy is played in the world model. Values come back in the order of the
-log, so that tasks can be resampled and policies compared in pairs; rollouts of one start differ by seed only, and that
-seed is the same for every policy.
+Every task of the log is played in the world model as often as asked; an episode's value is that of its task. Values
+come back in the order of the log, so that tasks can be resampled and policies compared in pairs; rollouts of one task
+differ by seed only, and that seed is the same for every policy.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,19 +14,22 @@ import numpy.typing as npt
 
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagine import MANNERS, Guide, ImaginedWorld, Manner, Support
+from worldline.adwm.text_world import TextWorld
+from worldline.policies.hf import HFPolicy
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
 
 Array = npt.NDArray[np.float64]
 Watch = Callable[[Trajectory], None]
+ROLLOUTS = 512
 
 
 @dataclass(frozen=True)
 class Imagined:
-    """A policy's imagined returns from each logged start, and how far the log supports what was imagined."""
+    """A policy's imagined returns, and how far the log supports what was imagined."""
 
     values: Array
-    """(episodes,), the mean over the rollouts of each start"""
+    """(episodes,), the mean over the rollouts of each one's task"""
     spread: float
     """Mean disagreement of the ensemble's members: the standard deviation between their means."""
     support: Support
@@ -37,7 +41,8 @@ def imagine(
     policy: Policy,
     *,
     manner: Manner = MANNERS["adwm"],
-    rollouts: int = 1,
+    starts: Sequence[Trajectory] | None = None,
+    rollouts: int | None = None,
     gamma: float = 1.0,
     seed: int = 0,
     batch_size: int = 256,
@@ -45,12 +50,54 @@ def imagine(
     epsilon: float = 0.0,
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
-    """Play `policy` (already mixed, `epsilon` is for the record) from every logged start, `rollouts` times each."""
-    world = ImaginedWorld(ensemble, manner, guide)
+    """Play `policy` (already mixed, `epsilon` is for the record) at every task of `starts`, `rollouts` times each."""
+    starts = ensemble.lore.episodes if starts is None else starts
+    world = ImaginedWorld(ensemble, manner, guide, starts)
     player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
+    played = _played(player, starts, rollouts, gamma, seed, watch)
+    return Imagined(played.values, _spread(ensemble, played), world.support, played.trajectories)
+
+
+def tell(
+    speaker: HFPolicy,
+    ensemble: Ensemble,
+    policy: Policy,
+    *,
+    temperature: float = 1.0,
+    starts: Sequence[Trajectory] | None = None,
+    rollouts: int | None = None,
+    gamma: float = 1.0,
+    seed: int = 0,
+    batch_size: int = 256,
+    epsilon: float = 0.0,
+    watch: Watch = lambda trajectory: None,
+) -> Imagined:
+    """The same in the world that the language model `speaker` tells (`wm-text`)."""
+    starts = ensemble.lore.episodes if starts is None else starts
+    world = TextWorld(speaker, ensemble, temperature, starts)
+    player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
+    played = _played(player, starts, rollouts, gamma, seed, watch)
+    return Imagined(played.values, 0.0, Support(), played.trajectories)
+
+
+@dataclass(frozen=True)
+class _Played:
+    """Episodes in the order they were asked for, their returns, and the value of each start's task."""
+
+    episodes: list[Episode]
+    trajectories: list[Trajectory]
+    returns: Array
+    values: Array
+
+
+def _played(
+    player: Rollout, starts: Sequence[Trajectory], rollouts: int | None, gamma: float, seed: int, watch: Watch
+) -> _Played:
+    tasks = list(dict.fromkeys(start.task_id for start in starts))
+    rollouts = rollouts or enough(len(tasks))
     wanted = [
-        Episode(f"{number:06d}-{again}", episode.task_id, "log", derive_seed(seed, "imagine", number, again))
-        for number, episode in enumerate(ensemble.lore.episodes)
+        Episode(f"{number:06d}-{again}", task, "log", derive_seed(seed, "imagine", number, again))
+        for number, task in enumerate(tasks)
         for again in range(rollouts)
     ]
     found: dict[str, Trajectory] = {}
@@ -60,8 +107,14 @@ def imagine(
     if player.failed:
         raise WorldlineError(f"{len(player.failed)} imagined episodes failed; the first: {player.failed[0]}")
     ordered = [found[episode.id] for episode in wanted]
-    returns = np.array([discounted(trajectory, gamma) for trajectory in ordered]).reshape(-1, rollouts)
-    return Imagined(returns.mean(1), _spread(ensemble, wanted, returns.ravel()), world.support, ordered)
+    returns = np.array([discounted(trajectory, gamma) for trajectory in ordered])
+    of_task = dict(zip(tasks, returns.reshape(-1, rollouts).mean(1), strict=True))
+    return _Played(wanted, ordered, returns, np.array([of_task[start.task_id] for start in starts]))
+
+
+def enough(tasks: int) -> int:
+    """Rollouts of each task that make up ROLLOUTS in all."""
+    return math.ceil(ROLLOUTS / tasks)
 
 
 def discounted(trajectory: Trajectory, gamma: float) -> float:
@@ -69,9 +122,9 @@ def discounted(trajectory: Trajectory, gamma: float) -> float:
     return float(sum(gamma**at * step.reward for at, step in enumerate(trajectory.steps)))
 
 
-def _spread(ensemble: Ensemble, episodes: list[Episode], returns: Array) -> float:
+def _spread(ensemble: Ensemble, played: _Played) -> float:
     """Between-member standard deviation of the value, by the member each episode's seed fell to."""
     world = ImaginedWorld(ensemble)
-    members = np.array([world.member_of(episode.seed) for episode in episodes])
-    means = [returns[members == index].mean() for index in np.unique(members)]
+    members = np.array([world.member_of(episode.seed) for episode in played.episodes])
+    means = [played.returns[members == index].mean() for index in np.unique(members)]
     return float(np.std(means, ddof=1)) if len(means) > 1 else 0.0

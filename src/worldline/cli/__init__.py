@@ -16,7 +16,10 @@ VERBS = {
     "collect": "run a policy in an environment, write a log; also the online evaluation",
     "sft": "clone a log or an environment's expert into a causal language model",
     "train": "reinforcement learning (GRPO, GiGPO, RLOO, PPO) with world-model co-training",
+    "fit": "fit a diffusion world model on a log",
     "evaluate": "value, interval and rank of policies from a log, per estimator",
+    "report": "a run or an evaluation as one self-contained HTML file",
+    "view": "browse runs, logs and imagined episodes in a local browser",
     "import": "other people's logs in",
     "export": "our logs out, as JSON lines",
     "bench": "the measured figures of the README, reproducible",
@@ -48,6 +51,11 @@ def _run(verb: str, words: list[str]) -> int:
     as_json = "--json" in words
     words = [word for word in words if word != "--json"]
     try:
+        if verb == "bench" and words[:1] in (["--help"], ["-h"]):
+            from worldline.cli.bench import overview
+
+            print(overview())
+            return 0
         command = _command(verb, words)
         if verb == "bench":
             verb = f"bench {words.pop(0)}"

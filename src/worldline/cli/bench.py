@@ -35,6 +35,12 @@ class Bench:
         return Outcome(data, tuple(_views(self.name, measured)))
 
 
+def overview() -> str:
+    """What there is to measure."""
+    lines = [f"  {name:<14}{text}" for name, text in BENCHES.items()]
+    return "\n".join(["usage: worldline bench NAME [--flag value ...]", "", *lines, "", "worldline bench NAME --help"])
+
+
 def choose(words: list[str]) -> Bench:
     """The bench that the first word names."""
     if not words or words[0].startswith("-"):

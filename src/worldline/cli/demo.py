@@ -1,74 +1,138 @@
-"""`worldline demo`: the loop on the embedded household world, with a small language model trained on the spot."""
+"""`worldline demo`: the whole loop on the embedded household world, with small language models trained on the spot."""
 
+import json
 import shutil
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from worldline.cli import collect as collect_verb
-from worldline.cli import sft as sft_verb
-from worldline.cli.outcome import Outcome, note, table
-from worldline.collect import CollectConfig
+import numpy as np
+
+from worldline.adwm.fit import FitConfig, fit
+from worldline.bench.cast import CASTS, Cast, Clone, ladder, played, world_of
+from worldline.cli.outcome import Outcome, note, progress, table
 from worldline.config import Config, option
-from worldline.sft import SftConfig
-from worldline.types import InputError
+from worldline.evaluate import EvaluateConfig, Evaluation
+from worldline.evaluate.case import Case
+from worldline.evaluate.evaluation import judge
+from worldline.evaluate.imagined import WorldModelEstimators
+from worldline.policies import PolicyConfig
+from worldline.report import write_report
+from worldline.types import InputError, Policy, World
+
+ENV = "household"
+_CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
+_WRITE = PolicyConfig(cache_gib=0.25)
+_SHORT = PolicyConfig(mode="choose", history=3, cache_gib=0.25)
+CAST = Cast(
+    clone={"episodes": 2000, "checkpoints": 6},
+    options=CASTS[ENV].options,
+    loggers=CASTS[ENV].loggers,
+    targets={
+        "1/3 trained": Clone(1, settings=_CHOOSE),
+        "1/2 trained": Clone(2, settings=_CHOOSE),
+        "2/3 trained": Clone(3, settings=_CHOOSE),
+        "trained": Clone(5, settings=_CHOOSE),
+        "trained, writing": Clone(5, settings=_WRITE),
+        "trained, half by chance": Clone(5, 0.5, settings=_CHOOSE),
+        "trained, short memory": Clone(5, settings=_SHORT),
+        "2/3 trained, writing": Clone(3, settings=_WRITE),
+    },
+)
+ESTIMATORS = ("naive", "wis", "dr", "lfqe", "adwm", "am-dr", "wm-ar", "wm-knn")
 
 
 class Settings(Config):
-    """Clone the household expert into a small language model, then play expert, clone and random on unseen layouts.
+    """Clone an expert into small language models, log three of them, fit a world model on that log, judge eight others
+    offline by every estimator, then play those eight for real and compare.
 
     Needs no network, no key, no GPU: two cores and a few minutes.
     """
 
-    examples: ClassVar[tuple[str, ...]] = ("worldline demo", "worldline demo --episodes 200 --out my-demo --overwrite")
+    examples: ClassVar[tuple[str, ...]] = ("worldline demo", "worldline demo --tasks 171 --out my-demo --overwrite")
 
-    out: Path = option(Path("demo"), help="folder of the demo's model and logs")
-    episodes: int = option(100, help="episodes per policy", ge=1)
-    demonstrations: int = option(1200, help="expert episodes to clone", ge=10)
+    out: Path = option(Path("demo"), help="folder of the demo's models, logs and report")
+    tasks: int = option(64, help="tasks that each of the three loggers plays", ge=8)
     seed: int = option(0, help="decides every random draw")
     overwrite: bool = option(False, help="start anew in a folder that holds a demo")
 
 
 def run(settings: Settings) -> Outcome:
-    started = time.perf_counter()
+    started, out = time.perf_counter(), settings.out
+    _make_room(settings)
+    world = world_of(ENV)
+    note("1/5  collect: cloning the expert into a small language model, logging three policies")
+    rungs = ladder(CAST, ENV, out, settings.seed)
+    loggers = {name: make(world, rungs) for name, make in CAST.loggers.items()}
+    for name, policy in loggers.items():
+        _play(world, policy, name, settings, out / "log", times=1)
+    note("2/5  fit: a diffusion world model of that log")
+    targets = {name: make(world, rungs) for name, make in CAST.targets.items()}
+    case, world_model = _case(settings, targets, loggers)
+    note("3/5  evaluate: eight other policies, offline, by every estimator")
+    judge(case, world_model)
+    note("4/5  the truth: the same eight, played for real")
+    truth = {name: _play(world, policy, name, settings, out / "truth", times=2) for name, policy in targets.items()}
+    (out / "truth.json").write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
+    case.config = case.config.model_copy(update={"truth": out / "truth.json"})
+    evaluation = judge(case, world_model)  # nothing is asked or imagined again: the truth is laid beside it
+    told = evaluation.as_dict()
+    (out / "evaluation.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    note("5/5  report")
+    report = write_report(out, overwrite=True)
+    seconds = time.perf_counter() - started
+    data = told | {"report": str(report.path), "seconds": seconds, "out": str(out)}
+    return Outcome(data, (*_views(evaluation), f"{seconds:.0f} s; the whole story is in {report.path}"))
+
+
+def _make_room(settings: Settings) -> None:
     if settings.out.exists() and any(settings.out.iterdir()):
         if not settings.overwrite:
             raise InputError(f"{settings.out}: holds an earlier demo: --overwrite starts anew, --out goes elsewhere")
         shutil.rmtree(settings.out)
-    clone = settings.out / "clone"
-    note("1/2  cloning the expert into a small language model")
-    cloned = sft_verb.run(
-        SftConfig(source="household", out=clone, episodes=settings.demonstrations, checkpoints=4, seed=settings.seed)
-    )
-    ladder = sorted((clone / "checkpoints").iterdir())
-    agents = {"expert": "expert", **{f"clone {p.name}": f"hf:{p}" for p in ladder}, "random": "random"}
-    note("2/2  playing every policy on layouts it has not seen")
-    rows = [_play(name, spec, settings) for name, spec in agents.items()]
-    data = {"policies": rows, "sft": cloned.data, "seconds": time.perf_counter() - started, "out": str(settings.out)}
-    drawn = table(
-        "household, unseen layouts",
-        ("policy", "success", "95 % interval", "steps/episode"),
-        [
-            (
-                row["policy"],
-                f"{row['success']:.2f}",
-                f"[{row['success_low']:.2f}, {row['success_high']:.2f}]",
-                f"{row['mean_length']:.1f}",
-            )
-            for row in rows
-        ],
-    )
-    return Outcome(data, (drawn, f"{data['seconds']:.0f} s; model and logs are in {settings.out}/"))
 
 
-def _play(name: str, spec: str, settings: Settings) -> dict[str, Any]:
-    config = CollectConfig(
-        env="household",
-        policy=spec,
-        name=name,
-        split="unseen",
-        episodes=settings.episodes,
-        seed=settings.seed,
-        out=settings.out / "log",
-    )
-    return collect_verb.run(config).data
+def _play(world: World, policy: Policy, name: str, settings: Settings, folder: Path, times: int) -> float:
+    """The policy's mean return; its episodes go to `folder`."""
+    seed = settings.seed + times
+    episodes = played(world, policy, name, CAST, folder, tasks=settings.tasks, times=times, seed=seed)
+    return float(np.mean([episode.episode_return for episode in episodes]))
+
+
+def _case(
+    settings: Settings, targets: dict[str, Policy], loggers: dict[str, Policy]
+) -> tuple[Case, WorldModelEstimators]:
+    out = settings.out
+    config = EvaluateConfig(log=(out / "log",), estimators=ESTIMATORS, rollouts=2, refit=False, sensitivity=16, out=out)
+    with progress() as bar:
+        line = bar.add_task("fitting", total=None, detail="")
+
+        def watch(row: dict[str, Any]) -> None:
+            bar.update(line, description=f"member {row['member'] + 1}", completed=row["epoch"], total=row["of"])
+
+        fitted = fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, horizon=24, seed=settings.seed), watch)
+    case = Case(config, targets, loggers, lambda what, done, total: None)
+    return case, WorldModelEstimators(case, fitted.ensemble)
+
+
+def _views(evaluation: Evaluation) -> list[Any]:
+    """The truth beside every estimator, and how well each agrees with it."""
+    names = evaluation.meta["estimators"]
+    rows = [
+        [judged.candidate.name, f"{judged.truth:.2f}", *(_said(judged.estimates[name].value) for name in names)]
+        for judged in sorted(evaluation.policies, key=lambda judged: -(judged.truth or 0.0))
+    ]
+    agreed = [
+        (name, *(_said(found[measure]) for measure in ("spearman", "mae", "coverage")))
+        for name, found in sorted(evaluation.agreement.items(), key=lambda item: -(item[1]["spearman"] or -2.0))
+    ]
+    return [
+        table(
+            "value of eight policies: the truth, and what a log of three others says", ("policy", "truth", *names), rows
+        ),
+        table("agreement with the truth", ("estimator", "rank correlation", "mean error", "coverage"), agreed),
+    ]
+
+
+def _said(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -25,6 +25,8 @@ class Settings(Config):
 
 
 def run(settings: Settings) -> Outcome:
+    if settings.out.suffix == ".parquet":
+        raise InputError(f"--out {settings.out}: export writes JSON lines: give a .jsonl, .jsonl.gz or .jsonl.xz file")
     if settings.out.exists() and not settings.overwrite:
         raise InputError(f"{settings.out}: is there already: --overwrite replaces it")
     episodes = store.read(settings.log, policies=settings.policies or None, splits=settings.splits or None)

@@ -39,12 +39,14 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def progress() -> Progress:
-    """A progress bar on stderr with room for a running note (`detail`)."""
+    """A progress bar on stderr with room for a running note (`detail`); none where nobody watches."""
+    console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[detail]}"),
-        console=Console(stderr=True),
+        console=console,
+        disable=not console.is_terminal,
     )

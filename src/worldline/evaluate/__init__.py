@@ -36,10 +36,14 @@ class _CallableModule(ModuleType):
     """Python binds a package's name to the module as soon as it is imported; so the module is the function, too."""
 
     def __call__(
-        self, candidates: Mapping[str, Policy] | None = None, extra: Extra | None = None, **settings: Any
+        self,
+        candidates: Mapping[str, Policy] | None = None,
+        extra: Extra | None = None,
+        loggers: Mapping[str, Policy] | None = None,
+        **settings: Any,
     ) -> Evaluation:
-        """Evaluate with the settings of `EvaluateConfig`; `candidates` are policies given as objects, by name."""
-        return evaluate(validate(EvaluateConfig, settings), candidates, extra)
+        """Evaluate with the settings of `EvaluateConfig`; `candidates` and `loggers` are objects, by name."""
+        return evaluate(validate(EvaluateConfig, settings), candidates, extra, loggers=loggers)
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -21,18 +21,18 @@ from worldline.types import InputError, Policy, ScoringPolicy
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
-BATCH = 256
+BATCH = 2048
 ELSEWHERE = "logprobs:"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy to be evaluated, at one epsilon. `policy` is None when only its log-probs are known."""
+    """A policy to be evaluated, at one epsilon. `load` gives the policy; None when only its log-probs are known."""
 
     name: str
     epsilon: float
     spec: str
-    policy: Policy | None
+    load: Callable[[], Policy] | None
 
     @property
     def label(self) -> str:

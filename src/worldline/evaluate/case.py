@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 
@@ -28,12 +28,14 @@ class Case:
 
     config: EvaluateConfig
     given: Mapping[str, Policy]
+    given_loggers: Mapping[str, Policy]
     watch: Watch
     notes: list[str] = field(default_factory=list)
     """What a user should know, in the order it was found."""
 
     def __post_init__(self) -> None:
         self._scores: dict[str, Scores | None] = {}
+        self._loaded: dict[str, Policy] = {}
         self.log  # noqa: B018 - bad logs are told before anything is computed
 
     @cached_property
@@ -42,6 +44,9 @@ class Case:
 
     @cached_property
     def log(self) -> RaggedLog:
+        worlds = sorted({t.env for t in self.trajectories})
+        if len(worlds) > 1:
+            raise InputError(f"the log holds episodes of {', '.join(worlds)}: evaluate one environment at a time")
         log = ragged_log(self.trajectories)
         cut = sum(not (t.terminated or t.truncated) for t in self.trajectories)
         if cut:
@@ -76,7 +81,7 @@ class Case:
             if not 0 <= epsilon <= 1:
                 raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon:g}")
         return [
-            Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else self._policy(name, spec))
+            Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else partial(self.policy, name, spec))
             for name, spec in specs.items()
             for epsilon in dict.fromkeys(self.config.epsilon)
         ]
@@ -84,17 +89,17 @@ class Case:
     @cached_property
     def evidence(self) -> Evidence:
         """The log without a target, the loggers' mixture as its behaviour where all of them are known."""
-        evidence = self.plain
-        if self.loggers and len(self.loggers) == len(self.log.policy_names):
-            codes = range(len(self.log.policy_names))
-            rows = [self.loggers[name].logprobs for name in self.log.policy_names]
-            try:
-                evidence = balanced(evidence, rows, list(codes))
-            except RefusalError as reason:
-                self.notes.append(f"weights are not balanced over loggers: {reason}")
-            else:
-                self.notes.append(f"weights are balanced over the {len(rows)} loggers of the log")
-        return evidence
+        names = self.log.policy_names
+        needed = len(names) > 1 or bool(self.config.logger) or bool(np.isnan(self.log.behaviour).any())
+        if not needed or len(self.loggers) < len(names):
+            return self.plain
+        try:
+            mixed = balanced(self.plain, [self.loggers[name].logprobs for name in names], range(len(names)))
+        except RefusalError as reason:
+            self.notes.append(f"weights are not balanced over the loggers: {reason}")
+            return self.plain
+        self.notes.append(f"behaviour: the mixture of all loggers ({', '.join(names)}), which balances the weights")
+        return mixed
 
     @cached_property
     def plain(self) -> Evidence:
@@ -115,17 +120,26 @@ class Case:
     @cached_property
     def loggers(self) -> dict[str, TargetLog]:
         """Log-probs, on the whole log, of those policies that made it and can be asked: --logger, or a candidate."""
+        found: dict[str, TargetLog] = {}
+        for label, (name, spec, epsilon) in self.makers.items():
+            if (target := self._logger(label, name, spec, epsilon)) is not None:
+                found[label] = target
+        return found
+
+    @cached_property
+    def makers(self) -> dict[str, tuple[str, str, float]]:
+        """Name, specification and epsilon of those loggers that can be asked, by their label in the log."""
         known = named(self.config.policy, "--policy") | named(self.config.logger, "--logger")
-        known |= dict.fromkeys(self.given, "")
+        known |= dict.fromkeys([*self.given, *self.given_loggers], "")
         made = {logger_name(t): (t.policy, t.epsilon) for t in self.trajectories}
         for name in named(self.config.logger, "--logger"):
             if name not in {policy for policy, _ in made.values()}:
                 raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(made))}")
-        found: dict[str, TargetLog] = {}
-        for label, (policy, epsilon) in sorted(made.items()):
-            if policy in known and (target := self._logger(label, policy, known[policy], epsilon)) is not None:
-                found[label] = target
-        return found
+        return {
+            label: (policy, known[policy], epsilon)
+            for label, (policy, epsilon) in sorted(made.items())
+            if policy in known
+        }
 
     def _logger(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
         """A logger's log-probs, if they are those it logged with; another checkpoint or temperature is told."""
@@ -151,30 +165,22 @@ class Case:
                     self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
                 ).model_dump_json()
                 folder = self.config.out / "cache" if self.config.out else None
-                self._scores[name] = cached(self._policy(name, spec), spec, settings, self.text, folder, self.watch)
+                self._scores[name] = cached(self.policy(name, spec), spec, settings, self.text, folder, self.watch)
         return self._scores[name]
 
-    def _policy(self, name: str, spec: str) -> Policy:
-        if name in self.given:
-            return self.given[name]
-        loaded = self._loaded.get(spec)
-        if loaded is None:
+    def policy(self, name: str, spec: str) -> Policy:
+        if name in self.given or name in self.given_loggers:
+            return self.given[name] if name in self.given else self.given_loggers[name]
+        if spec not in self._loaded:
+            self._loaded.clear()  # models are large: one at a time
             needs_world = not spec.startswith(("hf:", "api:", "random"))
-            loaded = policies.load(spec, self._world if needs_world else None, self.config)
-            self._loaded[spec] = loaded
-        return loaded
-
-    @cached_property
-    def _loaded(self) -> dict[str, Policy]:
-        return {}
+            self._loaded[spec] = policies.load(spec, self._world if needs_world else None, self.config)
+        return self._loaded[spec]
 
     @cached_property
     def _world(self) -> World:
         """What an expert, or a policy of your own, may ask for; models do without it."""
-        found = sorted({trajectory.env for trajectory in self.trajectories})
-        if not self.config.env and len(found) > 1:
-            raise InputError(f"the log holds episodes of {', '.join(found)}: say which world --env is, or split it")
-        return envs.load(self.config.env or found[0], self.config.data, self.config.options)
+        return envs.load(self.config.env or self.trajectories[0].env, self.config.data, self.config.options)
 
 
 def featuriser(spec: str) -> Featuriser:

@@ -8,14 +8,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from worldline.config import suggest
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
-from worldline.evaluate.settings import EvaluateConfig
+from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig
 from worldline.evaluate.truth import read_truth
 from worldline.ope.agreement import agreement
 from worldline.ope.certificate import Record, Trial, leave_out, null_test, record
@@ -26,6 +26,10 @@ from worldline.ope.log import Episodes
 from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.types import InputError, Policy
 
+if TYPE_CHECKING:
+    from worldline.evaluate.imagined import WorldModelEstimators
+
+WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, Evidence], Mapping[str, Estimator]]
 """More estimators for a candidate, as a world model gives them: added to, or in the place of, those of the table."""
 
@@ -99,16 +103,32 @@ def evaluate(
     candidates: Mapping[str, Policy] | None = None,
     extra: Extra | None = None,
     watch: Watch = lambda what, done, total: None,
+    loggers: Mapping[str, Policy] | None = None,
 ) -> Evaluation:
-    """Evaluate the candidates that `config` names or that are given as objects; `extra` adds estimators from above."""
+    """Evaluate the candidates that `config` names or that are given as objects; `extra` adds estimators from above.
+
+    `loggers` are policies that made the log, given as objects, by their name in it.
+    """
     path = _free_path(config)
+    case = Case(config, candidates or {}, loggers or {}, watch)
+    evaluation = judge(case, _world_model(case), extra)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(evaluation.as_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return evaluation
+
+
+def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra | None = None) -> Evaluation:
+    """The evaluation of a case; what the case has computed already is used again."""
+    config = case.config
     truth = read_truth(config.truth) if config.truth else {}
-    case = Case(config, candidates or {}, watch)
     if not case.candidates:
         raise InputError("nothing to evaluate: give --policy NAME=SPEC")
-    tables = [_table(case, candidate, extra) for candidate in case.candidates]
-    names = _names(config, tables[0][1])
-    null, trials = _measured(case, names) if config.certificate else ([], [])
+    if truth and not truth.keys() & {(candidate.name, candidate.epsilon) for candidate in case.candidates}:
+        raise InputError(f"--truth {config.truth}: names none of the candidates, {_listed(case.candidates)}")
+    names = _names(config, world, extra)
+    tables = [_table(case, candidate, world, extra) for candidate in case.candidates]
+    null, trials = _measured(case, names, world) if config.certificate else ([], [])
     said: list[Values] = []
     judged: list[Judged] = []
     for candidate, (evidence, table) in zip(case.candidates, tables, strict=True):
@@ -117,41 +137,72 @@ def evaluate(
         found = _estimates(said[-1], seen, evidence, table, config)
         known = truth.get((candidate.name, candidate.epsilon))
         judged.append(Judged(candidate, seen, found, trivial(evidence, candidate.epsilon), known))
-        watch("estimates", len(judged), len(tables))
+        case.watch("estimates", len(judged), len(tables))
     judged = _ranked(judged, names)
     agreed = _agreement(judged, [values.values for values in said], case, names)
-    evaluation = Evaluation(judged, agreed, null, trials, case.notes, _meta(case, names))
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(evaluation.as_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    return evaluation
+    meta = _meta(case, names) | {"recommended": _recommended(names, trials, judged, case)}
+    if world is not None and config.sensitivity:
+        meta["sensitivity"] = world.sensitivity(case.candidates, config.sensitivity)
+    return Evaluation(judged, agreed, null, trials, case.notes, meta)
 
 
 def _free_path(config: EvaluateConfig) -> Path | None:
+    if config.out is not None and config.out.exists() and not config.out.is_dir():
+        raise InputError(f"--out {config.out}: is a file: give a folder")
     path = config.out / "evaluation.json" if config.out else None
     if path is not None and path.exists() and not config.overwrite:
         raise InputError(f"{path}: there is an evaluation already: --overwrite replaces it")
     return path
 
 
-def _table(case: Case, candidate: Candidate, extra: Extra | None) -> tuple[Evidence, Mapping[str, Estimator]]:
-    evidence = replace(case.evidence, target=case.target(candidate))
-    return evidence, ESTIMATORS | dict(extra(candidate, evidence) if extra else {})
+def _listed(candidates: Sequence[Candidate]) -> str:
+    return ", ".join(candidate.label for candidate in candidates)
 
 
-def _names(config: EvaluateConfig, table: Mapping[str, Estimator]) -> list[str]:
+def _world_model(case: Case) -> "WorldModelEstimators | None":
+    """The estimators of --world-model; torch is loaded for them only."""
+    if case.config.world_model is None:
+        return None
+    from worldline.adwm.ensemble import Ensemble
+    from worldline.evaluate.imagined import WorldModelEstimators
+
+    ensemble = Ensemble.load(case.config.world_model, case.config.device)
+    return WorldModelEstimators(case, ensemble)
+
+
+def _names(config: EvaluateConfig, world: "WorldModelEstimators | None", extra: Extra | None) -> list[str]:
+    """Checked before anything is computed; what `extra` adds is only known once it has been asked."""
+    known = [*ESTIMATORS, *(world.names if world is not None else ())]
     if "all" in config.estimators:
-        return list(table)
+        return known
+    wanted: list[str] = []
     for name in config.estimators:
-        if name not in table:
-            raise InputError(f"--estimators: unknown estimator '{name}'{suggest(name, list(table))}")
-    return list(dict.fromkeys(config.estimators))
+        if name == AUTO:
+            wanted += [*DEFAULT, *(world.names if world is not None else ())]
+        elif name not in known and extra is None:
+            hint = "it needs --world-model" if name in WORLD_MODELS else suggest(name, known).strip()
+            raise InputError(f"--estimators: unknown estimator '{name}'{hint and f': {hint}'}")
+        else:
+            wanted.append(name)
+    return list(dict.fromkeys(wanted))
 
 
-def _measured(case: Case, names: Sequence[str]) -> tuple[list[Trial], list[Trial]]:
+def _table(
+    case: Case, candidate: Candidate, world: "WorldModelEstimators | None", extra: Extra | None
+) -> tuple[Evidence, Mapping[str, Estimator]]:
+    evidence = replace(case.evidence, target=case.target(candidate))
+    table = ESTIMATORS | (world.table(candidate, evidence) if world is not None else {})
+    return evidence, table | dict(extra(candidate, evidence) if extra else {})
+
+
+def _measured(
+    case: Case, names: Sequence[str], world: "WorldModelEstimators | None"
+) -> tuple[list[Trial], list[Trial]]:
     """The null test of every logger, and the certificate where there are several."""
-    names = [name for name in names if name in ESTIMATORS]
-    null = null_test(case.plain, names)
+    classical = [name for name in names if name in ESTIMATORS]
+    null = null_test(case.plain, classical)
+    if world is not None:
+        null = _joined(null, world.null(names))
     if len(case.log.policy_names) < 2:
         case.notes.append("one policy made the log: no certificate beyond the null test")
         return null, []
@@ -161,7 +212,30 @@ def _measured(case: Case, names: Sequence[str]) -> tuple[list[Trial], list[Trial
             f"certificate of {', '.join(missing)}: by estimators that are blind to the policy only; "
             "--logger NAME=SPEC says how to ask the policy itself"
         )
-    return null, leave_out(case.plain, names, case.loggers)
+    trials = leave_out(case.plain, classical, case.loggers)
+    if world is not None and case.config.refit:
+        trials = _joined(trials, world.leave_out(names))
+    return null, trials
+
+
+def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
+    """The same trials with what other estimators said in them."""
+    found = {(trial.policy, trial.pool): trial.estimates for trial in more}
+    return [replace(t, estimates=t.estimates | found.get((t.policy, t.pool), {})) for t in trials]
+
+
+def _recommended(
+    names: Sequence[str], trials: Sequence[Trial], judged: Sequence[Judged], case: Case
+) -> dict[str, Any] | None:
+    """The estimator with the smallest certified error, of those that judged every candidate; None without trials."""
+    able = [name for name in names if all(j.estimates[name].value is not None for j in judged)]
+    errors = {name: found.mae for name in able if (found := record(trials, name)) is not None}
+    if not errors:
+        return None
+    best, *rest = sorted(errors, key=lambda name: errors[name])
+    ahead = f", {rest[0]} {errors[rest[0]]:.3f}" if rest else ""
+    case.notes.append(f"recommended here: {best}, certified error {errors[best]:.3f}{ahead}")
+    return {"estimator": best, "error": errors[best], "errors": errors}
 
 
 def _estimates(
@@ -180,7 +254,10 @@ def _estimates(
     returns = log.returns(evidence.gamma)
     found: dict[str, Estimate] = {}
     for name, row in zip(done, rows, strict=True):
-        flag = distrust(name, said.values[name], seen, returns, table)
+        row = said.widened(name, row, config.confidence)
+        reasons = [distrust(name, said.values[name], seen, returns, table)]
+        reasons += [said.doubts[name].caveat] if name in said.doubts else []
+        flag = "; ".join(reason for reason in reasons if reason) or None
         found[name] = Estimate(row.value, row.low, row.high, row.n, flag=flag)
     for name, reason in said.refused.items():
         found[name] = Estimate(None, None, None, log.episodes, refused=reason)

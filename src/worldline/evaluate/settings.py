@@ -8,6 +8,7 @@ from worldline.ope.evidence import Critic
 from worldline.ope.intervals import Method
 from worldline.policies import PolicyConfig
 
+AUTO = "auto"
 DEFAULT = ("naive", "dm", "is", "wis", "pdis", "pdwis", "mis", "dice", "lfqe", "dr", "wdr", "magic")
 
 
@@ -20,6 +21,7 @@ class EvaluateConfig(PolicyConfig):
 
     examples: ClassVar[tuple[str, ...]] = (
         "worldline evaluate --log logs/ --policy new=hf:runs/new old=hf:runs/old --epsilon 0 0.2 --out runs/choice",
+        "worldline evaluate --log logs/ --world-model wm/ --policy new=hf:runs/new old=hf:runs/old --out runs/choice",
         "worldline evaluate --log logs/ --policy mine=logprobs:mine.jsonl --estimators wis pdwis",
         "worldline evaluate --log a/ b/ --policy expert random --logger expert=expert --truth truth.json",
     )
@@ -27,7 +29,14 @@ class EvaluateConfig(PolicyConfig):
     log: tuple[Path, ...] = option(help="folders of logged episodes", min_length=1)
     policy: tuple[str, ...] = option((), help="candidates, NAME=SPEC: as in collect, or NAME=logprobs:FILE")
     epsilon: tuple[float, ...] = option((0.0,), help="shares of uniform chance mixed into every candidate")
-    estimators: tuple[str, ...] = option(DEFAULT, help="which estimators; all: every one there is")
+    estimators: tuple[str, ...] = option(
+        (AUTO,), help="which estimators; auto: the usual ones and what the world model allows; all: every one there is"
+    )
+    world_model: Path | None = option(None, help="folder of a fitted world model: adds adwm, am-dr and its rivals")
+    rollouts: int | None = option(None, help="imagined episodes per task; default: enough for 512 in all", ge=1)
+    imagined_at_once: int = option(256, help="imagined episodes in one batch", ge=1)
+    refit: bool = option(True, help="refit the world model on part of the loggers for its certificate: takes minutes")
+    sensitivity: int = option(0, help="starts from which the ranking is imagined again with guidance; 0: not", ge=0)
     logger: tuple[str, ...] = option(
         (), help="policies that made the log, NAME=SPEC by their name in it: balanced weights and the certificate"
     )

@@ -7,7 +7,7 @@ the policy left out is bad, and whatever leans on that mean would look anti-corr
 So the loggers are cut in two halves, each estimated from the other, and ranks are compared within a half only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,8 @@ from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, estimate
 from worldline.ope.intervals import Interval, interval
 from worldline.ope.log import Choices, TargetLog
 from worldline.ope.weights import mixture_logprobs
+
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,7 @@ def leave_out(
     return trials
 
 
-def balanced(
-    evidence: Evidence, loggers: Sequence[npt.NDArray[np.float64]], codes: Sequence[int] | npt.NDArray[np.int64]
-) -> Evidence:
+def balanced(evidence: Evidence, loggers: Sequence[npt.NDArray[np.float64]], codes: Iterable[int]) -> Evidence:
     """The same evidence with the mixture of its loggers as the behaviour: balance-heuristic weights."""
     log = evidence.log
     position = {int(code): index for index, code in enumerate(codes)}
@@ -136,5 +136,8 @@ def _trial(
 ) -> Trial:
     said = estimate(asked, names, estimators)
     truth = float(whole.log.returns(whole.gamma)[own].mean())
-    found = {name: interval(values, asked.log.tasks, seed=whole.seed) for name, values in said.values.items()}
+    found = {
+        name: said.widened(name, interval(values, asked.log.tasks, seed=whole.seed), CONFIDENCE)
+        for name, values in said.values.items()
+    }
     return Trial(policy, pool, truth, found, said.refused)

@@ -6,7 +6,7 @@ that way from above: `estimators.model_based` (AM) and `estimators.doubly_robust
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from worldline.ope import estimators as e
 from worldline.ope.estimators import Value
 from worldline.ope.features import Features, Ridge
+from worldline.ope.intervals import Interval, widened
 from worldline.ope.log import Choices, Episodes, Matrix, RaggedLog, RefusalError, Steps, TargetLog
 from worldline.ope.magic import magic
 from worldline.ope.marginal import dice, embedded_ratios, state_marginal
@@ -116,11 +117,21 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Doubt:
+    """What an estimator says against itself: a standard error that resampling tasks cannot see, and a caveat."""
+
+    error: float = 0.0
+    caveat: str | None = None
+
+
+@dataclass(frozen=True)
 class Estimator:
     """A function of (log, gamma, *needs) to one value per episode."""
 
     function: Callable[..., Episodes]
     needs: tuple[str, ...] = ()
+    doubt: Callable[[], Doubt] | None = None
+    """Asked after the function: what a fitted model knows of its own error."""
 
     def __call__(self, evidence: Evidence) -> Episodes:
         return self.function(evidence.log, evidence.gamma, *(getattr(evidence, need) for need in self.needs))
@@ -160,12 +171,18 @@ class Values:
 
     values: dict[str, Episodes]
     refused: dict[str, str]
+    doubts: dict[str, Doubt] = field(default_factory=dict)
+
+    def widened(self, name: str, found: Interval, confidence: float) -> Interval:
+        """`found` with the estimator's own error in it."""
+        return widened(found, self.doubts[name].error, confidence) if name in self.doubts else found
 
 
 def estimate(evidence: Evidence, names: Sequence[str], estimators: Mapping[str, Estimator] = ESTIMATORS) -> Values:
     """Run the named estimators; a value that is no finite number is a refusal, never a number."""
     values: dict[str, Episodes] = {}
     refused: dict[str, str] = {}
+    doubts: dict[str, Doubt] = {}
     for name in names:
         try:
             found = estimators[name](evidence)
@@ -174,6 +191,8 @@ def estimate(evidence: Evidence, names: Sequence[str], estimators: Mapping[str, 
             continue
         if np.isfinite(found).all():
             values[name] = found
+            if (doubt := estimators[name].doubt) is not None:
+                doubts[name] = doubt()
         else:
             refused[name] = "gave a value that is not a finite number"
-    return Values(values, refused)
+    return Values(values, refused, doubts)

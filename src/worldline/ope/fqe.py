@@ -77,8 +77,8 @@ def fit(log: RaggedLog, gamma: float, features: Features, choices: Choices, conf
 def _polyak(config: FQEConfig, log: RaggedLog) -> float:
     """The target network must move once per step of the horizon or the reward never reaches the start.
 
-    With the paper's 0.005 that takes 200 updates a step: a log of 6,000 steps and 15-step episodes allows a third of
-    them, and its values come out a third too low.
+    With the paper's 0.005 that takes some 200 updates a step: on 6,000 steps of 12-step episodes the 20 epochs are over
+    before it is done, and a policy worth 1.0 comes out at 0.7.
     """
     updates = config.epochs * -(-log.steps // config.batch_size)
     return min(1.0, max(config.polyak, 5 * log.horizon / updates))

@@ -84,6 +84,15 @@ def intervals(
     ]
 
 
+def widened(found: Interval, error: float, confidence: float) -> Interval:
+    """The interval with an independent normal error of standard deviation `error` added to it."""
+    if found.low is None or found.high is None:
+        return found
+    extra = float(stats.norm.ppf((1 + confidence) / 2)) * error
+    low = found.value - float(np.hypot(found.value - found.low, extra))
+    return Interval(found.value, low, found.value + float(np.hypot(found.high - found.value, extra)), found.n)
+
+
 def task_units(values: Annotated[Matrix, "episodes estimators"], tasks: Codes, centred: bool = True) -> Matrix:
     """One row per task, of the same overall mean: mean + (m/n) sum over its episodes of (value - mean).
 

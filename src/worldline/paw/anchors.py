@@ -5,6 +5,7 @@ greedy clustering, each row joining the first cluster of its group whose first m
 are the raw ones, without history or admissible actions.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
@@ -23,21 +24,57 @@ def identical(observations: Sequence[str], groups: Sequence[int]) -> Tensor:  # 
 def similar(observations: Sequence[str], groups: Sequence[int], threshold: float = 0.9) -> Tensor:  # (rows,)
     """One label per cluster of observations whose difflib ratio to the cluster's first member reaches `threshold`."""
     labels: dict[tuple[int, str], int] = {}
-    clusters: dict[int, list[tuple[int, SequenceMatcher[str]]]] = {}
+    clusters: dict[int, list[_Cluster]] = {}
     count = 0
     for group, observation in zip(groups, observations, strict=True):
         if (group, observation) in labels:
             continue  # a text's twin always joins the cluster its first copy joined
         known = clusters.setdefault(group, [])
-        label = next((label for label, first in known if _resembles(observation, first, threshold)), None)
-        if label is None:
-            label, count = count, count + 1
-            known.append((label, SequenceMatcher(None, "", observation)))
-        labels[group, observation] = label
+        letters = Counter(observation)
+        mine = next((cluster for cluster in known if cluster.resembles(observation, letters, threshold)), None)
+        if mine is None:
+            mine, count = _Cluster(count, observation), count + 1
+            known.append(mine)
+        labels[group, observation] = mine.label
     return torch.tensor([labels[key] for key in zip(groups, observations, strict=True)], dtype=torch.long)
 
 
-def _resembles(observation: str, first: SequenceMatcher[str], threshold: float) -> bool:
-    """ratio() >= threshold, asking its two cheap upper bounds first; difflib keeps what it learnt of `first`."""
-    first.set_seq1(observation)
-    return first.real_quick_ratio() >= threshold and first.quick_ratio() >= threshold and first.ratio() >= threshold
+class _Cluster:
+    """A label, and what is worth remembering of the cluster's first member."""
+
+    def __init__(self, label: int, first: str) -> None:
+        self.label = label
+        self._size = len(first)
+        self._letters = Counter(first)
+        self._matcher = SequenceMatcher(None, "", first)
+        self._places: dict[str, int] = {}
+        for place, letter in enumerate(first):
+            self._places[letter] = self._places.get(letter, 0) | 1 << place
+
+    def resembles(self, text: str, letters: Counter[str], threshold: float) -> bool:
+        """difflib's ratio() >= threshold, asking two upper bounds first that cost a fraction of it."""
+        total = self._size + len(text)
+        shared = (self._letters & letters).total()
+        if total and 2.0 * shared / total < threshold:
+            return False
+        if not self._may_reach(text, threshold):
+            return False
+        self._matcher.set_seq1(text)
+        return self._matcher.ratio() >= threshold
+
+    def _may_reach(self, text: str, threshold: float) -> bool:
+        """Whether the longest common subsequence is long enough: difflib's matching blocks are a common subsequence.
+
+        Bit-parallel (Hyyrö): bit i of `row` is 0 where letter i of the first member is matched. Gives up as soon as
+        matching all the rest could not help.
+        """
+        total, full = self._size + len(text), (1 << self._size) - 1
+        row = full
+        for done, letter in enumerate(text, start=1):
+            hit = row & self._places.get(letter, 0)
+            row = (row + hit | row - hit) & full
+            if done % 64 == 0:
+                reach = self._size - row.bit_count() + len(text) - done
+                if 2.0 * reach / total < threshold:
+                    return False
+        return True

@@ -83,10 +83,17 @@ def deal(batches: Sequence[list[Strand]], rank: int, ranks: int) -> list[list[St
     return share + [[] for _ in range(most - len(share))]
 
 
-def mini_batches(count: int, size: int, generator: torch.Generator) -> list[list[int]]:
-    """All rows once, in random order, in parts of nearly equal size; with size 0 in one part."""
-    order: list[int] = torch.randperm(count, generator=generator).tolist()
-    parts = mini_batch_count(count, size)
+def mini_batches(rows: Sequence[Row], size: int, generator: torch.Generator) -> list[list[int]]:
+    """All rows once, in parts of nearly equal size; with size 0 in one part.
+
+    Episodes are shuffled, not rows: an episode's rows stay together, where they can share a strand.
+    """
+    episodes: dict[int, list[int]] = {}
+    for index, row in enumerate(rows):
+        episodes.setdefault(row.trajectory, []).append(index)
+    shuffled = [list(episodes.values())[k] for k in torch.randperm(len(episodes), generator=generator).tolist()]
+    order = [index for episode in shuffled for index in episode]
+    count, parts = len(rows), mini_batch_count(len(rows), size)
     return [order[count * k // parts : count * (k + 1) // parts] for k in range(parts)]
 
 

@@ -96,11 +96,17 @@ class Session:
             "eval_steps": sum(len(trajectory) for trajectory in played) / count,
         }
 
+    def shortened(self) -> int:
+        """How many prompts of the last rollout had to leave something out, on all ranks."""
+        counts = self._policy.counts
+        return sum(gather_object([counts.dropped_history + counts.cut_observation]))
+
     def _player(self, temperature: float, name: str) -> Rollout:
         settings = self.config.rollout.model_copy(update={"temperature": temperature, "keep_prompts": True})
+        self._policy = from_model(self.actor.model, self.tokenizer, settings, name=name)
         return Rollout(
             self.world,
-            from_model(self.actor.model, self.tokenizer, settings, name=name),
+            self._policy,
             batch_size=self.config.batch_size,
             policy_name=name,
             max_steps=self.config.max_steps,

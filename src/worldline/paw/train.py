@@ -110,7 +110,7 @@ def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda 
         if learnt["skipped"] > learnt["steps"] or not _finite(learner):
             raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
-        metrics = {"update": number} | _told(played, pool) | learnt
+        metrics = {"update": number} | _told(played, pool) | {"shortened_prompts": session.shortened()} | learnt
         if targets:
             metrics |= _world_told(targets, experience, clock)
         if _due(number, config.evaluation.every, config.updates):

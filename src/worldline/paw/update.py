@@ -104,7 +104,7 @@ def update(
     experience = experience.to(accelerator.device)
     sums = Counter[str]()
     for _ in range(config.epochs):
-        for chosen in mini_batches(len(experience.rows), config.mini_batch, generator):
+        for chosen in mini_batches(experience.rows, config.mini_batch, generator):
             optimizer.zero_grad(set_to_none=True)
             step = gradient(learner, experience, chosen, config, accelerator, kind=kind, rho=rho)
             step["grad_norm"] = float(accelerator.clip_grad_norm_(learner.parameters(), config.max_norm))

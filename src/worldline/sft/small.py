@@ -13,7 +13,7 @@ SIZES: dict[str, dict[str, int]] = {
     "micro": {"hidden_size": 192, "intermediate_size": 576, "num_hidden_layers": 4, "num_attention_heads": 6},
     "mini": {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 5, "num_attention_heads": 8},
 }
-"""About 0.9, 2.2 and 4.5 million parameters with a vocabulary of 2,048."""
+"""About 0.8, 2.1 and 4.5 million parameters with a vocabulary of 1,024."""
 
 _SPLIT = Regex(r" ?[A-Za-z]+| ?[0-9]|\n| ?[^\sA-Za-z0-9]+|\s+")
 """Words with their leading space, single digits, line ends: `drawer 12` never becomes one opaque token."""

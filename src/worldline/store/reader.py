@@ -114,8 +114,13 @@ def _each(paths: Sequence[Path], work: Callable[[Path], T], on_bad: OnBad | None
         try:
             result = work(path)
         except _BROKEN as error:
-            reason = " ".join(str(error).split())
-            problem = InputError(f"{path}: broken shard: {reason[:200]}: delete it, or restore it from a copy")
+            reason = " ".join(str(error).split())[:200]
+            shard = path.suffix == ".parquet"
+            problem = InputError(
+                f"{path}: broken shard: {reason}: delete it, or restore it from a copy"
+                if shard
+                else f"{path}: no worldline log: give a folder of Parquet shards"
+            )
         except InputError as error:
             problem = error
         else:

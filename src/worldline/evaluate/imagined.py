@@ -1,0 +1,249 @@
+"""What a world model says of candidates: the estimators `adwm`, `adwm-paper`, `am-dr` and the rival world models.
+
+A candidate is played in imagination from the start of every logged episode, with the same luck as all others. The
+interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
+the log's own policies, played in it as if unknown (or, where these cannot be asked, in replay).
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+
+from worldline import store
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.fit import FitConfig, fit_episodes
+from worldline.adwm.imagine import MANNERS, Manner
+from worldline.adwm.value import Imagined, discounted, enough, imagine
+from worldline.evaluate.candidates import ELSEWHERE, Candidate
+from worldline.evaluate.case import Case
+from worldline.ope.agreement import spearman
+from worldline.ope.certificate import CONFIDENCE, Trial
+from worldline.ope.estimators import model_based
+from worldline.ope.evidence import Doubt, Estimator, Evidence
+from worldline.ope.intervals import Interval, interval, widened
+from worldline.ope.log import Episodes, RefusalError, Steps
+from worldline.ope.weights import exp
+from worldline.policies import mix
+from worldline.types import Policy, Trajectory, derive_seed
+
+CORRECTED = "am-dr"
+MOST_UNSUPPORTED = 0.2
+"""Share of imagined answers the log does not support above which an estimate is flagged."""
+SWEEP = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0))
+
+
+@dataclass(eq=False)
+class WorldModelEstimators:
+    """The estimators of one world model on one case. What was imagined is kept: each policy is played once."""
+
+    case: Case
+    ensemble: Ensemble
+
+    def __post_init__(self) -> None:
+        self._played: dict[tuple[str, float, str], Imagined] = {}
+        self._left_out: dict[tuple[str, ...], list[Trial]] = {}
+        rivals = self.ensemble.members[0].rivals is not None
+        self.manners = {n: m for n, m in MANNERS.items() if rivals or m.dynamics == "diffusion"}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.manners, CORRECTED)
+
+    def table(self, candidate: Candidate, evidence: Evidence) -> dict[str, Estimator]:
+        """For one candidate."""
+
+        def values(name: str) -> Callable[..., Episodes]:
+            return lambda log, gamma: model_based(log, gamma, self.played(candidate, name).values)
+
+        def doubt(name: str) -> Callable[[], Doubt]:
+            return lambda: self._doubt(self.played(candidate, name), name)
+
+        found = {name: Estimator(values(name), doubt=doubt(name)) for name in self.manners}
+
+        def corrected(log: object, gamma: float, weights: Steps) -> Episodes:
+            return control_variate(evidence, weights, self.played(candidate, "adwm").values)
+
+        return found | {CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm"))}
+
+    def played(self, candidate: Candidate, name: str) -> Imagined:
+        """The candidate's imagined episodes, from every start of the log."""
+        key = (candidate.name, candidate.epsilon, name)
+        if key not in self._played:
+            if candidate.load is None:
+                raise RefusalError("needs the policy itself, to play it: this one is known by its log-probs only")
+            policy = mix(candidate.load(), candidate.epsilon)
+            self._played[key] = self._imagine(self.ensemble, policy, self.case.trajectories, name, candidate.label)
+            if name == "adwm" and self.case.config.out is not None:
+                self._keep(candidate, self._played[key].trajectories)
+        return self._played[key]
+
+    def _imagine(
+        self, ensemble: Ensemble, policy: Policy, starts: Sequence[Trajectory], name: str, label: str, seed: int = 0
+    ) -> Imagined:
+        config, done = self.case.config, 0
+        tasks = len({start.task_id for start in starts})
+
+        def watch(trajectory: Trajectory) -> None:
+            nonlocal done
+            done += 1
+            self.case.watch(f"{name}: {label}", done, tasks * (config.rollouts or enough(tasks)))
+
+        return imagine(
+            ensemble,
+            policy,
+            manner=self.manners[name],
+            starts=starts,
+            rollouts=config.rollouts,
+            gamma=config.gamma,
+            seed=derive_seed(config.seed, seed),
+            batch_size=config.imagined_at_once,
+            watch=watch,
+        )
+
+    def _keep(self, candidate: Candidate, trajectories: Sequence[Trajectory]) -> None:
+        """Imagined episodes go to a store like real ones, so that they can be read."""
+        assert self.case.config.out is not None
+        with store.StoreWriter(self.case.config.out / "imagined") as writer:
+            for t in trajectories:
+                named = {"id": f"{candidate.label}-{t.id}", "policy": candidate.name, "epsilon": candidate.epsilon}
+                writer.append(t.model_copy(update=named))
+
+    def _doubt(self, played: Imagined, name: str) -> Doubt:
+        members = len(self.ensemble.members)
+        error = float(np.hypot(played.spread / np.sqrt(members), self.model_error(name)))
+        share = played.support.unsupported / max(1, played.support.steps)
+        caveat = f"{share:.0%} of what was imagined is not supported by the log" if share > MOST_UNSUPPORTED else None
+        return Doubt(error, caveat)
+
+    def model_error(self, name: str) -> float:
+        """Root mean square error on the log's own policies; in replay where none of them can be asked."""
+        errors = [trial.estimates[name].value - trial.truth for trial in self.null([name]) if name in trial.estimates]
+        return float(np.sqrt(np.mean(np.square(errors)))) if errors else self.ensemble.replay_error
+
+    @cached_property
+    def _loggers(self) -> dict[str, tuple[Callable[[], Policy], Sequence[Trajectory]]]:
+        """How to get each logger that can be asked, and the episodes it logged."""
+        found: dict[str, tuple[Callable[[], Policy], Sequence[Trajectory]]] = {}
+        log = self.case.log
+        for code, label in enumerate(log.policy_names):
+            name, spec, epsilon = self.case.makers.get(label, ("", ELSEWHERE, 0.0))
+            if not spec.startswith(ELSEWHERE):
+                own = [self.case.trajectories[i] for i in np.flatnonzero(log.policies == code)]
+                found[label] = partial(self._logger, name, spec, epsilon), own
+        return found
+
+    def _logger(self, name: str, spec: str, epsilon: float) -> Policy:
+        return mix(self.case.policy(name, spec), epsilon)
+
+    def null(self, names: Sequence[str]) -> list[Trial]:
+        """Each logger that can be asked, played from its own starts: its own logged value is the truth."""
+        trials = []
+        for label, (load, own) in self._loggers.items():
+            truth = np.array([discounted(t, self.case.config.gamma) for t in own])
+            found = {}
+            for name in (n for n in names if n in self.manners):
+                key = (label, -1.0, name)
+                if key not in self._played:
+                    self._played[key] = self._imagine(self.ensemble, load(), own, name, f"null test of {label}", seed=1)
+                found[name] = _around(self._played[key].values, truth, _codes(own))
+            trials.append(Trial(label, (label,), float(truth.mean()), found, {}))
+        return trials
+
+    def leave_out(self, names: Sequence[str]) -> list[Trial]:
+        """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
+        key = tuple(names)
+        if key not in self._left_out:
+            self._left_out[key] = list(self._leave_out(names))
+        return self._left_out[key]
+
+    def _leave_out(self, names: Sequence[str]) -> Iterator[Trial]:
+        log = self.case.log
+        present = np.unique(log.policies)
+        for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
+            asked = [log.policy_names[k] for k in held if log.policy_names[k] in self._loggers]
+            if not asked or not len(pool):
+                continue
+            episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]
+            ensemble = self._fitted(episodes, "+".join(log.policy_names[k] for k in pool))
+            for label in asked:
+                load, own = self._loggers[label]
+                truth = float(np.mean([discounted(t, self.case.config.gamma) for t in own]))
+                found = {}
+                for name in (n for n in names if n in self.manners):
+                    played = self._imagine(ensemble, load(), episodes, name, f"certificate of {label}", seed=2)
+                    spread = interval(played.values, _codes(episodes), seed=self.case.config.seed)
+                    found[name] = widened(spread, self.model_error(name), CONFIDENCE)
+                yield Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {})
+
+    def _fitted(self, episodes: Sequence[Trajectory], pool: str) -> Ensemble:
+        """A world model of one member, as ours but from these episodes."""
+        model = self.ensemble.members[0].model
+
+        def watch(row: Mapping[str, object]) -> None:
+            self.case.watch(f"refit on {pool}", int(str(row["epoch"])), int(str(row["of"])))
+
+        with tempfile.TemporaryDirectory() as folder:
+            config = FitConfig(
+                log=(Path(folder),),
+                out=Path(folder),
+                preset=model.architecture.preset,
+                members=1,
+                rivals=self.ensemble.members[0].rivals is not None,
+                horizon=0,
+                seed=self.case.config.seed,
+                device=str(model.device),
+            )
+            return fit_episodes(episodes, config, watch).ensemble
+
+    def sensitivity(self, candidates: Sequence[Candidate], starts: int) -> list[dict[str, object]]:
+        """The ranking again with guidance: its rank correlation with the unguided one, from every few starts."""
+        chosen = self.case.trajectories[:: max(1, len(self.case.trajectories) // starts)][:starts]
+        able = [candidate for candidate in candidates if candidate.load is not None]
+        rows: list[dict[str, object]] = []
+        for w, alpha in SWEEP:
+            manner: Manner = replace(self.manners["adwm"], w=w, alpha=alpha)
+            values = []
+            for candidate in able:
+                assert candidate.load is not None
+                policy = mix(candidate.load(), candidate.epsilon)
+                played = imagine(
+                    self.ensemble, policy, manner=manner, starts=chosen, rollouts=1, gamma=self.case.config.gamma
+                )
+                values.append(float(played.values.mean()))
+                self.case.watch(f"sensitivity: w {w:g}, alpha {alpha:g}", len(values), len(able))
+            plain = rows[0]["values"] if rows else values
+            rank = spearman(np.array(values), np.array(plain))
+            rows.append({"w": w, "alpha": alpha, "values": values, "spearman_with_plain": rank})
+        return rows
+
+
+def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> Episodes:
+    """AM-DR: V + rho (G - V) per episode, V imagined from its start, rho the clipped weight of the whole episode.
+
+    Unbiased without clipping whatever V is; where nothing overlaps, rho is 0 and the world model is left.
+    """
+    rho: Episodes = exp(weights[evidence.log.ends])
+    return imagined + rho * (evidence.log.returns(evidence.gamma) - imagined)
+
+
+def _around(values: Episodes, truth: Episodes, tasks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Interval:
+    """The mean of `values`, with an interval as wide as the scatter of its difference from what was logged."""
+    difference = interval(values - truth, tasks)
+    mean = float(values.mean())
+    if difference.low is None or difference.high is None:
+        return Interval(mean, None, None, len(values))
+    return Interval(
+        mean,
+        mean + difference.low - difference.value,
+        mean + difference.high - difference.value,
+        len(values),
+    )
+
+
+def _codes(episodes: Sequence[Trajectory]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    codes = {task: code for code, task in enumerate(dict.fromkeys(t.task_id for t in episodes))}
+    return np.array([codes[t.task_id] for t in episodes], dtype=np.int64)

@@ -1,0 +1,13 @@
+"""`worldline report`: an evaluation, a run, a world model, a log, or a folder of these, as one HTML file.
+
+The file holds everything it needs, runs no script, asks no network, and prints. Imports no torch.
+
+from worldline.report import write_report
+
+write_report("demo")    # -> demo/report.html
+"""
+
+from worldline.report.page import Report, compose, render, write_report
+from worldline.report.source import Source, find
+
+__all__ = ["Report", "Source", "compose", "find", "render", "write_report"]

@@ -1,0 +1,117 @@
+"""What a section is made of: facts, tables, figures, remarks, settings, transcripts. The template draws each kind."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell. `tone`: best, doubt or faint; `why` is told when the pointer rests on it."""
+
+    text: str
+    detail: str = ""
+    tone: str = ""
+    why: str = ""
+    value: float | None = None
+    """The number in full, for whoever reads the page by program."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A few figures in large type: what, how much, and a word on it."""
+
+    items: Sequence[tuple[str, str, str]]
+    kind: ClassVar[str] = "facts"
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+    rules: Sequence[int] = ()
+    """Rows that begin a new group."""
+    kind: ClassVar[str] = "table"
+
+
+@dataclass(frozen=True)
+class Figure:
+    title: str
+    svg: str
+    caption: str = ""
+    kind: ClassVar[str] = "figure"
+
+
+@dataclass(frozen=True)
+class Remarks:
+    title: str
+    lines: Sequence[str]
+    kind: ClassVar[str] = "remarks"
+
+
+@dataclass(frozen=True)
+class Settings:
+    title: str
+    items: Sequence[tuple[str, str]]
+    kind: ClassVar[str] = "settings"
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """An episode to read: (who, text) lines."""
+
+    title: str
+    about: str
+    goal: str
+    lines: Sequence[tuple[str, str]]
+    kind: ClassVar[str] = "transcript"
+
+
+Block = Facts | Table | Figure | Remarks | Settings | Transcript
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a report, about one file or folder."""
+
+    kind: str
+    title: str
+    where: str
+    blocks: Sequence[Block] = field(default_factory=list)
+
+
+def number(value: float | None) -> str:
+    """A number as tables show it."""
+    if value is None or math.isnan(value):
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if abs(value) < 1e-9:
+        return "0.000"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) >= 10:
+        return f"{value:,.0f}" if abs(value) < 1e7 else f"{value:.2g}"
+    if 100 <= abs(value) < 1e7:
+        return f"{value:,.1f}"
+    return f"{value:.3f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.2g}"
+
+
+def figure(value: float | None, low: float | None = None, high: float | None = None, **how: str) -> Cell:
+    """A number, with its interval under it."""
+    span = "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+    return Cell(number(value), span, value=value, **how)
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested settings as dotted names, in their order; what was left empty is left out."""
+    found: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += flat(value, f"{prefix}{name}.")
+        elif value not in (None, "", []):
+            found.append((prefix + name, " ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    return found

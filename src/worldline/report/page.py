@@ -1,0 +1,93 @@
+"""From what a path holds to the page: sections are composed, the template draws them, the file appears whole."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from worldline import __version__
+from worldline.report import evaluation, log, plots, training, world_model
+from worldline.report.blocks import Section
+from worldline.report.evaluation_file import read_evaluation
+from worldline.report.source import Source, find
+from worldline.types import InputError
+
+SECTIONS: dict[str, Callable[[Path], Section]] = {
+    "evaluation": evaluation.section,
+    "training": training.section,
+    "world model": world_model.section,
+    "log": log.section,
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The file that was written, and the kinds of its sections in their order."""
+
+    path: Path
+    sections: tuple[str, ...]
+
+
+def write_report(path: Path | str, out: Path | str | None = None, *, overwrite: bool = False) -> Report:
+    """Report on everything `path` holds. `out`: a .html file (default: `report.html` in the folder), or an .svg
+    file for the plot of the evaluation alone."""
+    path = Path(path)
+    sources = find(path)
+    target = Path(out) if out is not None else (path if path.is_dir() else sources[0].folder) / "report.html"
+    if target.is_dir() or target.suffix not in (".html", ".svg"):
+        raise InputError(f"--out {target}: give a file that ends in .html, or in .svg for the evaluation's plot alone")
+    if target.exists() and not overwrite:
+        raise InputError(f"{target}: is there already: --overwrite replaces it")
+    sections = compose(sources) if target.suffix == ".html" else []
+    content = render(sections, path.resolve().name) if sections else _plot(sources, path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.partial")
+        partial.write_text(content, encoding="utf-8", errors="replace")
+        partial.replace(target)
+    except OSError as error:
+        raise InputError(f"--out {target}: cannot be written: {error.strerror}") from None
+    return Report(target, tuple(section.kind for section in sections) or ("evaluation",))
+
+
+def compose(sources: Sequence[Source]) -> list[Section]:
+    """The sections of the sources, in their order."""
+    return [SECTIONS[source.kind](source.path) for source in sources]
+
+
+def render(sections: Sequence[Section], title: str) -> str:
+    """The page. Everything from files is escaped; only the figures, which are ours, are not."""
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return fill("report.html", sections=sections, title=title, version=__version__, now=now)
+
+
+def fill(name: str, **values: Any) -> str:
+    """A template of this package, filled; HTML-escaped unless it says otherwise."""
+    return str(_templates().get_template(name).render(theme=plots.theme_css(), **values))
+
+
+@cache
+def _templates() -> Any:
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    folder = files("worldline.report") / "templates"
+    sources = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith("html")}
+    return Environment(
+        loader=DictLoader(sources), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+    )
+
+
+def _plot(sources: Sequence[Source], path: Path) -> str:
+    """The evaluation's estimates against the truth, or in order where no truth is known."""
+    judged = [source.path for source in sources if source.kind == "evaluation"]
+    if not judged:
+        raise InputError(
+            f"{path}: holds no evaluation, and only an evaluation has a plot of its own: give --out X.html"
+        )
+    found = read_evaluation(judged[0])
+    best, _ = found.recommended()
+    panels = evaluation.against_truth(found)
+    return plots.standalone(plots.against_truth(panels, best) if panels else plots.forest(found.points(best), best))

@@ -1,0 +1,171 @@
+"""`worldline view`: a small server, for this machine only, of what some folders hold.
+
+Pages: `/` lists, `/report?at=N` makes a report on the fly (`/report`: of everything), `/episodes?at=N` pages through a
+log. JSON: `/api/episodes?at=N&start=..&limit=..&policy=..&success=..&text=..` and `/api/episode?at=N&row=..`.
+"""
+
+import errno
+import json
+import math
+import threading
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from worldline import __version__
+from worldline.report.episodes import MOST_PER_PAGE, EpisodeIndex, Query
+from worldline.report.page import compose, fill, render
+from worldline.report.source import Source, find
+from worldline.types import InputError, WorldlineError
+
+HOST = "127.0.0.1"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; script-src "
+"""No page may load anything, and only the one that pages through episodes may run the script it came with."""
+
+
+class Shelf:
+    """What is shown: the sources under some paths, found anew for every list, and the logs opened so far."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = list(paths)
+        self._logs: dict[Path, EpisodeIndex] = {}
+        self._opening = threading.Lock()
+        self.sources = self.look()
+
+    def look(self) -> list[Source]:
+        """Known sources keep their numbers; new ones come after."""
+        found = [source for path in self.paths for source in find(path)]
+        before = getattr(self, "sources", [])
+        self.sources = [*before, *dict.fromkeys(source for source in found if source not in before)]
+        return self.sources
+
+    def source(self, at: int) -> Source:
+        if not 0 <= at < len(self.sources):
+            raise InputError(f"there is no entry {at}: go back to the list")
+        return self.sources[at]
+
+    def log(self, at: int) -> EpisodeIndex:
+        """The index of a log, made when it is first asked for and when the log has grown."""
+        source = self.source(at)
+        if source.kind != "log":
+            raise InputError(f"{source.path}: is no log")
+        with self._opening:
+            known = self._logs.get(source.path)
+            if known is None or known.stale:
+                self._logs[source.path] = known = EpisodeIndex(source.path)
+        return known
+
+
+def serve(paths: Sequence[Path], port: int) -> ThreadingHTTPServer:
+    """A server that is bound but not yet serving; `port` 0 takes a free one."""
+    shelf = Shelf(paths)
+
+    class Handler(_Handler):
+        pages = _pages(shelf)
+
+    try:
+        return ThreadingHTTPServer((HOST, port), Handler)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        how = f"--port {port + 1 if port < 65535 else 8765} chooses another, --port 0 a free one"
+        reason = "is taken by another program" if error.errno == errno.EADDRINUSE else "needs more rights"
+        raise InputError(f"--port {port}: {reason}: {how}") from None
+    except OverflowError:
+        raise InputError(f"--port {port}: must lie between 0 and 65535") from None
+
+
+Ask = dict[str, str]
+
+
+def _pages(shelf: Shelf) -> dict[str, Callable[[Ask], str | dict[str, Any]]]:
+    """What is answered at each path: HTML as text, JSON as a dict."""
+
+    def listing(ask: Ask) -> str:
+        return fill("list.html", sources=shelf.look(), version=__version__)
+
+    def report(ask: Ask) -> str:
+        if "at" not in ask:
+            return render(compose(shelf.look()), ", ".join(map(str, shelf.paths)))
+        source = shelf.source(_whole(ask, "at"))
+        return render(compose([source]), source.folder.resolve().name)
+
+    def browser(ask: Ask) -> str:
+        at = _whole(ask, "at")
+        return fill("episodes.html", at=at, path=shelf.log(at).path)
+
+    def episodes(ask: Ask) -> dict[str, Any]:
+        limit = min(_whole(ask, "limit", 50), MOST_PER_PAGE) or 1
+        words = {name: ask.get(name, "") for name in ("policy", "success", "text")}
+        return shelf.log(_whole(ask, "at")).page(Query(start=_whole(ask, "start", 0), limit=limit, **words))
+
+    def episode(ask: Ask) -> dict[str, Any]:
+        found = shelf.log(_whole(ask, "at")).episode(_whole(ask, "row"))
+        tokens = {"token_ids", "token_logprobs", "prompt_ids"}
+        return found.model_dump(mode="json", exclude={"steps": {"__all__": tokens}}) | {"return": found.episode_return}
+
+    return {
+        "/": listing,
+        "/report": report,
+        "/episodes": browser,
+        "/api/episodes": episodes,
+        "/api/episode": episode,
+    }
+
+
+def _whole(ask: Ask, name: str, default: int | None = None) -> int:
+    text = ask.get(name, "" if default is None else str(default))
+    if not text.isdecimal():
+        raise InputError(f"'{name}' must be a whole number, got '{text}'")
+    return int(text)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    pages: dict[str, Callable[[Ask], str | dict[str, Any]]]
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
+        if host not in (HOST, "localhost"):  # a page elsewhere must not read logs through a name that points here
+            return self._answer(403, _problem(f"this server answers at {HOST} only"))
+        if asked.path not in self.pages:
+            return self._answer(404, _problem(f"there is no page {asked.path}"))
+        try:
+            ask = {name: values[-1] for name, values in parse_qs(asked.query).items()}
+            self._answer(200, self.pages[asked.path](ask))
+        except WorldlineError as error:
+            api = asked.path.startswith("/api/")
+            self._answer(400, {"error": str(error)} if api else _problem(str(error)))
+
+    def _answer(self, status: int, content: str | dict[str, Any]) -> None:
+        html = isinstance(content, str)
+        text = content if isinstance(content, str) else json.dumps(_finite(content))
+        scripts = "'unsafe-inline'" if urlsplit(self.path).path == "/episodes" else "'none'"
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", f"{'text/html' if html else 'application/json'}; charset=utf-8")
+            self.send_header("Content-Security-Policy", POLICY + scripts)
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(text.encode("utf-8", "replace"))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the reader has gone on
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the signature of the standard library
+        """Nothing: the terminal is the user's."""
+
+
+def _problem(line: str) -> str:
+    return fill("problem.html", line=line)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: an unknown number is null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,171 @@
+"""Estimators of a world model, on a log of the tiny household whose truth can be played."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from worldline import envs, policies, store
+from worldline.adwm.fit import FitConfig, fit
+from worldline.evaluate import Evaluation, evaluate
+from worldline.evaluate.evaluation import EvaluateConfig
+from worldline.evaluate.imagined import control_variate
+from worldline.ope.evidence import Evidence
+from worldline.ope.log import RaggedLog
+from worldline.rollout import Rollout, plan
+from worldline.types import InputError, Policy, Trajectory, World
+
+LOGGERS = (0.2, 0.6, 0.9)
+TARGETS = (0.0, 0.4, 0.75, 1.0)
+
+
+@pytest.fixture(scope="module")
+def house() -> World:
+    return envs.load("household", options={"level": "tiny", "families": ("pick", "heat")})
+
+
+def expert(house: World, epsilon: float) -> Policy:
+    return policies.mix(policies.load("expert", house), epsilon)
+
+
+def play(house: World, epsilon: float, episodes: int, name: str, seed: int) -> list[Trajectory]:
+    rollout = Rollout(house, expert(house, epsilon), policy_name=name)
+    return list(rollout.play(plan(house, "train", episodes, seed=seed, run=f"{name}-{seed}", tasks=list(range(24)))))
+
+
+@pytest.fixture(scope="module")
+def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """log/ by three loggers, wm/ fitted on it."""
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("case")
+    with store.StoreWriter(out / "log") as writer:
+        for epsilon in LOGGERS:
+            for episode in play(house, epsilon, 24, f"logger{epsilon:g}", seed=0):
+                writer.append(episode)
+    fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, epochs=3, text_steps=400, horizon=12))
+    return out
+
+
+@pytest.fixture(scope="module")
+def evaluation(folder: Path, house: World) -> Evaluation:
+    truth = {f"expert{e:g}": np.mean([t.episode_return for t in play(house, e, 96, "t", seed=9)]) for e in TARGETS}
+    (folder / "truth.json").write_text(str(truth).replace("'", '"').replace("np.float64(", "").replace(")", ""))
+    config = EvaluateConfig(
+        log=(folder / "log",), world_model=folder / "wm", truth=folder / "truth.json", rollouts=2, sensitivity=6
+    )
+    return evaluate(
+        config.model_copy(update={"out": folder / "evaluation"}),
+        {f"expert{epsilon:g}": expert(house, epsilon) for epsilon in TARGETS},
+        loggers={f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS},
+    )
+
+
+def test_imagined_values_agree_with_the_truth(evaluation: Evaluation) -> None:
+    found = evaluation.agreement["adwm"]
+    assert found["spearman"] == pytest.approx(1.0)
+    assert (found["mae"] or 1) < 0.1
+    assert (found["coverage"] or 0) >= 0.75
+
+
+def test_every_world_model_is_in_the_table(evaluation: Evaluation) -> None:
+    told = evaluation.as_dict()
+    for policy in told["policies"]:
+        assert {"adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "dr"} <= set(policy["estimates"])
+    assert {"adwm", "wm-knn", "naive"} <= set(told["agreement"])
+
+
+def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
+    assert len(evaluation.null) == len(LOGGERS)
+    assert all(trial.covers("adwm") for trial in evaluation.null)
+
+
+def test_the_certificate_measures_world_models_too(evaluation: Evaluation) -> None:
+    record = evaluation.record("adwm")
+    assert record is not None
+    assert record.trials == len(LOGGERS)
+    assert record.mae < 0.2
+
+
+def test_the_recommended_estimator_has_the_least_certified_error(evaluation: Evaluation) -> None:
+    best = evaluation.meta["recommended"]
+    certified = {n: r.mae for n in evaluation.meta["estimators"] if (r := evaluation.record(n)) is not None}
+    assert best["error"] == pytest.approx(certified[best["estimator"]])
+    able = [n for n in certified if all(j.estimates[n].value is not None for j in evaluation.policies)]
+    assert best["error"] == pytest.approx(min(certified[n] for n in able))
+    assert any("recommended" in note for note in evaluation.notes)
+
+
+def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
+    """The worst error on the loggers is no surprise: the half-width is at least the root mean square of them."""
+    errors = [trial.estimates["adwm"].value - trial.truth for trial in evaluation.null]
+    for judged in evaluation.policies:
+        found = judged.estimates["adwm"]
+        assert found.low is not None
+        assert found.high is not None
+        assert (found.high - found.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
+
+
+def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folder: Path) -> None:
+    kept = list(store.read([folder / "evaluation" / "imagined"]))
+    assert {t.env for t in kept} == {"imagined:household"}
+    assert {t.policy for t in kept} == {f"expert{epsilon:g}" for epsilon in TARGETS}
+    for name in {t.policy for t in kept}:
+        mean = np.mean([t.episode_return for t in kept if t.policy == name])
+        assert mean == pytest.approx(evaluation.value(name, "adwm").value, abs=1e-6)
+
+
+def test_the_sensitivity_to_guidance_is_told(evaluation: Evaluation) -> None:
+    rows = evaluation.meta["sensitivity"]
+    assert [row["w"] for row in rows] == [0.0, 0.5, 1.0]
+    assert rows[0]["spearman_with_plain"] == pytest.approx(1.0)
+    assert all(len(row["values"]) == len(TARGETS) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"world_model": None, "estimators": ("adwm",)}, "it needs --world-model"),
+        ({"world_model": Path("nowhere")}, "not a world model"),
+        ({"estimators": ("amdr",)}, "unknown estimator 'amdr'"),
+    ],
+)
+def test_bad_settings(folder: Path, house: World, change: dict[str, object], line: str) -> None:
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm").model_copy(update=change)
+    with pytest.raises(InputError, match=line):
+        evaluate(config, {"expert": expert(house, 0.0)})
+
+
+def test_a_policy_known_by_log_probs_only_is_refused_not_guessed(folder: Path) -> None:
+    rows = [
+        f'{{"id": "{t.id}", "logprobs": {[step.logprob for step in t.steps]}}}' for t in store.read([folder / "log"])
+    ]
+    (folder / "logprobs.jsonl").write_text("\n".join(rows))
+    config = EvaluateConfig(
+        log=(folder / "log",),
+        world_model=folder / "wm",
+        policy=(f"mine=logprobs:{folder / 'logprobs.jsonl'}",),
+        estimators=("adwm", "wis"),
+        certificate=False,
+    )
+    told = evaluate(config).policies[0].estimates
+    assert told["wis"].value is not None
+    assert told["adwm"].value is None
+    assert "needs the policy itself" in (told["adwm"].refused or "")
+
+
+def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:
+    """Two actions, one step: the behaviour takes either, the target the second; rewards 0 and 1, value 1."""
+    log = RaggedLog(
+        rewards=np.array([0.0, 1.0]),
+        behaviour=np.log([0.5, 0.5]),
+        offsets=np.array([0, 1, 2]),
+        tasks=np.array([0, 1]),
+        policies=np.array([0, 0]),
+        terminated=np.array([True, True]),
+    )
+    weights = np.array([-np.inf, np.log(2.0)])
+    for imagined in (np.zeros(2), np.full(2, 0.3), np.full(2, 5.0)):
+        assert control_variate(Evidence(log, 1.0), weights, imagined).mean() == pytest.approx(1.0)
+    nothing = np.full(2, -np.inf)
+    assert control_variate(Evidence(log, 1.0), nothing, np.full(2, 0.3)).mean() == pytest.approx(0.3)

@@ -1,0 +1,191 @@
+"""`worldline view`: every episode can be reached, filters mean what they say, nothing hostile gets through."""
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_reader import PageReader
+from report_material import episode, write_log
+
+from worldline import store
+from worldline.cli import main
+from worldline.report.episodes import EpisodeIndex, Query
+from worldline.report.server import serve
+
+Get = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """150 episodes of two policies in shards of 20; every seventh speaks of a Kettle."""
+    made = [
+        episode(n, [True, False, None][n % 3], policy=f"p{n % 2}", observation=f"a {'Kettle' if n % 7 == 0 else 'cup'}")
+        for n in range(150)
+    ]
+    return write_log(tmp_path_factory.mktemp("log"), made, flush_every=20)
+
+
+@pytest.fixture
+def own_log(log: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(log, tmp_path / "own"))
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[[Path], Get]]:
+    servers = []
+
+    def start(path: Path) -> Get:
+        server = serve([path], 0)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        def get(where: str, host: str = "") -> tuple[int, str]:
+            connection = HTTPConnection("127.0.0.1", server.server_port)
+            connection.request("GET", where, headers={"Host": host} if host else {})
+            reply = connection.getresponse()
+            return reply.status, reply.read().decode()
+
+        return get
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def walked(index: EpisodeIndex, **query: Any) -> list[str]:
+    """The ids of all pages, one after the other."""
+    found: list[str] = []
+    start: int | None = 0
+    while start is not None:
+        page = index.page(Query(start=start, **query))
+        assert len(page["episodes"]) <= query.get("limit", 50)
+        found += [row["id"] for row in page["episodes"]]
+        start = page["next"]
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 7, 50, 200])
+@pytest.mark.parametrize("policy", ["", "p1"])
+@pytest.mark.parametrize("success", ["", "true", "false", "unknown"])
+@pytest.mark.parametrize("text", ["", "kettle"])
+def test_pages_give_every_matching_episode_once(log: Path, limit: int, policy: str, success: str, text: str) -> None:
+    wanted = {"true": True, "false": False, "unknown": None}
+    expected = [
+        trajectory.id
+        for trajectory in store.read(log)
+        if policy in ("", trajectory.policy)
+        and (not success or trajectory.success is wanted[success])
+        and text in trajectory.steps[0].observation.lower()
+    ]
+    assert expected
+    assert walked(EpisodeIndex(log), limit=limit, policy=policy, success=success, text=text) == expected
+
+
+def test_a_search_reads_only_so_much_at_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worldline.report.episodes.MOST_SEARCHED", 64)
+    index = EpisodeIndex(log)
+    page = index.page(Query(text="nowhere"))
+    assert page["episodes"] == []
+    assert page["next"] == 64
+    assert walked(index, text="nowhere") == []
+
+
+def test_an_episode_is_read_whole(log: Path) -> None:
+    index = EpisodeIndex(log)
+    assert [index.episode(row) for row in (0, 77, 149)] == [list(store.read(log))[row] for row in (0, 77, 149)]
+
+
+def test_broken_shards_are_told_and_the_rest_is_shown(own_log: Path) -> None:
+    broken = own_log / "zz.parquet"
+    broken.write_bytes(b"PAR1 and no more")
+    index = EpisodeIndex(own_log)
+    assert len(index.rows) == 150
+    assert "zz.parquet: broken shard" in index.page(Query())["problems"][0]
+
+
+def test_a_log_that_grows_is_read_anew(own_log: Path, served: Callable[[Path], Get]) -> None:
+    get = served(own_log)
+    assert json.loads(get("/api/episodes?at=0")[1])["total"] == 150
+    write_log(own_log, [episode(999)])
+    assert json.loads(get("/api/episodes?at=0")[1])["total"] == 151
+
+
+def test_list_report_and_episodes_are_served(
+    judged: Path, run: Path, world_model: Path, served: Callable[[Path], Get]
+) -> None:
+    get = served(judged)
+    listed = PageReader(get("/")[1])
+    links = [told["href"] for tag, told in listed.tags if tag == "a"]
+    assert links == ["/report", "/report?at=0", "/report?at=1", "/episodes?at=1"]
+    for link in links:
+        assert get(link)[0] == 200
+    assert "Ranking" in PageReader(get("/report?at=0")[1]).tables
+    page = json.loads(get("/api/episodes?at=1&limit=2")[1])
+    assert page["total"] == 80
+    whole = json.loads(get(f"/api/episode?at=1&row={page['episodes'][1]['row']}")[1])
+    assert whole["id"] == page["episodes"][1]["id"]
+    assert len(whole["steps"]) == page["episodes"][1]["length"]
+
+
+def test_hostile_names_are_escaped_everywhere(tmp_path: Path, served: Callable[[Path], Get]) -> None:
+    folder = tmp_path / "<script>alert(1)<"
+    get = served(write_log(folder, [episode(1, observation="<script>alert(2)</script>")]))
+    for where in ("/", "/report?at=0"):
+        assert "script" not in PageReader(get(where)[1]).names()
+    scripts = [tag for tag, _ in PageReader(get("/episodes?at=0")[1]).tags if tag == "script"]
+    assert len(scripts) == 1  # the page's own
+    assert "script" not in PageReader(get("/%3Cscript%3Ealert(1)%3C/script%3E")[1]).names()
+    assert "script" not in PageReader(get("/report?at=%3Cscript%3E")[1]).names()
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "line"),
+    [
+        ("/nowhere", 404, "there is no page /nowhere"),
+        ("/report?at=7", 400, "there is no entry 7"),
+        ("/report?at=x", 400, "must be a whole number"),
+        ("/api/episodes", 400, "must be a whole number"),
+        ("/api/episode?at=0&row=150", 400, "has no row 150"),
+        ("/api/episodes?at=0&limit=-1", 400, "must be a whole number"),
+    ],
+)
+def test_bad_requests_get_a_line(where: str, status: int, line: str, log: Path, served: Callable[[Path], Get]) -> None:
+    got, told = served(log)(where)
+    assert got == status
+    assert line in told
+
+
+def test_a_corrupt_file_is_a_line_on_its_own_page(tmp_path: Path, served: Callable[[Path], Get]) -> None:
+    (tmp_path / "evaluation.json").write_text("{")
+    write_log(tmp_path / "log", [episode(1)])
+    get = served(tmp_path)
+    assert get("/")[0] == 200
+    status, told = get("/report?at=0")
+    assert status == 400
+    assert "evaluation.json: corrupt: not JSON" in told
+
+
+def test_other_hosts_are_refused(log: Path, served: Callable[[Path], Get]) -> None:
+    get = served(log)
+    assert get("/", host="evil.example:80")[0] == 403
+    assert get("/", host="localhost:80")[0] == 200
+
+
+def test_a_port_that_is_taken_says_how_to_choose_another(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["view", str(log), "--port", str(port), "--no-browser"]) == 2
+    assert f"--port {port}: is taken by another program: --port {port + 1} chooses another" in capsys.readouterr().err
+
+
+def test_nothing_to_view_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", str(tmp_path), "--no-browser"]) == 2
+    assert "holds nothing to report on" in capsys.readouterr().err
