@@ -4,8 +4,15 @@ import pytest
 import torch
 from hypothesis import settings
 from tiny_house import play, tiny_house
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from worldline.adwm.fit import FitConfig, Fitted, fit_episodes
+from worldline.policies import TEMPLATES, Encoder, PolicyConfig
+from worldline.policies.hf import HFPolicy, from_model
+from worldline.sft.clone import Schedule, clone
+from worldline.sft.demonstrations import of_log
+from worldline.sft.examples import sequences
+from worldline.sft.small import small_tokenizer
 from worldline.types import Trajectory, World
 
 settings.register_profile("unhurried", deadline=None, max_examples=60)
@@ -35,3 +42,60 @@ def fitted(log: list[Trajectory], tmp_path_factory: pytest.TempPathFactory) -> F
     out = tmp_path_factory.mktemp("fitted") / "wm"
     out.mkdir()
     return fit_episodes(log, FitConfig(log=(), out=out, members=2, epochs=3, text_steps=400))
+
+
+@pytest.fixture(scope="session")
+def reader(log: list[Trajectory]) -> HFPolicy:
+    """A language model of random weights, far from uniform, that reads the log's language and chooses."""
+    words = [text for episode in log for step in episode.steps for text in (step.observation, f" {step.action}\n")]
+    tokenizer = small_tokenizer(words, 400)
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=2048,
+            initializer_range=0.3,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=None,
+        )
+    ).eval()
+    return from_model(model, tokenizer, PolicyConfig(mode="choose"), name="hf:reader")
+
+
+@pytest.fixture(scope="session")
+def agent(log: list[Trajectory], tmp_path_factory: pytest.TempPathFactory) -> HFPolicy:
+    """A tiny language model cloned from the best logger: what it does depends on what it reads."""
+    words = [text for episode in log for step in episode.steps for text in (step.observation, f" {step.action}\n")]
+    tokenizer = small_tokenizer(words, 400)
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=2048,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=None,
+        )
+    )
+    shown = [of_log(episode) for episode in log if episode.epsilon < 0.5]
+    examples = sequences(shown, Encoder(tokenizer, TEMPLATES["transcript"], 1500), "action")
+    clone(
+        model,
+        examples,
+        Schedule(12, 1024, 5e-3, muon_rate=0.01, reading=0.1),
+        pad=0,
+        seed=0,
+        folder=tmp_path_factory.mktemp("agent"),
+        save=lambda folder: folder.mkdir(parents=True),
+    )
+    return from_model(model.eval(), tokenizer, PolicyConfig(mode="choose"), name="hf:agent")

@@ -24,6 +24,7 @@ from worldline.adwm.model import Outcome, State
 from worldline.adwm.movement import move
 from worldline.adwm.narrator import Answer
 from worldline.adwm.reading import Reader
+from worldline.adwm.sight import Sight
 from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed
 
 
@@ -154,8 +155,12 @@ class ImaginedEnvironment:
         self.reader: Reader
         self.latent: Tensor | None = None
         """The next latent that was sampled last."""
+        self.seen: Tensor | None = None
+        """The latent that the history went on with: the sampled one, or that of the text read back."""
         self.told: Outcome | None = None
         """What the heads said of the last step."""
+        self.shown: list[str] = []
+        """The observations as the agent got them."""
         self.action: str | None = None
         self.result: StepResult | None = None
         self.over = True
@@ -171,9 +176,13 @@ class ImaginedEnvironment:
         self.reader = Reader(world.ensemble.members[self.member].model, start.goal)
         self.state = self.situation = self.action = self.result = self.goal = None
         self.first = self.allowed = start.steps[0].admissible or ()
-        self.over = False
+        self.over, self.shown = False, [observation]
         info: Info = {"admissible": self._listed(), "won": False, "score": 0.0}
         return observation, info | {"task_id": task, "goal": start.goal}
+
+    @property
+    def family(self) -> str:
+        return self._world.family
 
     def begin(self, action: str) -> None:
         """Queue `action`, to be answered together with everything else that waits."""
@@ -195,7 +204,7 @@ class ImaginedEnvironment:
         twin = type(self)(self._world)
         twin.__dict__ |= self.__dict__
         if not self.over:
-            twin.chronicle, twin.reader = self.chronicle.copy(), self.reader.copy()
+            twin.chronicle, twin.reader, twin.shown = self.chronicle.copy(), self.reader.copy(), [*self.shown]
             twin.situation = None if self.situation is None else self.situation.of(twin.chronicle)
         return twin
 
@@ -223,7 +232,9 @@ class ImaginedEnvironment:
             "valid": answer.valid,
             "admissible": self._listed(),
         }
-        self.result = (answer.text, reward, ended, cut, info)
+        text = answer.text if self.seen is None else Sight(answer.text, self.seen, self.member)
+        self.shown.append(text)
+        self.result = (text, reward, ended, cut, info)
 
     def offer(self, allowed: tuple[str, ...]) -> None:
         """Record what can be done next."""

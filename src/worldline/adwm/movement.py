@@ -31,7 +31,10 @@ def move(member: Member, batch: Batch, world: ImaginedWorld) -> None:
     action = encoded(model.encode_action, done, model.device)
     z = sampled(member, batch, action, world)
     answers = _answers(member, batch, actions, action, z, world)
-    proof = [lore.evidence.ids(e.chronicle, act, a.text) for e, act, a in zip(batch, actions, answers, strict=True)]
+    proof = [
+        lore.evidence.ids(e.chronicle, act, a.text) if model.architecture.text else []
+        for e, act, a in zip(batch, actions, answers, strict=True)
+    ]
     seen = [environment.reader.observation(answer.text) for environment, answer in zip(batch, answers, strict=True)]
     after = encoded(model.encode_observation, seen, model.device) if manner.reread else z
     _remember(member, batch, after, action)
@@ -40,7 +43,7 @@ def move(member: Member, batch: Batch, world: ImaginedWorld) -> None:
     if manner.decode == "copy":
         told = _copied(told, answers, world)
     for index, (environment, answer) in enumerate(zip(batch, answers, strict=True)):
-        environment.latent = z[index]
+        environment.latent, environment.seen = z[index], after[index]
         environment.told = Outcome(*(part[index] for part in told))
         world.support.add(answer)
         _settle(environment, answer, world)

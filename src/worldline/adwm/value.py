@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagine import MANNERS, Guide, ImaginedWorld, Manner, Support
+from worldline.adwm.text_world import TextWorld
+from worldline.policies.hf import HFPolicy
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
 
@@ -52,6 +54,45 @@ def imagine(
     starts = ensemble.lore.episodes if starts is None else starts
     world = ImaginedWorld(ensemble, manner, guide, starts)
     player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
+    played = _played(player, starts, rollouts, gamma, seed, watch)
+    return Imagined(played.values, _spread(ensemble, played), world.support, played.trajectories)
+
+
+def tell(
+    speaker: HFPolicy,
+    ensemble: Ensemble,
+    policy: Policy,
+    *,
+    temperature: float = 1.0,
+    starts: Sequence[Trajectory] | None = None,
+    rollouts: int | None = None,
+    gamma: float = 1.0,
+    seed: int = 0,
+    batch_size: int = 256,
+    epsilon: float = 0.0,
+    watch: Watch = lambda trajectory: None,
+) -> Imagined:
+    """The same in the world that the language model `speaker` tells (`wm-text`)."""
+    starts = ensemble.lore.episodes if starts is None else starts
+    world = TextWorld(speaker, ensemble, temperature, starts)
+    player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
+    played = _played(player, starts, rollouts, gamma, seed, watch)
+    return Imagined(played.values, 0.0, Support(), played.trajectories)
+
+
+@dataclass(frozen=True)
+class _Played:
+    """Episodes in the order they were asked for, their returns, and the value of each start's task."""
+
+    episodes: list[Episode]
+    trajectories: list[Trajectory]
+    returns: Array
+    values: Array
+
+
+def _played(
+    player: Rollout, starts: Sequence[Trajectory], rollouts: int | None, gamma: float, seed: int, watch: Watch
+) -> _Played:
     tasks = list(dict.fromkeys(start.task_id for start in starts))
     rollouts = rollouts or enough(len(tasks))
     wanted = [
@@ -66,10 +107,9 @@ def imagine(
     if player.failed:
         raise WorldlineError(f"{len(player.failed)} imagined episodes failed; the first: {player.failed[0]}")
     ordered = [found[episode.id] for episode in wanted]
-    returns = np.array([discounted(trajectory, gamma) for trajectory in ordered]).reshape(-1, rollouts)
-    of_task = dict(zip(tasks, returns.mean(1), strict=True))
-    values = np.array([of_task[start.task_id] for start in starts])
-    return Imagined(values, _spread(ensemble, wanted, returns.ravel()), world.support, ordered)
+    returns = np.array([discounted(trajectory, gamma) for trajectory in ordered])
+    of_task = dict(zip(tasks, returns.reshape(-1, rollouts).mean(1), strict=True))
+    return _Played(wanted, ordered, returns, np.array([of_task[start.task_id] for start in starts]))
 
 
 def enough(tasks: int) -> int:
@@ -82,9 +122,9 @@ def discounted(trajectory: Trajectory, gamma: float) -> float:
     return float(sum(gamma**at * step.reward for at, step in enumerate(trajectory.steps)))
 
 
-def _spread(ensemble: Ensemble, episodes: list[Episode], returns: Array) -> float:
+def _spread(ensemble: Ensemble, played: _Played) -> float:
     """Between-member standard deviation of the value, by the member each episode's seed fell to."""
     world = ImaginedWorld(ensemble)
-    members = np.array([world.member_of(episode.seed) for episode in episodes])
-    means = [returns[members == index].mean() for index in np.unique(members)]
+    members = np.array([world.member_of(episode.seed) for episode in played.episodes])
+    means = [played.returns[members == index].mean() for index in np.unique(members)]
     return float(np.std(means, ddof=1)) if len(means) > 1 else 0.0

@@ -70,7 +70,7 @@ class HFPolicy:
         self.encoder = encoder
         self.settings = settings
         self.max_new_tokens = _max_new_tokens(encoder, settings)
-        self._stops = encoder.stops() | _end_ids(model, encoder.tokenizer)
+        self.stops = encoder.stops() | _end_ids(model, encoder.tokenizer)
         grows = not encoder.template.chat and settings.cache_gib > 0 and shares_prefix(model)
         self._memory = Memory(model, int(settings.cache_gib * 2**30)) if grows else None
 
@@ -99,7 +99,7 @@ class HFPolicy:
                 self.model,
                 self._read([prompts[row] for row in rows]),
                 [turns[row].seed for row in rows],
-                stops=self._stops,
+                stops=self.stops,
                 max_new_tokens=self.max_new_tokens,
                 temperature=self.settings.temperature,
             )

@@ -51,6 +51,9 @@ class SftConfig(Config):
     noise: float = option(0.15, help="share of the expert's steps taken by chance, seen but not learned", ge=0, lt=1)
     only_success: bool = option(True, help="of a log, clone successful episodes only")
     target: Target = option("action", help="what is learned")
+    outcome: bool = option(
+        False, help="with --target observation: also learn each step's reward and whether it was the last (wm-text)"
+    )
     prompt: Literal["transcript", "plain", "paper", "react"] = option("transcript", help="prompt template")
     history: int | None = option(None, help="past steps in the prompt; default: the template's")
     context: int = option(1024, help="longest sequence in tokens", ge=64)
@@ -115,7 +118,7 @@ def sft(
         raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
     model, tokenizer = _model(config, shown)
     # What a checkpoint was trained with travels in its config.json, so that acting reads turns the same way.
-    model.config.worldline = {"prompt": config.prompt, "history": config.history}
+    model.config.worldline = {"prompt": config.prompt, "history": config.history, "outcome": config.outcome}
     template = TEMPLATES[config.prompt]
     encoder = Encoder(tokenizer, template, config.context - template.max_new_tokens, config.history)
     wrapped = _with_lora(model, config)
@@ -126,7 +129,7 @@ def sft(
 
     progress = clone(
         model,
-        sequences(shown, encoder, config.target),
+        sequences(shown, encoder, config.target, config.outcome),
         Schedule(
             config.epochs,
             config.batch_tokens,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from worldline.policies import Encoder
+from worldline.policies.outcome import told
 from worldline.sft.clone import Example
 from worldline.sft.demonstrations import Demonstration
 from worldline.types import Exchange, InputError, Trajectory, Turn, turns
@@ -26,15 +27,22 @@ def texts(demonstrations: Sequence[Demonstration]) -> Iterator[str]:
         yield episode.final_observation
 
 
-def sequences(demonstrations: Sequence[Demonstration], encoder: Encoder, target: Target) -> list[Example]:
-    """The training sequences of all episodes. An episode over the encoder's budget loses its oldest steps."""
+def sequences(
+    demonstrations: Sequence[Demonstration], encoder: Encoder, target: Target, outcome: bool = False
+) -> list[Example]:
+    """The training sequences of all episodes. An episode over the encoder's budget loses its oldest steps.
+
+    With `outcome` every answer of the world is followed by a line that says its reward and whether it was the last.
+    """
     if target != "action" and encoder.template.chat:
         raise InputError(f"--target {target}: observations are learned from transcripts: give --prompt transcript")
-    return [example for shown in demonstrations for example in _of_episode(shown, encoder, target)]
+    if outcome and target != "observation":
+        raise InputError(f"--outcome: goes with --target observation, not {target}: no agent may see it")
+    return [example for shown in demonstrations for example in _of_episode(shown, encoder, target, outcome)]
 
 
-def _of_episode(shown: Demonstration, encoder: Encoder, target: Target) -> Iterator[Example]:
-    episode = shown.episode
+def _of_episode(shown: Demonstration, encoder: Encoder, target: Target, outcome: bool) -> Iterator[Example]:
+    episode = with_outcomes(shown.episode) if outcome else shown.episode
     seen = list(turns(episode))
     if encoder.template.chat:
         for turn, step, learned in zip(seen, episode.steps, shown.learned, strict=True):
@@ -68,3 +76,21 @@ def _learning_observations(episode: Trajectory, last: Turn, encoder: Encoder, ta
     first = is_action.index(True) if True in is_action else length
     learned = [target == "both" if said else at > first for at, said in enumerate(is_action)]
     return Example(tuple(coded.ids[:length]), tuple(learned))
+
+
+def with_outcomes(episode: Trajectory) -> Trajectory:
+    """The episode with a line of reward and end behind each of the world's answers."""
+    last = len(episode) - 1
+    said = [
+        told(answer, step.reward, at == last and episode.terminated)
+        for at, (step, answer) in enumerate(zip(episode.steps, _answers(episode), strict=True))
+    ]
+    steps = [
+        step if at == 0 else step.model_copy(update={"observation": said[at - 1]})
+        for at, step in enumerate(episode.steps)
+    ]
+    return episode.model_copy(update={"steps": tuple(steps), "final_observation": said[-1]})
+
+
+def _answers(episode: Trajectory) -> list[str]:
+    return [*(step.observation for step in episode.steps[1:]), episode.final_observation]

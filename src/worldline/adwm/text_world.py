@@ -1,0 +1,246 @@
+"""`wm-text`: a causal language model as the world, the token-level rival of the latent world model.
+
+It reads `h_t | a_t` as agents' transcripts spell it and writes o_{t+1}: the rows of `worldline sft --target
+observation` and of PaW. Trained with --outcome it writes the reward and the end too; any other checkpoint says neither,
+and then a few numbers fitted on the log's own features do (`Judge`). Starts, horizon and admissible actions are those
+of the log, as in `imagine`, so agents of any kind act here directly.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+
+from worldline.adwm.admissibility import Situation
+from worldline.adwm.calibration import Platt, fit_platt, sigmoid
+from worldline.adwm.chronicle import Chronicle
+from worldline.adwm.ensemble import Ensemble, Member
+from worldline.adwm.imagine import SPLIT
+from worldline.adwm.memory import Candidate
+from worldline.adwm.model import wide_logits
+from worldline.adwm.speaker import Speaker
+from worldline.policies.hf import HFPolicy
+from worldline.policies.outcome import heard, told
+from worldline.types import Exchange, Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Probability that a step ended the episode, and what it earned if so and if not, as shares of the log's range."""
+
+    hazard: float
+    at_end: float
+    on_way: float
+
+
+class Judge:
+    """Reward and end from features of the text alone: the wide part of a member's heads, calibrated on the log."""
+
+    def __init__(self, member: Member) -> None:
+        if not member.model.architecture.text:
+            raise InputError(
+                "wm-text: the model says neither reward nor end: train it by worldline sft --target observation"
+                " --outcome, or fit the world model with --preset small or base"
+            )
+        self._member, self._lore = member, member.narrator.lore
+        seen = [
+            self._logits(chronicle, action, answer)
+            for number in range(len(self._lore.episodes))
+            for chronicle, _, action, answer in self._lore.replay(number)
+        ]
+        logits = np.array(seen)
+        transitions = self._lore.memory.transitions
+        ended = np.array([transition.ended for transition in transitions])
+        earned = np.array([self._share(transition.reward) for transition in transitions])
+        self._hazard = fit_platt(logits[:, 0], ended)
+        self._at_end = fit_platt(logits[ended, 1], earned[ended]) if ended.any() else Platt()
+
+    def __call__(self, chronicle: Chronicle, action: str, answer: str) -> Verdict:
+        hazard, at_end, on_way, _ = self._logits(chronicle, action, answer)
+        return Verdict(
+            float(sigmoid(self._hazard(hazard))), float(sigmoid(self._at_end(at_end))), float(sigmoid(on_way))
+        )
+
+    @torch.no_grad()
+    def _logits(self, chronicle: Chronicle, action: str, answer: str) -> list[float]:
+        model = self._member.model
+        ids = torch.tensor([self._lore.evidence.ids(chronicle, action, answer)], device=model.device)
+        said: list[float] = wide_logits(ids, model.wide.weight, model.precedent.weight)[0].tolist()
+        return said
+
+    def _share(self, reward: float) -> float:
+        facts = self._member.model.facts
+        return (reward - facts.reward_low) / (facts.reward_high - facts.reward_low)
+
+
+class TextWorld:
+    """Where episodes told by a language model come from: the tasks of the log, or those of `starts`."""
+
+    def __init__(
+        self,
+        speaker: HFPolicy,
+        ensemble: Ensemble,
+        temperature: float = 1.0,
+        starts: Sequence[Trajectory] | None = None,
+    ) -> None:
+        member = ensemble.members[0]
+        self.facts, self.lore, self.narrator = member.model.facts, ensemble.lore, member.narrator
+        self.name, self.version, self.family = f"told:{self.facts.env}", self.facts.env_version, self.facts.family
+        self.max_steps = self.facts.horizon
+        self.max_return = max(episode.episode_return for episode in ensemble.lore.episodes)
+        answers = [transition.answer for transition in ensemble.lore.memory.transitions]
+        self.speaker = Speaker(speaker, answers, temperature)
+        self.judge = None if self.speaker.says_outcome else Judge(member)
+        self.malformed = 0
+        """Answers without the line of reward and end that the model was trained to write."""
+        self._starts: dict[str, Trajectory] = {}
+        for episode in ensemble.lore.episodes if starts is None else starts:
+            self._starts.setdefault(episode.task_id, episode)
+        self._tasks = list(self._starts)
+        self._waiting: list[TextEnvironment] = []
+
+    def splits(self) -> tuple[str, ...]:
+        return (SPLIT,)
+
+    def num_tasks(self, split: str) -> int:
+        return len(self._tasks)
+
+    def get_task(self, split: str, index: int) -> str:
+        return self._tasks[index]
+
+    def make(self) -> "TextEnvironment":
+        return TextEnvironment(self)
+
+    def expert(self, turn: Turn) -> str:
+        raise InputError(f"{self.name} has no expert of its own: name the environment's")
+
+    def start(self, task: str) -> Trajectory:
+        """A logged episode that begins as `task` does."""
+        if task not in self._starts:
+            raise InputError(f"task '{task}' is not in the log: wm-text can only go on from a start it has")
+        return self._starts[task]
+
+    def wait(self, environment: "TextEnvironment") -> None:
+        self._waiting.append(environment)
+
+    def advance(self) -> None:
+        """One step for every waiting episode, in one batch."""
+        waiting, self._waiting = self._waiting, []
+        texts = self.speaker.answers(
+            [environment.turn() for environment in waiting],
+            [environment.action or "" for environment in waiting],
+            [environment.luck() for environment in waiting],
+        )
+        for environment, text in zip(waiting, texts, strict=True):
+            environment.hear(text)
+        self._offer([environment for environment in waiting if not environment.over])
+
+    def _offer(self, going: Sequence["TextEnvironment"]) -> None:
+        if self.lore.lists and going:
+            allowed = self.narrator.allowed([environment.situation() for environment in going])
+            for environment, actions in zip(going, allowed, strict=True):
+                environment.offer(actions)
+
+
+class TextEnvironment:
+    """One episode told by a language model."""
+
+    def __init__(self, world: TextWorld) -> None:
+        self._world = world
+        self.seed = 0
+        self.first: tuple[str, ...] = ()
+        self.allowed: tuple[str, ...] = ()
+        self.chronicle: Chronicle
+        self.told: list[str] = []
+        """The observations as the language model wrote them, lines of reward and end included."""
+        self.source: Candidate | None = None
+        """The logged answer that the last one repeats, if one does."""
+        self.action: str | None = None
+        self.result: StepResult | None = None
+        self.over = True
+
+    def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
+        world = self._world
+        self.seed = derive_seed(seed or 0, "told")
+        task = task or world.get_task(SPLIT, derive_seed(self.seed, "task") % world.num_tasks(SPLIT))
+        start = world.start(task)
+        observation = start.steps[0].observation
+        self.chronicle = Chronicle(world.lore.grammar, task, start.goal, observation)
+        self.told, self.action, self.result, self.over = [observation], None, None, False
+        self.first = self.allowed = start.steps[0].admissible or ()
+        info: Info = {"admissible": self._listed(), "won": False, "score": 0.0}
+        return observation, info | {"task_id": task, "goal": start.goal}
+
+    def begin(self, action: str) -> None:
+        if self.over:
+            raise WorldlineError("the episode is over: reset() starts another")
+        self.action, self.result = action, None
+        self._world.wait(self)
+
+    def step(self, action: str) -> StepResult:
+        if self.action != action:
+            self.begin(action)
+        if self.result is None:
+            self._world.advance()
+        assert self.result is not None
+        result, self.action, self.result = self.result, None, None
+        return result
+
+    def clone(self) -> Self:
+        twin = type(self)(self._world)
+        twin.__dict__ |= self.__dict__
+        if not self.over:
+            twin.chronicle, twin.told = self.chronicle.copy(), [*self.told]
+        return twin
+
+    def turn(self) -> Turn:
+        """h_t, as the language model reads it."""
+        past = tuple(Exchange(*pair) for pair in zip(self.told[:-1], self.chronicle.actions, strict=True))
+        return Turn(self._world.family, self.chronicle.goal, self.told[-1], self.allowed or None, past)
+
+    def luck(self) -> int:
+        """The seed of the pending answer: the same for whoever does the same for the same time."""
+        done = self.action or ""
+        return derive_seed(self.seed, "answer", done, len(self.chronicle.answers(done)))
+
+    def hear(self, text: str) -> None:
+        """Take the answer to the pending action apart, and record it."""
+        world, done = self._world, self.action or ""
+        said = heard(text)
+        reward, ended = said.reward, said.ended
+        if world.judge is not None:
+            reward, ended = self._judged(world.judge(self.chronicle, done, said.observation), done)
+        elif reward is None or ended is None:
+            world.malformed += 1
+            reward, ended = 0.0, False
+        found = world.lore.memory.candidates(self.chronicle, done) if world.lore.lists else ()
+        self.source = next((c for c in found if c.text == said.observation and c.source is not None), None)
+        won = ended and reward >= world.facts.reward_high - 1e-6
+        self.chronicle.advance(done, said.observation)
+        self.told.append(told(said.observation, reward, ended) if world.judge is None else said.observation)
+        cut = not ended and len(self.chronicle.actions) >= world.max_steps
+        self.over = ended or cut
+        valid = not world.lore.lists or done in self.allowed
+        self.allowed = () if self.over else self.allowed
+        info: Info = {"won": won, "score": reward if ended else 0.0, "valid": valid, "admissible": self._listed()}
+        self.result = (said.observation, reward, ended, cut, info)
+
+    def _judged(self, verdict: Verdict, action: str) -> tuple[float, bool]:
+        facts, step = self._world.facts, len(self.chronicle.actions)
+        ended = (derive_seed(self.seed, "end", action, step) >> 10) / 2**53 < verdict.hazard
+        share = verdict.at_end if ended else verdict.on_way
+        earns = facts.dense or ended
+        return (facts.reward_low + share * (facts.reward_high - facts.reward_low) if earns else 0.0), ended
+
+    def situation(self) -> Situation:
+        """Where the episode stands, for the log's rule of what can be done."""
+        return self._world.lore.situation(self.chronicle, self.source, self.allowed, self.first)
+
+    def offer(self, allowed: tuple[str, ...]) -> None:
+        assert self.result is not None
+        self.allowed = self.result[4]["admissible"] = allowed
+
+    def _listed(self) -> tuple[str, ...] | None:
+        return self.allowed if self._world.lore.lists else None

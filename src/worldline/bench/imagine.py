@@ -1,0 +1,205 @@
+"""`worldline bench imagine`: what imagining costs, batched and one by one, by 10 and by 50 diffusion steps, and, with a
+language model as the policy, through soft tokens with continuation guidance on."""
+
+import itertools
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from worldline import envs, policies, store
+from worldline.adwm.adapter import AdapterConfig
+from worldline.adwm.channel import ChannelConfig, connect
+from worldline.adwm.diffusion import sample
+from worldline.adwm.ensemble import BOUND, Ensemble
+from worldline.adwm.fit import FitConfig, fit_episodes
+from worldline.adwm.imagine import MANNERS, Guide, ImaginedWorld, Manner
+from worldline.bench import Figures
+from worldline.config import option
+from worldline.policies import PolicyConfig
+from worldline.policies.choice import uniform
+from worldline.policies.scripted import RandomPolicy
+from worldline.rollout import Episode, Rollout, plan
+from worldline.types import Decision, Policy, Trajectory, Turn, derive_seed
+
+_EPSILONS = (0.2, 0.5, 0.8)
+
+
+class Settings(PolicyConfig):
+    """A world model is fitted, then random play is imagined in it: together and one by one, by DDIM-10 and by DDPM-50.
+    With --policy, all epsilons and rollouts of that language model too, in one batch, guided, through soft tokens.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline bench imagine",
+        "worldline bench imagine --policy hf:SmolLM2-135M --prompt transcript --preset paper --log logs/",
+    )
+
+    log: tuple[Path, ...] = option((), help="logs to fit on; default: household episodes played on the spot")
+    episodes: int = option(128, help="episodes to play where no log is given", ge=8)
+    preset: Literal["small", "base", "paper"] = option("small", help="size of the world model")
+    epochs: int | None = option(None, help="epochs of the fit; default: the preset's", ge=1)
+    batch: int = option(256, help="imagined episodes side by side in the comparison", ge=2)
+    alone: int = option(4, help="episodes imagined one by one, to compare with", ge=1)
+    compare: bool = option(True, help="measure batched against one by one, and 10 steps against 50")
+    policy: str = option("", help="hf:PATH: also measure this language model through soft tokens, guided")
+    epsilons: tuple[float, ...] = option((0.0, 0.2, 0.4, 0.6, 0.8), help="shares of chance mixed into it")
+    rollouts: int = option(256, help="imagined episodes of each epsilon", ge=1)
+    steps: int = option(12, help="longest imagined episode", ge=1)
+    diffusion_steps: int = option(10, help="reverse steps: 10 is DDIM, 50 with noise is DDPM", ge=1)
+    redraw: int = option(5, help="guidance asks for the next action at every so many diffusion steps", ge=1)
+    adapter_batch: int = option(64, help="batch of the adapter's training (the paper's is 8)", ge=2)
+    seed: int = option(0, help="decides every random draw")
+
+
+def run(settings: Settings) -> Figures:
+    """Fit, compare, and play the language model if there is one."""
+    episodes = list(store.read(settings.log)) if settings.log else _played(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        fitting = FitConfig(
+            log=(),
+            out=Path(folder),
+            preset=settings.preset,
+            members=1,
+            epochs=settings.epochs,
+            rivals=False,
+            seed=settings.seed,
+        )
+        ensemble = fit_episodes(episodes, fitting).ensemble
+        figures = {"fit_episodes": float(len(episodes)), "fit_seconds": time.perf_counter() - started}
+    rows: list[dict[str, Any]] = []
+    if settings.compare:
+        figures |= _compared(ensemble, settings, rows)
+    if settings.policy:
+        figures |= _through_soft_tokens(ensemble, settings, rows)
+    return Figures(figures, rows)
+
+
+def _played(settings: Settings) -> list[Trajectory]:
+    world = envs.load("household")
+    share = -(-settings.episodes // len(_EPSILONS))
+    found: list[Trajectory] = []
+    for epsilon in _EPSILONS:
+        expert = policies.mix(policies.load("expert", world, settings), epsilon)
+        wanted = plan(world, "train", share, seed=settings.seed, run=f"eps{epsilon:g}")
+        found += Rollout(world, expert, epsilon=epsilon).play(wanted)
+    return found[: settings.episodes]
+
+
+def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Seconds per imagined step of random play, and of the sampler alone."""
+    fast, slow = MANNERS["adwm"], replace(MANNERS["adwm"], steps=50, eta=1.0)
+
+    def each(name: str, manner: Manner, batch: int, count: int) -> float:
+        wanted = _wanted(ensemble, count, settings.seed)
+        steps, seconds = _play(ensemble, RandomPolicy(), wanted, manner, batch, settings)
+        rows.append(_row(name, batch, steps, seconds))
+        return seconds / steps
+
+    each("warm-up", fast, settings.batch, 8)
+    together = each("DDIM-10", fast, settings.batch, settings.batch)
+    alone = each("DDIM-10", fast, 1, settings.alone)
+    thorough = each("DDPM-50", slow, settings.batch, settings.batch)
+    sampled = _sampler(ensemble, settings.batch, 10)
+    return {
+        "batched_over_one_by_one": alone / together,
+        "ddim10_over_ddpm50": thorough / together,
+        "ddim10_over_ddpm50_sampler": _sampler(ensemble, settings.batch, 50, 1.0) / sampled,
+        "batched_over_one_by_one_sampler": settings.batch * _sampler(ensemble, 1, 10) / sampled,
+    }
+
+
+def _through_soft_tokens(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The paper's manner with the fast sampler: guided by actions and by the policy, soft tokens for observations."""
+    policy = policies.load(settings.policy, None, settings)
+    config = ChannelConfig(adapter=AdapterConfig(batch=settings.adapter_batch), redraw=settings.redraw)
+    started = time.perf_counter()
+    channel = connect(policy, ensemble, "soft", config, seed=settings.seed)
+    adapted = time.perf_counter() - started
+    eta = 1.0 if settings.diffusion_steps == ensemble.members[0].model.architecture.diffusion_steps else 0.0
+    manner = replace(MANNERS["adwm-paper"], steps=settings.diffusion_steps, eta=eta)
+    sweep = Sweep(channel.policy)
+    wanted = [
+        episode
+        for epsilon in settings.epsilons
+        for episode in sweep.episodes(_wanted(ensemble, settings.rollouts, settings.seed), epsilon, settings.steps)
+    ]
+    steps, seconds = _play(ensemble, sweep, wanted, manner, len(wanted), settings, channel.guide)
+    name = f"{settings.policy.rpartition('/')[2]}, soft, guided, {settings.diffusion_steps} diffusion steps"
+    rows.append(_row(name, len(wanted), steps, seconds))
+    return {
+        "adapter_seconds": adapted,
+        "adapter_top1": channel.figures["top1"],
+        "adapter_top1_in_batch": channel.figures["top1_in_batch"],
+        "soft_guided_rollouts": float(len(wanted)),
+        "soft_guided_steps": float(steps),
+        "soft_guided_seconds": seconds,
+    }
+
+
+class Sweep:
+    """One policy at several epsilons in one batch: which one a turn is played at is known by its seed."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.name, self._policy, self._chance = policy.name, policy, RandomPolicy()
+        self._epsilon: dict[int, float] = {}
+
+    def episodes(self, wanted: Sequence[Episode], epsilon: float, steps: int) -> list[Episode]:
+        """`wanted` as episodes of their own at `epsilon`."""
+        made = [
+            replace(episode, id=f"{episode.id}@{epsilon:g}", seed=derive_seed(episode.seed, f"{epsilon:g}"))
+            for episode in wanted
+        ]
+        self._epsilon |= {derive_seed(e.seed, step): epsilon for e, step in itertools.product(made, range(steps))}
+        return made
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        flips = [uniform(turn.seed, "epsilon") < self._epsilon[turn.seed] for turn in turns]
+        own = iter(self._policy.act([turn for turn, flip in zip(turns, flips, strict=True) if not flip]))
+        return [self._chance.act([turn])[0] if flip else next(own) for turn, flip in zip(turns, flips, strict=True)]
+
+
+def _row(name: str, batch: int, steps: int, seconds: float) -> dict[str, Any]:
+    return {"imagined": name, "batch": batch, "steps": steps, "seconds": seconds, "per_second": steps / seconds}
+
+
+def _wanted(ensemble: Ensemble, count: int, seed: int) -> list[Episode]:
+    return plan(ImaginedWorld(ensemble), "log", count, seed=seed, run="imagined")
+
+
+def _play(
+    ensemble: Ensemble,
+    policy: Policy,
+    wanted: Sequence[Episode],
+    manner: Manner,
+    batch: int,
+    settings: Settings,
+    guide: Guide | None = None,
+) -> tuple[int, float]:
+    """Imagined steps, and the seconds they took."""
+    world = ImaginedWorld(ensemble, manner, guide)
+    player = Rollout(world, policy, batch_size=batch, max_steps=settings.steps)
+    started = time.perf_counter()
+    steps = sum(len(episode) for episode in player.play(wanted))
+    return steps, time.perf_counter() - started
+
+
+@torch.no_grad()
+def _sampler(ensemble: Ensemble, batch: int, steps: int, eta: float = 0.0) -> float:
+    """Seconds to sample `batch` latents, the best of three."""
+    model = ensemble.members[0].model
+    size = model.architecture
+    h = torch.randn(batch, size.width, device=model.device)
+    predict = model.conditional(h, model.null_action(batch))
+    noise = torch.randn(1 + steps, batch, size.latent, device=model.device)
+    taken = []
+    for _ in range(3):
+        started = time.perf_counter()
+        sample(predict, noise[0], model.abar, steps=steps, eta=eta, noise=noise[1:], bound=BOUND).cpu()
+        taken.append(time.perf_counter() - started)
+    return min(taken)
