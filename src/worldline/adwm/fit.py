@@ -37,7 +37,7 @@ from worldline.adwm.ensemble import (
 from worldline.adwm.episodes import EpisodeData, check, facts_of, read_episode
 from worldline.adwm.horizon import horizon_curves
 from worldline.adwm.lore import Exercises, Lore
-from worldline.adwm.model import MAX_TABLE, PRESETS, WorldModel, model_card
+from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, WorldModel, model_card
 from worldline.adwm.narrator import Narrator
 from worldline.adwm.rivals import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
@@ -71,6 +71,7 @@ class FitConfig(Config):
     out: Path = option(help="folder of the world model")
     preset: Literal["small", "base", "paper"] = option("small", help="size: small (CPU), base, or the paper's network")
     members: int = option(3, help="ensemble size", ge=1, le=FOLDS)
+    latent: int | None = option(None, help="dimensions of a latent; default: the preset's", ge=2)
     epochs: int | None = option(None, help="at most this many epochs; default: the preset's", ge=1)
     batch: int | None = option(None, help="episodes per update; default: the preset's", ge=1)
     rate: float | None = option(None, help="learning rate; default: the preset's", gt=0)
@@ -81,6 +82,11 @@ class FitConfig(Config):
     device: str = option("auto", help="auto: a GPU where there is one")
     resume: bool = option(False, help="go on with a fit that was interrupted")
     overwrite: bool = option(False, help="throw away what the folder holds")
+
+    @property
+    def architecture(self) -> Architecture:
+        given = {} if self.latent is None else {"latent": self.latent}
+        return PRESETS[self.preset].model_copy(update=given)
 
     @property
     def schedule(self) -> Schedule:
@@ -109,7 +115,7 @@ def fit_episodes(
     episodes: Sequence[Trajectory], config: FitConfig, watch: Watch = lambda row: None, notes: Sequence[str] = ()
 ) -> Fitted:
     """The same, from episodes in memory."""
-    architecture, facts = PRESETS[config.preset], facts_of(episodes)
+    architecture, facts = config.architecture, facts_of(episodes)
     lore = Lore.of(episodes, architecture.wide)
     save_log(lore, config.out)
     device = chosen_device(config.device)

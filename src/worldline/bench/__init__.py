@@ -12,6 +12,7 @@ BENCHES = {
     "scienceworld": "solved episodes replayed, and steps per second with and without the list of valid actions",
     "imagine": "imagined steps per second: batched, by sampler, and a language model through soft tokens",
     "ope": "the classical estimators on a log of a million steps",
+    "ablate": "the world model with parts taken away, on the policies of bench rank",
     "rank": "which estimator ranks ten policies right, from a log of three others",
 }
 

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from worldline import store
+from worldline.adwm.channel import Channel, connect
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit_episodes
 from worldline.adwm.imagine import MANNERS, Manner
-from worldline.adwm.value import Imagined, discounted, enough, imagine
+from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
 from worldline.ope.agreement import spearman
@@ -30,12 +32,21 @@ from worldline.ope.intervals import Interval, interval, widened
 from worldline.ope.log import Episodes, RefusalError, Steps
 from worldline.ope.weights import exp
 from worldline.policies import mix
-from worldline.types import Policy, Trajectory, derive_seed
+from worldline.policies.hf import HFPolicy
+from worldline.types import InputError, Policy, Trajectory, derive_seed
 
-CORRECTED = "am-dr"
+CORRECTED, TOLD = "am-dr", "wm-text"
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
 SWEEP = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0))
+
+
+@dataclass(frozen=True)
+class Player:
+    """A policy, loaded when it is its turn, and the share of chance mixed into it."""
+
+    load: Callable[[], Policy]
+    epsilon: float
 
 
 @dataclass(eq=False)
@@ -55,7 +66,12 @@ class WorldModelEstimators:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*self.manners, CORRECTED)
+        return (*self._played_in, CORRECTED)
+
+    @property
+    def _played_in(self) -> tuple[str, ...]:
+        """The estimators that are worlds to play in."""
+        return (*self.manners, TOLD) if self.case.config.text_model else tuple(self.manners)
 
     def table(self, candidate: Candidate, evidence: Evidence) -> dict[str, Estimator]:
         """For one candidate."""
@@ -66,7 +82,7 @@ class WorldModelEstimators:
         def doubt(name: str) -> Callable[[], Doubt]:
             return lambda: self._doubt(self.played(candidate, name), name)
 
-        found = {name: Estimator(values(name), doubt=doubt(name)) for name in self.manners}
+        found = {name: Estimator(values(name), doubt=doubt(name)) for name in self._played_in}
 
         def corrected(log: object, gamma: float, weights: Steps) -> Episodes:
             return control_variate(evidence, weights, self.played(candidate, "adwm").values)
@@ -79,8 +95,8 @@ class WorldModelEstimators:
         if key not in self._played:
             if candidate.load is None:
                 raise RefusalError("needs the policy itself, to play it: this one is known by its log-probs only")
-            load = partial(_mixed, candidate.load, candidate.epsilon)
-            self._played[key] = self._imagine(self.ensemble, load, self.case.trajectories, name, candidate.label)
+            player = Player(candidate.load, candidate.epsilon)
+            self._played[key] = self._imagine(self.ensemble, player, self.case.trajectories, name, candidate.label)
             if name == "adwm" and self.case.config.out is not None:
                 self._keep(candidate, self._played[key].trajectories)
         return self._played[key]
@@ -97,7 +113,7 @@ class WorldModelEstimators:
     def _imagine(
         self,
         ensemble: Ensemble,
-        load: Callable[[], Policy],
+        player: Player,
         starts: Sequence[Trajectory],
         name: str,
         label: str,
@@ -108,14 +124,14 @@ class WorldModelEstimators:
         if kept is not None and kept.is_file():
             found: Imagined = pickle.loads(kept.read_bytes())
             return found
-        played = self._dreamed(ensemble, load(), starts, name, label, seed)
+        played = self._dreamed(ensemble, player, starts, name, label, seed)
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_bytes(pickle.dumps(replace(played, trajectories=[])))
         return played
 
     def _dreamed(
-        self, ensemble: Ensemble, policy: Policy, starts: Sequence[Trajectory], name: str, label: str, seed: int
+        self, ensemble: Ensemble, player: Player, starts: Sequence[Trajectory], name: str, label: str, seed: int
     ) -> Imagined:
         config, done = self.case.config, 0
         tasks = len({start.task_id for start in starts})
@@ -125,17 +141,32 @@ class WorldModelEstimators:
             done += 1
             self.case.watch(f"{name}: {label}", done, tasks * (config.rollouts or enough(tasks)))
 
-        return imagine(
-            ensemble,
-            policy,
-            manner=self.manners[name],
-            starts=starts,
-            rollouts=config.rollouts,
-            gamma=config.gamma,
-            seed=derive_seed(config.seed, seed),
-            batch_size=config.imagined_at_once,
-            watch=watch,
-        )
+        seed = derive_seed(config.seed, seed)
+        how: dict[str, Any] = {"starts": starts, "rollouts": config.rollouts, "gamma": config.gamma, "watch": watch}
+        policy = player.load()
+        if name == TOLD:
+            return tell(self._speaker, ensemble, mix(policy, player.epsilon), seed=seed, **how)
+        channel = self._connected(policy, ensemble)
+        acting, at_once = mix(channel.policy, player.epsilon), config.imagined_at_once
+        manner = self.manners[name]
+        return imagine(ensemble, acting, manner=manner, guide=channel.guide, batch_size=at_once, seed=seed, **how)
+
+    def _connected(self, policy: Policy, ensemble: Ensemble) -> Channel:
+        """The policy as it perceives this imagined world."""
+        config = self.case.config
+        folder = config.out / "adapters" if config.out is not None else None
+        channel = connect(policy, ensemble, config.interface, folder=folder, seed=config.seed)
+        said = f"imagined worlds are read as {channel.interface} ({channel.reason})"
+        if channel.interface != "text" and said not in self.case.notes:
+            self.case.notes.append(said)
+        return channel
+
+    @cached_property
+    def _speaker(self) -> HFPolicy:
+        found = self.case.policy(TOLD, self.case.config.text_model)
+        if not isinstance(found, HFPolicy):
+            raise InputError(f"--text-model {self.case.config.text_model}: must be a language model, hf:PATH")
+        return found
 
     def _keep(self, candidate: Candidate, trajectories: Sequence[Trajectory]) -> None:
         """Imagined episodes go to a store like real ones, so that they can be read."""
@@ -158,39 +189,36 @@ class WorldModelEstimators:
         return float(np.sqrt(np.mean(np.square(errors)))) if errors else self.ensemble.replay_error
 
     @cached_property
-    def _loggers(self) -> dict[str, tuple[Callable[[], Policy], Sequence[Trajectory]]]:
-        """How to get each logger that can be asked, and the episodes it logged."""
-        found: dict[str, tuple[Callable[[], Policy], Sequence[Trajectory]]] = {}
+    def _loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
+        """Each logger that can be asked, and the episodes it logged."""
+        found: dict[str, tuple[Player, Sequence[Trajectory]]] = {}
         log = self.case.log
         for code, label in enumerate(log.policy_names):
             name, spec, epsilon = self.case.makers.get(label, ("", ELSEWHERE, 0.0))
             if not spec.startswith(ELSEWHERE):
                 own = [self.case.trajectories[i] for i in np.flatnonzero(log.policies == code)]
-                found[label] = partial(self._logger, name, spec, epsilon), own
+                found[label] = Player(partial(self.case.policy, name, spec), epsilon), own
         return found
-
-    def _logger(self, name: str, spec: str, epsilon: float) -> Policy:
-        return _mixed(partial(self.case.policy, name, spec), epsilon)
 
     def null(self, names: Sequence[str], only: str = "") -> list[Trial]:
         """Each logger that can be asked, played from its own starts: its own logged value is the truth."""
         trials = []
-        for label, (load, own) in self._loggers.items():
+        for label, (player, own) in self._loggers.items():
             if only and label != only:
                 continue
             truth = np.array([discounted(t, self.case.config.gamma) for t in own])
             found = {}
-            for name in (n for n in names if n in self.manners):
+            for name in (n for n in names if n in self._played_in):
                 key = (label, -1.0, name)
                 if key not in self._played:
-                    self._played[key] = self._imagine(self.ensemble, load, own, name, f"null test of {label}", seed=1)
+                    self._played[key] = self._imagine(self.ensemble, player, own, name, f"null test of {label}", seed=1)
                 found[name] = _around(self._played[key].values, truth, _codes(own))
             trials.append(Trial(label, (label,), float(truth.mean()), found, {}))
         return trials
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
         """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
-        names = tuple(name for name in names if name in self.manners)
+        names = tuple(name for name in names if name in self._played_in)
         if names not in self._left_out:
             kept = None if self.keep is None else self.keep / "certificate.pkl"
             if kept is not None and kept.is_file():
@@ -212,11 +240,11 @@ class WorldModelEstimators:
             episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]
             ensemble = self._fitted(episodes, "+".join(log.policy_names[k] for k in pool))
             for label in asked:
-                load, own = self._loggers[label]
+                player, own = self._loggers[label]
                 truth = float(np.mean([discounted(t, self.case.config.gamma) for t in own]))
                 found = {}
-                for name in (n for n in names if n in self.manners):
-                    played = self._imagine(ensemble, load, episodes, name, f"certificate of {label}", seed=2)
+                for name in (n for n in names if n in self._played_in):
+                    played = self._imagine(ensemble, player, episodes, name, f"certificate of {label}", seed=2)
                     spread = interval(played.values, _codes(episodes), seed=self.case.config.seed)
                     found[name] = widened(spread, self.model_error(name), CONFIDENCE)
                 yield Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {})
@@ -261,10 +289,6 @@ class WorldModelEstimators:
             rank = spearman(np.array(values), np.array(plain))
             rows.append({"w": w, "alpha": alpha, "values": values, "spearman_with_plain": rank})
         return rows
-
-
-def _mixed(load: Callable[[], Policy], epsilon: float) -> Policy:
-    return mix(load(), epsilon)
 
 
 def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> Episodes:

@@ -1,7 +1,7 @@
 """The settings of `worldline evaluate`."""
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from worldline.config import option
 from worldline.ope.evidence import Critic
@@ -33,6 +33,10 @@ class EvaluateConfig(PolicyConfig):
         (AUTO,), help="which estimators; auto: the usual ones and what the world model allows; all: every one there is"
     )
     world_model: Path | None = option(None, help="folder of a fitted world model: adds adwm, am-dr and its rivals")
+    interface: Literal["auto", "text", "soft", "distilled"] = option(
+        "auto", help="how policies perceive imagined worlds: in words, or as soft tokens where their weights are here"
+    )
+    text_model: str = option("", help="hf:PATH of a model that predicts observations: adds the world model wm-text")
     rollouts: int | None = option(None, help="imagined episodes per task; default: enough for 512 in all", ge=1)
     imagined_at_once: int = option(256, help="imagined episodes in one batch", ge=1)
     refit: bool = option(True, help="refit the world model on part of the loggers for its certificate: takes minutes")
