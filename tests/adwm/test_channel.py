@@ -84,7 +84,7 @@ def _adapters(policy: HFPolicy) -> list[object]:
 def test_a_value_through_soft_tokens_with_and_without_guidance(fitted: Fitted, agent: HFPolicy, manner: Manner) -> None:
     channel = connect(agent, fitted.ensemble, "soft", QUICK)
     assert 0 <= channel.figures["top1"] <= 1
-    found = imagine(fitted.ensemble, mix(channel.policy, 0.2), manner=manner, guide=channel.guide, batch_size=72)
+    found = imagine(fitted.ensemble, mix(channel.policy, 0.2), manner=manner, guide=channel.guide, rollouts=1)
     assert len(found.values) == len(fitted.ensemble.lore.episodes)
     assert np.isfinite(found.values).all()
     assert {episode.policy for episode in found.trajectories} == {"hf:agent+eps0.2"}

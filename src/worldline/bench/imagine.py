@@ -69,6 +69,7 @@ def run(settings: Settings) -> Figures:
             epochs=settings.epochs,
             rivals=False,
             seed=settings.seed,
+            device=settings.device,
         )
         ensemble = fit_episodes(episodes, fitting).ensemble
         figures = {"fit_episodes": float(len(episodes)), "fit_seconds": time.perf_counter() - started}
