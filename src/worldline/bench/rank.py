@@ -50,6 +50,7 @@ class Settings(Config):
     tasks: int = option(171, help="tasks that every logger plays", ge=8)
     truth: int = option(3, help="times each target plays every task for its true value", ge=1)
     rollouts: int = option(2, help="imagined episodes per task", ge=1)
+    rival_rollouts: int = option(1, help="the same for rival world models and for the certificate", ge=1)
     members: int = option(3, help="ensemble size", ge=1, le=5)
     estimators: tuple[str, ...] = option(("auto",), help="as in evaluate")
     certificate: bool = option(True, help="also what the log's own policies say of each estimator")
@@ -138,6 +139,7 @@ class Stage:
             truth=self.out / "truth.json",
             estimators=settings.estimators,
             rollouts=settings.rollouts,
+            rival_rollouts=settings.rival_rollouts,
             certificate=settings.certificate,
             refit=seed == 0,  # the certificate is about the log: one seed of it will do
             seed=settings.seed,
@@ -171,7 +173,7 @@ class Stage:
         elif work.kind == "imagine":
             self.estimators(work.seed).answer(work.name, work.manner)
         else:
-            self.estimators(work.seed).leave_out(list(MANNERS))
+            self.estimators(work.seed).leave_out(["adwm"])
 
 
 _stage: Stage

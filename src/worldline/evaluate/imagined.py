@@ -135,14 +135,15 @@ class WorldModelEstimators:
     ) -> Imagined:
         config, done = self.case.config, 0
         tasks = len({start.task_id for start in starts})
+        rollouts = config.rollouts if name == "adwm" else config.rival_rollouts or config.rollouts
 
         def watch(trajectory: Trajectory) -> None:
             nonlocal done
             done += 1
-            self.case.watch(f"{name}: {label}", done, tasks * (config.rollouts or enough(tasks)))
+            self.case.watch(f"{name}: {label}", done, tasks * (rollouts or enough(tasks)))
 
         seed = derive_seed(config.seed, seed)
-        how: dict[str, Any] = {"starts": starts, "rollouts": config.rollouts, "gamma": config.gamma, "watch": watch}
+        how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "gamma": config.gamma, "watch": watch}
         policy = player.load()
         if name == TOLD:
             return tell(self._speaker, ensemble, mix(policy, player.epsilon), seed=seed, **how)
