@@ -44,7 +44,7 @@ class CollectConfig(PolicyConfig):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
     split: str = option("", help="which tasks; default: the environment's first split")
-    tasks: str = option("", help="a slice of the split's tasks, START:STOP, or indices 3,5,8")
+    tasks: str | None = option(None, help="a slice of the split's tasks, START:STOP, or indices 3,5,8")
     episodes: int = option(100, help="how many episodes", ge=1)
     epsilon: float = option(
         0.0, help="share of steps at which a uniformly random admissible action is taken", ge=0, le=1
@@ -203,7 +203,7 @@ def _split(world: World, config: CollectConfig) -> str:
 
 def _tasks(world: World, split: str, config: CollectConfig) -> tuple[int, ...]:
     """`--tasks` as indices: START:STOP or I,J,K; none for all."""
-    if not config.tasks:
+    if config.tasks is None:
         return ()
     size = world.num_tasks(split)
     try:

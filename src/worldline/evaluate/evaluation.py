@@ -103,6 +103,8 @@ def evaluate(
     """Evaluate the candidates that `config` names or that are given as objects; `extra` adds estimators from above."""
     path = _free_path(config)
     truth = read_truth(config.truth) if config.truth else {}
+    if extra is None:
+        _names(config, ESTIMATORS)  # a wrong name is better found out before any model is asked
     case = Case(config, candidates or {}, watch)
     if not case.candidates:
         raise InputError("nothing to evaluate: give --policy NAME=SPEC")
