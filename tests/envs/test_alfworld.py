@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from worldline.collect import CollectConfig, collect
 from worldline.envs.alfworld import AlfworldConfig, AlfworldWorld
-from worldline.types import Environment, Exchange, InputError, Turn, World
+from worldline.types import Environment, Exchange, InputError, Turn, World, WorldlineError
 
 sys.path.insert(0, str(Path(__file__).with_name("household")))
 from household_playing import play
@@ -42,13 +43,13 @@ def line(**changes: object) -> str:
     return json.dumps({**game, **described, **changes})
 
 
-def test_native_games_are_listed_by_name_without_those_left_out(native: Path) -> None:
+def test_native_games_are_listed_without_those_left_out(native: Path) -> None:
     world = AlfworldWorld(native)
     assert isinstance(world, World)
     assert isinstance(world.make(), Environment)
     assert world.splits() == ("valid_seen",)
     tasks = [world.get_task("valid_seen", index) for index in range(world.num_tasks("valid_seen"))]
-    assert tasks == ["valid_seen/pick_heat-Mug/trial_1", "valid_seen/pick_heat-Mug/trial_2"]
+    assert sorted(tasks) == ["valid_seen/pick_heat-Mug/trial_1", "valid_seen/pick_heat-Mug/trial_2"]
     assert AlfworldWorld(native / "json_2.1.1").get_task("valid_seen", 1) == tasks[1]
 
 
@@ -97,7 +98,7 @@ def test_a_world_can_be_sent_to_a_worker(native: Path) -> None:
 def test_a_bad_game_is_named(tmp_path: Path, changes: dict[str, object]) -> None:
     path = write_game(tmp_path / "train" / "task" / "trial", **changes)
     world = AlfworldWorld(tmp_path)
-    with pytest.raises(InputError, match=r"game\.tw-pddl") as error:
+    with pytest.raises(WorldlineError, match=r"game\.tw-pddl") as error:
         world.make().reset(task=world.get_task("train", 0))
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
@@ -107,9 +108,12 @@ def test_a_truncated_game_is_named_and_the_others_still_play(native: Path) -> No
     path = native / "json_2.1.1" / "valid_seen" / "pick_heat-Mug" / "trial_1" / "game.tw-pddl"
     path.write_bytes(path.read_bytes()[:900] + b"\xff")
     world = AlfworldWorld(native)
-    with pytest.raises(InputError, match=r"trial_1.*not a readable ALFWorld game"):
-        world.make().reset(task=world.get_task("valid_seen", 0))
-    world.make().reset(task=world.get_task("valid_seen", 1))
+    with pytest.raises(WorldlineError, match=r"trial_1.*not a readable ALFWorld game"):
+        world.make().reset(task="valid_seen/pick_heat-Mug/trial_1")
+    told = collect(CollectConfig(env="alfworld", data=native, policy="expert", episodes=4)).summary()
+    assert told["episodes"] == 2
+    assert len(told["failed"]) == 2
+    assert all(str(path) in line and "not a readable ALFWorld game" in line for line in told["failed"])
 
 
 def test_bad_compact_files_are_named(tmp_path: Path) -> None:
@@ -120,7 +124,7 @@ def test_bad_compact_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"games_train\.jsonl\.xz: cannot be read to its end"):
         AlfworldWorld(tmp_path).num_tasks("train")
     compact(tmp_path, [line(pddl_problem="(define)")])
-    with pytest.raises(InputError, match=r"line 1.*no \(:init"):
+    with pytest.raises(WorldlineError, match=r"line 1.*no \(:init"):
         AlfworldWorld(tmp_path).make().reset(seed=0)
     (tmp_path / "alfred.twl2").unlink()
     with pytest.raises(InputError, match=r"alfred\.twl2: missing"):
@@ -161,6 +165,15 @@ def test_every_stored_walkthrough_wins(shared_data: Path) -> None:
     assert all(wins(world, world.get_task("valid_seen", index)) for index in range(140))
     assert world.num_tasks("train") == 3553
     assert all(wins(world, world.get_task("train", index)) for index in range(0, 3553, 37))
+
+
+@pytest.mark.data
+def test_the_first_tasks_of_a_split_are_a_fair_sample(shared_data: Path) -> None:
+    world = AlfworldWorld(shared_data / "alfworld")
+    families = [world.get_task("train", index).split("/")[1].split("-")[0] for index in range(3553)]
+    for family in set(families):
+        share = families.count(family) / len(families)
+        assert families[:300].count(family) == pytest.approx(300 * share, abs=3 * (300 * share * (1 - share)) ** 0.5)
 
 
 @pytest.mark.data
