@@ -54,6 +54,30 @@ def test_actions_are_learned_and_nothing_else(demonstrations: list[Demonstration
         assert encoder.decode(learned).split("\n")[:-1] == wanted
 
 
+def test_an_episode_over_the_budget_is_learned_whole_in_overlapping_windows(
+    demonstrations: list[Demonstration], encoder: Encoder
+) -> None:
+    shown = max(demonstrations, key=lambda shown: len(shown.episode))
+    narrow = Encoder(encoder.tokenizer, encoder.template, 220)
+    examples = sequences([shown], narrow, "action")
+    (whole,) = sequences([shown], encoder, "action")
+    assert len(examples) > 2
+    assert sum(sum(example.learned) for example in examples) == sum(whole.learned), "every action once"
+    assert all(len(example.tokens) <= 220 + 64 for example in examples)
+    tokens = [
+        token
+        for example in reversed(examples)
+        for token, own in zip(example.tokens, example.learned, strict=True)
+        if own
+    ]
+    assert encoder.decode(tokens).split("\n")[:-1] == [
+        f" {step.action}" for step, own in zip(shown.episode.steps, shown.learned, strict=True) if own
+    ]
+    for example in examples[:-1]:
+        at = example.learned.index(True)
+        assert at > len(example.tokens) // 4, "what is learned has a good part of the window before it"
+
+
 def test_blunders_are_seen_but_not_learned(demonstrations: list[Demonstration]) -> None:
     world = envs.load("household")
     blunders = [
