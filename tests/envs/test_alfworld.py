@@ -158,19 +158,22 @@ def wins(world: AlfworldWorld, task: str) -> bool:
     return results[-1][4]["won"] and results[-1][1] == 1.0 and not any(result[2] for result in results[:-1])
 
 
-@pytest.mark.data
-def test_every_stored_walkthrough_wins(shared_data: Path) -> None:
-    world = AlfworldWorld(shared_data / "alfworld")
-    assert world.num_tasks("valid_seen") == 140
-    assert all(wins(world, world.get_task("valid_seen", index)) for index in range(140))
-    assert world.num_tasks("train") == 3553
-    assert all(wins(world, world.get_task("train", index)) for index in range(0, 3553, 37))
+@pytest.fixture(scope="module")
+def official(shared_data: Path) -> AlfworldWorld:
+    return AlfworldWorld(shared_data / "alfworld")
 
 
 @pytest.mark.data
-def test_the_first_tasks_of_a_split_are_a_fair_sample(shared_data: Path) -> None:
-    world = AlfworldWorld(shared_data / "alfworld")
-    families = [world.get_task("train", index).split("/")[1].split("-")[0] for index in range(3553)]
+def test_every_stored_walkthrough_wins(official: AlfworldWorld) -> None:
+    assert official.num_tasks("valid_seen") == 140
+    assert all(wins(official, official.get_task("valid_seen", index)) for index in range(140))
+    assert official.num_tasks("train") == 3553
+    assert all(wins(official, official.get_task("train", index)) for index in range(0, 3553, 37))
+
+
+@pytest.mark.data
+def test_the_first_tasks_of_a_split_are_a_fair_sample(official: AlfworldWorld) -> None:
+    families = [official.get_task("train", index).split("/")[1].split("-")[0] for index in range(3553)]
     for family in set(families):
         share = families.count(family) / len(families)
         assert families[:300].count(family) == pytest.approx(300 * share, abs=3 * (300 * share * (1 - share)) ** 0.5)
@@ -185,18 +188,18 @@ def test_native_sample_plays(shared_data: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_expert_reads_official_games(shared_data: Path) -> None:
-    world = AlfworldWorld(shared_data / "alfworld")
-    returns = [play(world.make(), world.get_task("valid_seen", index), world.expert)[0] for index in range(0, 140, 2)]
+def test_the_expert_reads_official_games(official: AlfworldWorld) -> None:
+    returns = [
+        play(official.make(), official.get_task("valid_seen", index), official.expert)[0] for index in range(0, 140, 2)
+    ]
     assert sum(returns) / len(returns) >= 0.95
 
 
 @pytest.mark.data
-def test_logged_human_readable_texts_can_be_replayed(shared_data: Path) -> None:
+def test_logged_human_readable_texts_can_be_replayed(official: AlfworldWorld) -> None:
     """A turn of an official game holds all the expert needs, also when read from a log."""
-    world = AlfworldWorld(shared_data / "alfworld")
-    _, history = play(world.make(), world.get_task("valid_seen", 3), world.expert)
+    _, history = play(official.make(), official.get_task("valid_seen", 3), official.expert)
     for number, step in enumerate(history):
         past = [Exchange(step.observation, step.action) for step in history[:number]]
         goal = history[0].observation.rpartition("\n\n")[2]
-        assert world.expert(Turn("household", goal, step.observation, None, past)) == step.action
+        assert official.expert(Turn("household", goal, step.observation, None, past)) == step.action

@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from worldline import envs
 from worldline.collect import CollectConfig, collect
+from worldline.config import read
 from worldline.policies import TEMPLATES, Encoder
 from worldline.rollout import plan
 from worldline.sft import SftConfig, sft
@@ -131,6 +132,13 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -
     )
     assert [row["step"] for row in cut] == list(range(1, len(whole) + 1))
     assert [row["loss"] for row in cut] == pytest.approx([row["loss"] for row in whole], abs=1e-6)
+
+
+@pytest.mark.parametrize(("name", "noise"), [("alfworld", 0.15), ("scienceworld", 0.0)])
+def test_the_shipped_recipes_are_valid(name: str, noise: float) -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / f"{name}-clone.yaml"
+    config = read(SftConfig, [str(recipe), "--data", "games", "--out", "run", "--epochs", "2"])
+    assert (config.source, config.noise, config.context, config.epochs) == (name, noise, 2048, 2)
 
 
 def test_a_run_is_never_silently_overwritten(tmp_path: Path) -> None:
