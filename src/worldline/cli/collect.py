@@ -19,7 +19,7 @@ def run(settings: CollectConfig) -> Outcome:
 
         done = collect(settings, watch)
     if done.retried > len(done.failed):
-        note(f"{done.retried} episodes were played again, the first was {done.mishap}")
+        note(f"played again: {done.retried}, the first was {done.mishap}")
     for reason in done.failed:
         note(f"failed twice, left out: {reason}")
     return Outcome(done.summary(), (_view(done),))
