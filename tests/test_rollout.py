@@ -81,6 +81,7 @@ def test_a_raising_environment_is_retried_then_left_out_and_counted() -> None:
     recovered = Rollout(world, CrashOnTwo(1))
     assert len(list(recovered.play(plan(world, "train", 3, seed=0, run="r")))) == 3
     assert (recovered.retried, recovered.failed) == (1, [])
+    assert recovered.mishap == "r-000001 (task 2): RuntimeError: the floor gave way"
     lost = Rollout(world, CrashOnTwo(9))
     assert len(list(lost.play(plan(world, "train", 3, seed=0, run="r")))) == 2
     assert lost.retried == 1

@@ -44,7 +44,7 @@ class CollectConfig(PolicyConfig):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
     split: str = option("", help="which tasks; default: the environment's first split")
-    tasks: str = option("", help="a slice of the split's tasks, START:STOP, or indices 3,5,8")
+    tasks: str | None = option(None, help="a slice of the split's tasks, START:STOP, or indices 3,5,8")
     episodes: int = option(100, help="how many episodes", ge=1)
     epsilon: float = option(
         0.0, help="share of steps at which a uniformly random admissible action is taken", ge=0, le=1
@@ -74,6 +74,8 @@ class Tally:
     returns: list[float] = field(default_factory=list)
     successes: list[bool | None] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    answerable: list[bool] = field(default_factory=list)
+    """Of the episodes of which it is known, whether the world held what was asked for."""
     steps: int = 0
     invalid: int = 0
 
@@ -83,6 +85,8 @@ class Tally:
         self.successes.append(trajectory.success)
         if trajectory.score is not None:
             self.scores.append(trajectory.score)
+        if "answerable" in trajectory.meta:
+            self.answerable.append(trajectory.meta["answerable"] == "true")
         self.steps += len(trajectory)
         self.invalid += sum(not step.valid for step in trajectory.steps)
 
@@ -117,6 +121,7 @@ class Collection:
     played_steps: int
     seconds: float
     retried: int
+    mishap: str
     failed: tuple[str, ...]
     truncated_prompts: int
 
@@ -137,11 +142,13 @@ class Collection:
             "return_low": mean.low,
             "return_high": mean.high,
             "score": sum(self.tally.scores) / len(self.tally.scores) if self.tally.scores else None,
+            "answerable": sum(known) / len(known) if (known := self.tally.answerable) else None,
             "steps": self.tally.steps,
             "mean_length": self.tally.steps / max(episodes, 1),
             "invalid_actions": self.tally.invalid,
             "truncated_prompts": self.truncated_prompts,
             "retried": self.retried,
+            "mishap": self.mishap or None,
             "failed": list(self.failed),
             "seconds": self.seconds,
             "steps_per_second": self.played_steps / self.seconds if self.seconds > 0 else 0.0,
@@ -183,6 +190,7 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         played_steps=tally.steps - kept,
         seconds=seconds,
         retried=player.retried,
+        mishap=player.mishap,
         failed=tuple(player.failed),
         truncated_prompts=_shortened(policy),
     )
@@ -203,7 +211,7 @@ def _split(world: World, config: CollectConfig) -> str:
 
 def _tasks(world: World, split: str, config: CollectConfig) -> tuple[int, ...]:
     """`--tasks` as indices: START:STOP or I,J,K; none for all."""
-    if not config.tasks:
+    if config.tasks is None:
         return ()
     size = world.num_tasks(split)
     try:
@@ -273,12 +281,13 @@ def _discard(folder: Path, run: str) -> None:
 
 
 def _recall(folder: Path, done: set[str], tally: Tally) -> None:
-    table = store.scan(folder, ["task_id", "return", "success", "score", "steps.valid"], ids=done)
+    table = store.scan(folder, ["task_id", "return", "success", "score", "steps.valid", "meta"], ids=done)
     for row in table.to_pylist():
         tally.tasks.append(row["task_id"])
         tally.returns.append(row["return"])
         tally.successes.append(row["success"])
         if row["score"] is not None:
             tally.scores.append(row["score"])
+        tally.answerable += [pair["value"] == "true" for pair in row["meta"] if pair["key"] == "answerable"]
         tally.steps += len(row["steps"])
         tally.invalid += sum(not step["valid"] for step in row["steps"])

@@ -62,8 +62,8 @@ def read(model: type[C], argv: Sequence[str]) -> C:
     return validate(model, _merge(values, given))
 
 
-def validate(model: type[C], values: dict[str, Any], source: str = "") -> C:
-    """`values` as a `model`, or one line that names the setting that is wrong."""
+def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: str = "") -> C:
+    """`values` as a `model`, or one line that names the setting that is wrong; as a flag it begins with `prefix`."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -75,12 +75,12 @@ def validate(model: type[C], values: dict[str, Any], source: str = "") -> C:
             raise InputError(f"{where}unknown setting '{name}'{suggest(name, _names(model))}") from None
         if first["type"] == "missing":
             flag = next((flag for flag in _flags(model) if flag.name == name), None)
-            how = name.upper() if flag and flag.positional else f"--{_dashed(name)}"
+            how = name.upper() if flag and flag.positional else f"--{prefix}{_dashed(name)}"
             raise InputError(f"{where}missing {how}{f': {flag.help}' if flag and flag.help else ''}") from None
         more = f" (and {len(error.errors()) - 1} more)" if len(error.errors()) > 1 else ""
         got = f", got {first['input']!r}" if not isinstance(first["input"], dict) else ""
         message = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}--{_dashed(name)}: {message}{got}{more}") from None
+        raise InputError(f"{where}--{prefix}{_dashed(name)}: {message}{got}{more}") from None
 
 
 def suggest(name: str, known: Sequence[str]) -> str:

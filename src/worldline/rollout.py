@@ -65,6 +65,8 @@ class Rollout:
     max_steps: int | None = None
     retries: int = 1
     retried: int = 0
+    mishap: str = ""
+    """The first thing for which an episode was played again."""
     failed: list[str] = field(default_factory=list)
 
     def play(self, episodes: Iterable[Episode]) -> Iterator[Trajectory]:
@@ -111,10 +113,12 @@ class Rollout:
         """Count a raising environment; the number of the next attempt."""
         if isinstance(error, WorldlineError) and error.exit_code == 2:
             raise error
+        told = f"{episode.id} (task {episode.task}): {type(error).__name__}: {error}"
         if attempt < self.retries:
             self.retried += 1
+            self.mishap = self.mishap or told
         else:
-            self.failed.append(f"{episode.id} (task {episode.task}): {type(error).__name__}: {error}")
+            self.failed.append(told)
         return attempt + 1
 
 
@@ -133,6 +137,7 @@ class _Running:
         self.terminated = self.truncated = False
         self.success: bool | None = None
         self.score: float | None = None
+        self.answerable: bool | None = None
 
     @property
     def over(self) -> bool:
@@ -180,6 +185,8 @@ class _Running:
             self.success = info["won"]
         if "score" in info:
             self.score = info["score"]
+        if "answerable" in info:
+            self.answerable = info["answerable"]
 
     def trajectory(self, rollout: Rollout) -> Trajectory:
         return Trajectory(
@@ -199,6 +206,7 @@ class _Running:
             truncated=self.truncated,
             success=self.success,
             score=self.score,
+            meta={} if self.answerable is None else {"answerable": str(self.answerable).lower()},
         )
 
 

@@ -42,6 +42,8 @@ def logged(folder: Path) -> Path:
         ("collect household --policy random --episodes none", "--episodes"),
         ("collect household --policy random --epsilon 2", "--epsilon"),
         ("collect household --policy random --options.levle tiny", "unknown setting 'levle': did you mean 'level'"),
+        ("collect household --policy random --options.max_steps 0", "household: --options.max-steps: Input should be"),
+        ("collect household --policy random --tasks=", "--tasks: give START:STOP or indices such as 3,5,8, got ''"),
         ("collect alfworld --policy random", "alfworld needs --data PATH"),
         ("collect alfworld --data nowhere --policy random", "--data nowhere: no such file or folder"),
         ("evaluate --log nowhere --policy x=random", "nowhere: no such log"),
@@ -59,6 +61,43 @@ def test_words(words: str, line: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_an_empty_folder_is_no_log(tmp_path: Path, capsys: Told) -> None:
     assert "holds no log" in refused(["evaluate", "--log", str(tmp_path), "--policy", "x=random"], capsys)
+
+
+def test_an_export_of_policies_and_splits_that_are_not_there_is_refused(tmp_path: Path, capsys: Told) -> None:
+    out = tmp_path / "x.jsonl"
+    words = ["export", str(logged(tmp_path / "log")), "--out", str(out)]
+    capsys.readouterr()
+    assert "no episode has the policy 'expert': there are random" in refused([*words, "--policies", "expert"], capsys)
+    assert "no episode has the split 'test': there are train" in refused([*words, "--splits", "test"], capsys)
+    assert not out.exists()
+    assert main([*words, "--policies", "random", "--splits", "train"]) == 0
+    assert len(out.read_text().splitlines()) == 3
+
+
+def test_bad_rows_of_one_kind_are_told_once(tmp_path: Path, capsys: Told) -> None:
+    file = tmp_path / "chats.jsonl"
+    file.write_text('{"messages": 3}\n{"no": 1}\n{"messages": 4}\n{"messages": 5}\n')
+    assert main(["import", "chat", str(file), "--out", str(tmp_path / "log")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith(f"{file}: line 1: messages: ")
+    assert lines[0].endswith("(so are 2 more rows)")
+    assert lines[1] == f"{file}: line 2: messages: Field required"
+    assert "4 bad rows" in lines[2]
+    assert len(lines) == 3
+
+
+def test_an_unknown_estimator_is_refused_before_any_policy_is_asked(tmp_path: Path, capsys: Told) -> None:
+    words = ["evaluate", "--log", str(logged(tmp_path)), "--policy", "x=test_bad_input:NeverAsked"]
+    capsys.readouterr()
+    line = refused([*words, "--estimators", "wiz"], capsys)
+    assert "--estimators: unknown estimator 'wiz': did you mean 'wis'" in line
+
+
+class NeverAsked:
+    """Must not even be made."""
+
+    def __init__(self) -> None:
+        raise AssertionError("the policy was asked")
 
 
 def test_a_truncated_shard_is_named_and_the_others_stay(tmp_path: Path, capsys: Told) -> None:

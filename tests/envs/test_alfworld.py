@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from worldline.collect import CollectConfig, collect
 from worldline.envs.alfworld import AlfworldConfig, AlfworldWorld
-from worldline.types import Environment, Exchange, InputError, Turn, World
+from worldline.types import Environment, Exchange, InputError, Turn, World, WorldlineError
 
 sys.path.insert(0, str(Path(__file__).with_name("household")))
 from household_playing import play
@@ -42,13 +43,13 @@ def line(**changes: object) -> str:
     return json.dumps({**game, **described, **changes})
 
 
-def test_native_games_are_listed_by_name_without_those_left_out(native: Path) -> None:
+def test_native_games_are_listed_without_those_left_out(native: Path) -> None:
     world = AlfworldWorld(native)
     assert isinstance(world, World)
     assert isinstance(world.make(), Environment)
     assert world.splits() == ("valid_seen",)
     tasks = [world.get_task("valid_seen", index) for index in range(world.num_tasks("valid_seen"))]
-    assert tasks == ["valid_seen/pick_heat-Mug/trial_1", "valid_seen/pick_heat-Mug/trial_2"]
+    assert sorted(tasks) == ["valid_seen/pick_heat-Mug/trial_1", "valid_seen/pick_heat-Mug/trial_2"]
     assert AlfworldWorld(native / "json_2.1.1").get_task("valid_seen", 1) == tasks[1]
 
 
@@ -97,7 +98,7 @@ def test_a_world_can_be_sent_to_a_worker(native: Path) -> None:
 def test_a_bad_game_is_named(tmp_path: Path, changes: dict[str, object]) -> None:
     path = write_game(tmp_path / "train" / "task" / "trial", **changes)
     world = AlfworldWorld(tmp_path)
-    with pytest.raises(InputError, match=r"game\.tw-pddl") as error:
+    with pytest.raises(WorldlineError, match=r"game\.tw-pddl") as error:
         world.make().reset(task=world.get_task("train", 0))
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
@@ -107,9 +108,12 @@ def test_a_truncated_game_is_named_and_the_others_still_play(native: Path) -> No
     path = native / "json_2.1.1" / "valid_seen" / "pick_heat-Mug" / "trial_1" / "game.tw-pddl"
     path.write_bytes(path.read_bytes()[:900] + b"\xff")
     world = AlfworldWorld(native)
-    with pytest.raises(InputError, match=r"trial_1.*not a readable ALFWorld game"):
-        world.make().reset(task=world.get_task("valid_seen", 0))
-    world.make().reset(task=world.get_task("valid_seen", 1))
+    with pytest.raises(WorldlineError, match=r"trial_1.*not a readable ALFWorld game"):
+        world.make().reset(task="valid_seen/pick_heat-Mug/trial_1")
+    told = collect(CollectConfig(env="alfworld", data=native, policy="expert", episodes=4)).summary()
+    assert told["episodes"] == 2
+    assert len(told["failed"]) == 2
+    assert all(str(path) in line and "not a readable ALFWorld game" in line for line in told["failed"])
 
 
 def test_bad_compact_files_are_named(tmp_path: Path) -> None:
@@ -120,7 +124,7 @@ def test_bad_compact_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"games_train\.jsonl\.xz: cannot be read to its end"):
         AlfworldWorld(tmp_path).num_tasks("train")
     compact(tmp_path, [line(pddl_problem="(define)")])
-    with pytest.raises(InputError, match=r"line 1.*no \(:init"):
+    with pytest.raises(WorldlineError, match=r"line 1.*no \(:init"):
         AlfworldWorld(tmp_path).make().reset(seed=0)
     (tmp_path / "alfred.twl2").unlink()
     with pytest.raises(InputError, match=r"alfred\.twl2: missing"):
@@ -154,13 +158,25 @@ def wins(world: AlfworldWorld, task: str) -> bool:
     return results[-1][4]["won"] and results[-1][1] == 1.0 and not any(result[2] for result in results[:-1])
 
 
+@pytest.fixture(scope="module")
+def official(shared_data: Path) -> AlfworldWorld:
+    return AlfworldWorld(shared_data / "alfworld")
+
+
 @pytest.mark.data
-def test_every_stored_walkthrough_wins(shared_data: Path) -> None:
-    world = AlfworldWorld(shared_data / "alfworld")
-    assert world.num_tasks("valid_seen") == 140
-    assert all(wins(world, world.get_task("valid_seen", index)) for index in range(140))
-    assert world.num_tasks("train") == 3553
-    assert all(wins(world, world.get_task("train", index)) for index in range(0, 3553, 37))
+def test_every_stored_walkthrough_wins(official: AlfworldWorld) -> None:
+    assert official.num_tasks("valid_seen") == 140
+    assert all(wins(official, official.get_task("valid_seen", index)) for index in range(140))
+    assert official.num_tasks("train") == 3553
+    assert all(wins(official, official.get_task("train", index)) for index in range(0, 3553, 37))
+
+
+@pytest.mark.data
+def test_the_first_tasks_of_a_split_are_a_fair_sample(official: AlfworldWorld) -> None:
+    families = [official.get_task("train", index).split("/")[1].split("-")[0] for index in range(3553)]
+    for family in set(families):
+        share = families.count(family) / len(families)
+        assert families[:300].count(family) == pytest.approx(300 * share, abs=3 * (300 * share * (1 - share)) ** 0.5)
 
 
 @pytest.mark.data
@@ -172,18 +188,18 @@ def test_native_sample_plays(shared_data: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_expert_reads_official_games(shared_data: Path) -> None:
-    world = AlfworldWorld(shared_data / "alfworld")
-    returns = [play(world.make(), world.get_task("valid_seen", index), world.expert)[0] for index in range(0, 140, 2)]
+def test_the_expert_reads_official_games(official: AlfworldWorld) -> None:
+    returns = [
+        play(official.make(), official.get_task("valid_seen", index), official.expert)[0] for index in range(0, 140, 2)
+    ]
     assert sum(returns) / len(returns) >= 0.95
 
 
 @pytest.mark.data
-def test_logged_human_readable_texts_can_be_replayed(shared_data: Path) -> None:
+def test_logged_human_readable_texts_can_be_replayed(official: AlfworldWorld) -> None:
     """A turn of an official game holds all the expert needs, also when read from a log."""
-    world = AlfworldWorld(shared_data / "alfworld")
-    _, history = play(world.make(), world.get_task("valid_seen", 3), world.expert)
+    _, history = play(official.make(), official.get_task("valid_seen", 3), official.expert)
     for number, step in enumerate(history):
         past = [Exchange(step.observation, step.action) for step in history[:number]]
         goal = history[0].observation.rpartition("\n\n")[2]
-        assert world.expert(Turn("household", goal, step.observation, None, past)) == step.action
+        assert official.expert(Turn("household", goal, step.observation, None, past)) == step.action

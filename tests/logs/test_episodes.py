@@ -127,6 +127,17 @@ FILES = [
 
 
 @pytest.mark.data
+def test_science_world_solutions_begin_with_what_was_seen_first(shared_data: Path) -> None:
+    path = shared_data / "scienceworld" / "gold_trajectories.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    for row, episode in zip(rows, logs.read("episodes", path), strict=True):
+        assert episode.steps[0].observation == row["initial_observation"]
+        assert episode.goal == row["task"]
+        assert [step.action for step in episode.steps] == [step["action"] for step in row["steps"]]
+
+
+@pytest.mark.data
 @pytest.mark.parametrize("name", FILES)
 def test_the_real_files_count_the_same_before_and_after(shared_data: Path, tmp_path: Path, name: str) -> None:
     path = shared_data / "trajectories" / f"{name}.jsonl.gz"

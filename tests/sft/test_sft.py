@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from worldline import envs
 from worldline.collect import CollectConfig, collect
+from worldline.config import read
 from worldline.policies import TEMPLATES, Encoder
 from worldline.rollout import plan
 from worldline.sft import SftConfig, sft
@@ -52,6 +53,30 @@ def test_actions_are_learned_and_nothing_else(demonstrations: list[Demonstration
         learned = [token for token, wanted in zip(example.tokens, example.learned, strict=True) if wanted]
         wanted = [f" {step.action}" for step, own in zip(shown.episode.steps, shown.learned, strict=True) if own]
         assert encoder.decode(learned).split("\n")[:-1] == wanted
+
+
+def test_an_episode_over_the_budget_is_learned_whole_in_overlapping_windows(
+    demonstrations: list[Demonstration], encoder: Encoder
+) -> None:
+    shown = max(demonstrations, key=lambda shown: len(shown.episode))
+    narrow = Encoder(encoder.tokenizer, encoder.template, 220)
+    examples = sequences([shown], narrow, "action")
+    (whole,) = sequences([shown], encoder, "action")
+    assert len(examples) > 2
+    assert sum(sum(example.learned) for example in examples) == sum(whole.learned), "every action once"
+    assert all(len(example.tokens) <= 220 + 64 for example in examples)
+    tokens = [
+        token
+        for example in reversed(examples)
+        for token, own in zip(example.tokens, example.learned, strict=True)
+        if own
+    ]
+    assert encoder.decode(tokens).split("\n")[:-1] == [
+        f" {step.action}" for step, own in zip(shown.episode.steps, shown.learned, strict=True) if own
+    ]
+    for example in examples[:-1]:
+        at = example.learned.index(True)
+        assert at > len(example.tokens) // 4, "what is learned has a good part of the window before it"
 
 
 def test_blunders_are_seen_but_not_learned(demonstrations: list[Demonstration]) -> None:
@@ -107,6 +132,13 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -
     )
     assert [row["step"] for row in cut] == list(range(1, len(whole) + 1))
     assert [row["loss"] for row in cut] == pytest.approx([row["loss"] for row in whole], abs=1e-6)
+
+
+@pytest.mark.parametrize(("name", "noise"), [("alfworld", 0.15), ("scienceworld", 0.0)])
+def test_the_shipped_recipes_are_valid(name: str, noise: float) -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / f"{name}-clone.yaml"
+    config = read(SftConfig, [str(recipe), "--data", "games", "--out", "run", "--epochs", "2"])
+    assert (config.source, config.noise, config.context, config.epochs) == (name, noise, 2048, 2)
 
 
 def test_a_run_is_never_silently_overwritten(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ def run(settings: CollectConfig) -> Outcome:
             bar.update(line, completed=count, detail=f"{speed:.1f}/s success {tally.success_rate:.2f}")
 
         done = collect(settings, watch)
+    if done.retried > len(done.failed):
+        note(f"played again: {done.retried}, the first was {done.mishap}")
     for reason in done.failed:
         note(f"failed twice, left out: {reason}")
     return Outcome(done.summary(), (_view(done),))
@@ -32,5 +34,7 @@ def _view(done: Collection) -> Table:
         ("invalid actions", str(told["invalid_actions"]), ""),
         ("steps/s", f"{told['steps_per_second']:.0f}", ""),
     ]
+    if told["answerable"] is not None:
+        rows.insert(2, ("answer in the corpus", f"{told['answerable']:.3f}", ""))
     title = f"{told['policy']} in {told['env']} ({told['split']}), {told['episodes']} episodes"
     return table(title, ("", "value", "95 % interval"), rows)

@@ -29,6 +29,17 @@ def run(settings: Settings) -> Outcome:
         raise InputError(f"--out {settings.out}: export writes JSON lines: give a .jsonl, .jsonl.gz or .jsonl.xz file")
     if settings.out.exists() and not settings.overwrite:
         raise InputError(f"{settings.out}: is there already: --overwrite replaces it")
+    for column, wanted in {"policy": settings.policies, "split": settings.splits}.items():
+        _check(settings.log, column, wanted)
     episodes = store.read(settings.log, policies=settings.policies or None, splits=settings.splits or None)
     count = logs.export_jsonl(episodes, settings.out)
     return Outcome({"episodes": count, "out": str(settings.out)}, (f"{count} episodes -> {settings.out}",))
+
+
+def _check(log: tuple[Path, ...], column: str, wanted: tuple[str, ...]) -> None:
+    """A filter that names what the log does not hold is a slip: an empty file would hide it."""
+    known = sorted(set(store.scan(log, [column])[column].to_pylist())) if wanted else []
+    for name in wanted:
+        if name not in known:
+            flag = "policies" if column == "policy" else "splits"
+            raise InputError(f"--{flag}: no episode has the {column} '{name}': there are {', '.join(known)}")

@@ -1,6 +1,7 @@
 """`worldline import`: other people's logs into a store."""
 
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,15 +12,15 @@ from worldline.logs import BadRow, Options
 from worldline.types import InputError
 
 SHOWN = 20
-"""Bad rows listed one by one; the rest is only counted."""
+"""Reasons listed, each with the first row it holds for; the rest is only counted."""
 
 
 class Settings(Options):
     """Read a log that another tool wrote into a worldline log.
 
     FORMAT is `episodes` (one JSON object per episode), `chat` (OpenAI-style messages, tau-bench's results), `inspect`
-    (Inspect .eval and JSON logs) or `jsonl` (what `worldline export` writes). Bad rows are listed with their line and
-    the reason; nothing is written then, unless --skip-bad leaves them out.
+    (Inspect .eval and JSON logs) or `jsonl` (what `worldline export` writes). Bad rows are listed by reason with the
+    first line of each; nothing is written then, unless --skip-bad leaves them out.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
@@ -70,9 +71,12 @@ def _report(bad: list[BadRow], settings: Settings) -> None:
     """List bad rows on stderr; raise unless they are to be left out."""
     if not bad:
         return
-    for row in bad[:SHOWN]:
-        note(f"{settings.file}: {row}")
-    if len(bad) > SHOWN:
-        note(f"... and {len(bad) - SHOWN} more")
+    alike = Counter(row.reason for row in bad)
+    first = {row.reason: row for row in reversed(bad)}
+    for reason, count in islice(alike.items(), SHOWN):
+        more = f" (so are {count - 1} more rows)" if count > 1 else ""
+        note(f"{settings.file}: {first[reason]}{more}")
+    if len(alike) > SHOWN:
+        note(f"... and {len(alike) - SHOWN} more kinds of bad rows")
     if not settings.skip_bad:
         raise InputError(f"{settings.file}: {len(bad)} bad rows, nothing was written: --skip-bad leaves them out")

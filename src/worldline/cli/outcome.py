@@ -25,7 +25,7 @@ class Outcome:
 
 def note(text: str) -> None:
     """A line for the person watching; never on stdout, which belongs to the result."""
-    Console(stderr=True, highlight=False).print(text, markup=False)
+    Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -1,6 +1,6 @@
 """`worldline sft`: clone an expert or a log into a language model."""
 
-from worldline.cli.outcome import Outcome, progress
+from worldline.cli.outcome import Outcome, note, progress
 from worldline.sft import SftConfig, sft
 from worldline.sft.clone import Progress
 
@@ -18,6 +18,8 @@ def run(settings: SftConfig) -> Outcome:
             bar.update(line, description="updates", total=now.steps, completed=now.step, detail=f"loss {now.loss:.3f}")
 
         result = sft(settings, gathered, trained)
+    for reason in result.failed:
+        note(f"failed twice, left out: {reason}")
     told = result.summary()
     text = (
         f"cloned {told['episodes']} episodes ({told['tokens']:,} tokens) into {told['parameters']:,} parameters in "

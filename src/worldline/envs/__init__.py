@@ -80,7 +80,7 @@ def load(
         from worldline.envs.gym import GymConfig, GymWorld
 
         _refuse_data(name, data)
-        return GymWorld(name.removeprefix("gym:"), validate(GymConfig, settings, source=name))
+        return GymWorld(name.removeprefix("gym:"), validate(GymConfig, settings, source=name, prefix="options."))
     if ":" in name:
         from worldline.envs.custom import load_custom
 
@@ -92,7 +92,7 @@ def load(
 
 
 def _load(name: str, source: Source, data: Path | None, settings: dict[str, Any]) -> World:
-    config = validate(_attribute(source.config), settings, source=name)
+    config = validate(_attribute(source.config), settings, source=name, prefix="options.")
     arguments: dict[str, Any] = {"config": config}
     if not source.data:
         _refuse_data(name, data)

@@ -2,7 +2,8 @@
 
 Plays the folders that `alfworld-download` leaves (`json_2.1.1/SPLIT/TASK/TRIAL/game.tw-pddl`), or the compact form:
 `games_SPLIT.jsonl[.xz]`, one game a line, beside the text grammar `alfred.twl2` that they share. A split is indexed
-when first asked for, a game is parsed when first played. Tasks are ordered by name, the same in both forms.
+when first asked for, a game is parsed when first played; one that cannot be read costs its own episodes only. The order
+of the tasks is that of a hash of their names, the same in both forms: any first so many are a fair sample of the split.
 Left out: what the official package also leaves out (games with slicing or movable receptacles, unsolvable games),
 and the visual environment.
 """
@@ -22,7 +23,7 @@ from worldline.envs.household.episode import Episode, Stages
 from worldline.envs.household.expert import act
 from worldline.envs.household.grammar import Grammar
 from worldline.envs.household.pddl import check_domain, read_game
-from worldline.types import InputError, Turn, derive_seed
+from worldline.types import InputError, Turn, WorldlineError, derive_seed
 
 SPLITS = ("train", "valid_seen", "valid_unseen")
 GRAMMAR_FILE = "alfred.twl2"
@@ -86,7 +87,7 @@ class AlfworldWorld:
         if split not in self._index:
             path = self._files[split]
             entries = _native_games(split, path) if path.is_dir() else _compact_games(split, path)
-            self._index[split] = dict(sorted(entries, key=lambda entry: entry[0]))
+            self._index[split] = dict(sorted(entries, key=lambda entry: derive_seed(0, entry[0])))
             self._names[split] = tuple(self._index[split])
             if not self._index[split]:
                 raise InputError(f"{path}: no games in it")
@@ -140,9 +141,9 @@ def _native_stage(path: Path) -> Stage:
         assert stage.introduction  # derived here, so that a broken grammar is laid at this file's door
         return stage
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise WorldlineError(f"{path}: {error}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: not a readable ALFWorld game: {type(error).__name__}: {error}") from None
+        raise WorldlineError(f"{path}: not a readable ALFWorld game: {type(error).__name__}: {error}") from None
 
 
 def _compact_games(split: str, path: Path) -> Iterator[tuple[str, Source]]:
@@ -179,6 +180,6 @@ def _compact_stage(packed: bytes, where: str, grammar: Grammar) -> Stage:
         words = grammar.with_task(game["task_desc"])
         return Stage(read_game(game["pddl_problem"], words, game["walkthrough"]))
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise WorldlineError(f"{where}: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{where}: not a readable game: {type(error).__name__}: {error}") from None
+        raise WorldlineError(f"{where}: not a readable game: {type(error).__name__}: {error}") from None

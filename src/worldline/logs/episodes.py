@@ -1,8 +1,9 @@
 """`episodes`: one JSON object per episode, `{dataset, policy, task_id, task, steps, reward, success}` and extras.
 
 In such a row `observation` is what came back after `action`; in ours it is what the agent saw before it acted. So
-`task` is the first observation, and the last answer the final one. `reward` is the source's own final reward and
-goes on the last step, unless the steps carry rewards that add up to it. Extras end up in `meta`.
+`initial_observation` (without one, `task`) is the first observation, and the last answer the final one. `reward` is the
+source's own final reward and goes on the last step, unless the steps carry rewards that add up to it. Extras end up in
+`meta`.
 """
 
 import math
@@ -33,6 +34,7 @@ class _Episode(BaseModel):
     policy: str = ""
     task_id: str = Field(min_length=1)
     task: str
+    initial_observation: str | None = None
     steps: list[_Step]
     reward: float | None = None
     score: float | None = None
@@ -49,7 +51,8 @@ def convert(row: Any, source: Source) -> Trajectory:
     options = source.options
     episode = _Episode.model_validate(override(row, options))
     policy = options.policy or episode.policy or source.name
-    heard = [episode.task, *(step.observation or "" for step in episode.steps)]
+    first = episode.task if episode.initial_observation is None else episode.initial_observation
+    heard = [first, *(step.observation or "" for step in episode.steps)]
     stepwise = _adds_up(episode)
     scored = stepwise or episode.reward is not None
     steps = [_step(step, seen, stepwise) for step, seen in zip(episode.steps, heard, strict=False)]

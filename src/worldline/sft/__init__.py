@@ -22,7 +22,7 @@ from worldline.sft.clone import Progress, Schedule, clone
 from worldline.sft.demonstrations import Demonstration, of_expert, of_log
 from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
-from worldline.types import InputError
+from worldline.types import InputError, WorldlineError
 
 MUON_RATE, READING = 0.01, 0.1
 """For a model made from nothing, chosen by held-out accuracy of its actions at 1.5 million tokens."""
@@ -86,6 +86,8 @@ class Cloned:
     parameters: int
     progress: Progress
     seconds: float
+    failed: tuple[str, ...] = ()
+    """Demonstrations that the environment could not play, and why."""
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -96,6 +98,7 @@ class Cloned:
             "tokens": self.progress.tokens,
             "loss": self.progress.loss,
             "seconds": self.seconds,
+            "failed": list(self.failed),
             "model": str(self.config.out / "model"),
             "checkpoints": [str(path) for path in sorted((self.config.out / "checkpoints").glob("step-*"))],
         }
@@ -111,9 +114,12 @@ def sft(
     transformers.utils.logging.disable_progress_bar()
     _open_folder(config)
     shown: list[Demonstration] = []
-    for demonstration in islice(_demonstrations(config), config.episodes):
+    failed: list[str] = []
+    for demonstration in islice(_demonstrations(config, failed), config.episodes):
         shown.append(demonstration)
         gathered(len(shown))
+    if failed and not shown:
+        raise WorldlineError(f"every demonstration failed, the first was {failed[0]}")
     if not shown:
         raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
     model, tokenizer = _model(config, shown)
@@ -147,7 +153,7 @@ def sft(
     )
     save(config.out / "model")
     count = sum(parameter.numel() for parameter in model.parameters())
-    return Cloned(config, len(shown), count, progress, time.perf_counter() - started)
+    return Cloned(config, len(shown), count, progress, time.perf_counter() - started, tuple(failed))
 
 
 def _open_folder(config: SftConfig) -> None:
@@ -160,14 +166,15 @@ def _open_folder(config: SftConfig) -> None:
     (config.out / "config.json").write_text(config.model_dump_json(indent=1), encoding="utf-8")
 
 
-def _demonstrations(config: SftConfig) -> Iterator[Demonstration]:
+def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstration]:
     """The log's episodes, or the expert's, played on demand; a failed demonstration teaches nothing."""
     if Path(config.source).exists():
         found = store.read(Path(config.source), splits=[config.split] if config.split else None)
         return (of_log(episode) for episode in found if episode.success or not config.only_success)
     world = envs.load(config.source, config.data, config.options)
     split = config.split or world.splits()[0]
-    return of_expert(world, plan(world, split, config.episodes, seed=config.seed, run="expert"), config.noise)
+    episodes = plan(world, split, config.episodes, seed=config.seed, run="expert")
+    return of_expert(world, episodes, config.noise, failed)
 
 
 def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:

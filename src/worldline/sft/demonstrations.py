@@ -26,9 +26,15 @@ def of_log(episode: Trajectory) -> Demonstration:
     return Demonstration(episode, (True,) * len(episode))
 
 
-def of_expert(world: World, episodes: Sequence[Episode], noise: float) -> Iterator[Demonstration]:
-    """The expert's episodes that end well; what it would not have done itself is not learned."""
-    for episode in Rollout(world, Blundering(world, noise)).play(episodes):
+def of_expert(
+    world: World, episodes: Sequence[Episode], noise: float, failed: list[str] | None = None
+) -> Iterator[Demonstration]:
+    """The expert's episodes that end well; what it would not have done itself is not learned.
+
+    Episodes that the environment could not play are named in `failed`.
+    """
+    player = Rollout(world, Blundering(world, noise), failed=[] if failed is None else failed)
+    for episode in player.play(episodes):
         if episode.success:
             own = (world.expert(turn) for turn in turns(episode)) if noise else (s.action for s in episode.steps)
             yield Demonstration(episode, tuple(a == s.action for a, s in zip(own, episode.steps, strict=True)))

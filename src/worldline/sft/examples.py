@@ -1,14 +1,17 @@
 """From episodes to training sequences.
 
 In the `transcript` template a whole episode is one sequence with every action in it, so cloning reads each token once;
-in the others each step is a prompt of its own, as it is when the model acts.
+an episode over the budget is cut into windows that overlap by half, so that every action is learned once and with at
+least half a window before it. In the other templates each step is a prompt of its own, as it is when the model acts.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal
 
 from worldline.policies import Encoder
+from worldline.policies import Example as Coded
 from worldline.policies.outcome import told
 from worldline.sft.clone import Example
 from worldline.sft.demonstrations import Demonstration
@@ -30,7 +33,7 @@ def texts(demonstrations: Sequence[Demonstration]) -> Iterator[str]:
 def sequences(
     demonstrations: Sequence[Demonstration], encoder: Encoder, target: Target, outcome: bool = False
 ) -> list[Example]:
-    """The training sequences of all episodes. An episode over the encoder's budget loses its oldest steps.
+    """The training sequences of all episodes. To learn observations, a long episode loses its oldest steps.
 
     With `outcome` every answer of the world is followed by a line that says its reward and whether it was the last.
     """
@@ -47,16 +50,26 @@ def _of_episode(shown: Demonstration, encoder: Encoder, target: Target, outcome:
     if encoder.template.chat:
         for turn, step, learned in zip(seen, episode.steps, shown.learned, strict=True):
             if learned:
-                yield _learning_actions(turn, step.action, (True,), encoder)
+                yield _marked(encoder.example(turn, step.action), (True,))
     elif target == "action":
-        yield _learning_actions(seen[-1], episode.steps[-1].action, shown.learned, encoder)
+        yield from _windows(shown, seen, encoder)
     else:
         yield _learning_observations(episode, seen[-1], encoder, target)
 
 
-def _learning_actions(turn: Turn, action: str, learned: Sequence[bool], encoder: Encoder) -> Example:
-    """The sequence that ends with `action`. The last of its runs of action tokens is the last action, and so on."""
-    coded = encoder.example(turn, action)
+def _windows(shown: Demonstration, seen: Sequence[Turn], encoder: Encoder) -> Iterator[Example]:
+    """From the end backwards: each window learns its later half, and the one that reaches the start learns it all."""
+    end = len(seen)
+    while end > 0:
+        coded = encoder.example(seen[end - 1], shown.episode.steps[end - 1].action)
+        first = end - sum(said and not before for before, said in pairwise([False, *coded.is_action]))
+        start = (first + end) // 2 if first > 0 else 0
+        yield _marked(coded, [False] * start + list(shown.learned[start:end]))
+        end = start
+
+
+def _marked(coded: Coded, learned: Sequence[bool]) -> Example:
+    """The last run of action tokens is the last action, learned or not as the last of `learned` says, and so on."""
     marks = list(coded.is_action)
     step = len(learned)
     for at in reversed(range(len(marks))):

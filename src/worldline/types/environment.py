@@ -11,7 +11,8 @@ from worldline.types.policy import Turn
 
 
 class Info(TypedDict, total=False):
-    """What `reset` and `step` say beside the observation. `reset` gives `task_id` and `goal` too."""
+    """What `reset` and `step` say beside the observation. `reset` gives `task_id` and `goal` too. `answerable`,
+    where it is known at the end, says whether the world holds what the task asks for."""
 
     admissible: Sequence[str] | None
     won: bool
@@ -19,6 +20,7 @@ class Info(TypedDict, total=False):
     task_id: str
     goal: str
     valid: bool
+    answerable: bool
 
 
 StepResult = tuple[str, float, bool, bool, Info]

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from worldline import store
+from worldline.collect import CollectConfig, collect
 from worldline.envs import load
-from worldline.envs.searchqa.coverage import measure
+from worldline.envs.searchqa.coverage import answerable, measure
 from worldline.envs.searchqa.passage import Passage
 from worldline.envs.searchqa.questions import Question
 from worldline.envs.searchqa.retrieval import Bm25
@@ -52,6 +54,27 @@ def test_a_question_is_searched_in_its_own_paragraphs_where_there_is_no_corpus(t
     assert environment.step("<answer>the den</answer>")[1] == 1.0
     with pytest.raises(InputError, match="no expert"):
         world.expert(Turn("search", "", "", None, ()))
+
+
+def test_a_collection_says_how_many_answers_the_corpus_holds(tmp_path: Path) -> None:
+    questions = [{"dataset": "q", "question": f"who is {n}?", "answers": [n, f"Sir {n}"]} for n in ("Ada", "Bo", "Cy")]
+    data = write(tmp_path / "questions.jsonl", *questions)
+    corpus = write(
+        tmp_path / "corpus.jsonl",
+        {"title": "Ada", "text": "A poem."},
+        {"title": "Boring", "text": "Nobody says sir."},
+        {"title": "Others", "text": "There was sir cy, too."},
+    )
+    options = {"corpus": str(corpus), "index": str(tmp_path / "index")}
+    play = {"env": "searchqa", "data": data, "options": options, "policy": "random", "out": tmp_path / "log"}
+    assert collect(CollectConfig.model_validate({**play, "episodes": 3})).summary()["answerable"] == 2 / 3
+    kept = {episode.task_id: episode.meta["answerable"] for episode in store.read(tmp_path / "log")}
+    assert list(dict(sorted(kept.items())).values()) == ["true", "false", "true"]
+    told = collect(CollectConfig.model_validate({**play, "episodes": 4, "resume": True})).summary()
+    assert (told["episodes"], told["answerable"]) == (4, 3 / 4)
+    alone = collect(CollectConfig(env="searchqa", data=write(tmp_path / "h.jsonl", HOTPOT), policy="random"))
+    assert alone.summary()["answerable"] == 1.0, "it brings its paragraphs"
+    assert collect(CollectConfig(env="shop", policy="random", episodes=2)).summary()["answerable"] is None
 
 
 def test_passage_files_beside_the_questions_are_the_corpus(tmp_path: Path) -> None:
@@ -115,9 +138,12 @@ def test_the_real_corpus_holds_what_its_readme_says(shared_data: Path, tmp_path:
     world: Any = load("searchqa", data=shared_data / "qa" / "nq_open_dev.jsonl", options=options)
     assert world.num_tasks("nq-open-dev") == 3610
     assert len(world.engine.passages) == 34_368
-    found = measure(list(world.questions.values())[:200], world.engine.passages, world.engine)
+    asked = list(world.questions.values())[:200]
+    found = measure(asked, world.engine.passages, world.engine)
     assert found.recall[20] == pytest.approx(0.45, abs=0.08)
     assert found.recall[3] < found.recall[20] < found.in_corpus
+    looked_up = sum(answerable(question, world.engine) for question in asked) / len(asked)
+    assert looked_up == pytest.approx(found.in_corpus, abs=0.02), "as good as reading the whole corpus"
     hotpot = load("searchqa", data=shared_data / "qa" / "hotpotqa_distractor.jsonl.gz")
     assert [hotpot.num_tasks(split) for split in ("train", "dev")] == [800, 100]
     musique: Any = load("searchqa", data=shared_data / "qa" / "musique_train100_with_paragraphs.jsonl.gz")

@@ -34,6 +34,13 @@ def measure(
     return Coverage(count, held / count, {depth: found / count for depth, found in hits.items()})
 
 
+def answerable(question: Question, engine: Retriever | None) -> bool:
+    """Whether an answer stands in the paragraphs that the question brings, or, with an engine, in the best passages for
+    the answer itself: no walk through the corpus, so one that is made of common words can be missed."""
+    found = question.passages if engine is None else [p for gold in question.answers for p in engine.search(gold, 20)]
+    return bool(_present({normalise(answer) for answer in question.answers}, found))
+
+
 def _first_hit(golds: set[str], found: Sequence[Passage]) -> float:
     """At which rank an answer stands first; infinity where it is not found."""
     return next((rank for rank, passage in enumerate(found) if _present(golds, [passage])), float("inf"))

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from worldline.config import Config, option, suggest
 from worldline.envs.searchqa import expert, match, passage
 from worldline.envs.searchqa.candidates import admissible
+from worldline.envs.searchqa.coverage import answerable
 from worldline.envs.searchqa.library import Library, Search, generated_library, open_library
 from worldline.envs.searchqa.passage import Findings
 from worldline.envs.searchqa.questions import Question
@@ -65,6 +66,7 @@ class SearchQAWorld:
         for question in library.questions:
             self._by_split.setdefault(question.split, []).append(question.id)
         self.search = functools.lru_cache(_CACHED_SEARCHES)(self._search)
+        self.ending = functools.lru_cache(_CACHED_SEARCHES)(self._ending)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.config, self.data)  # another process opens the same index instead of copying it
@@ -109,6 +111,11 @@ class SearchQAWorld:
         engine = self.engine or Bm25.of(question.passages)
         return Findings(query, engine.search(query, self.config.topk))
 
+    def _ending(self, question: Question) -> Info:
+        """What is said when a question is over; of another's search engine nothing more is asked than the agent did."""
+        local = self.engine is None or isinstance(self.engine, Bm25)
+        return {"answerable": answerable(question, self.engine)} if local else {}
+
     def _tasks(self, split: str) -> list[str]:
         if split not in self._by_split:
             raise InputError(f"searchqa has no split '{split}'{suggest(split, list(self._by_split))}")
@@ -141,22 +148,24 @@ class SearchQAEnvironment:
         self._turns_left -= 1
         kind, text = _parsed(action)
         if kind == "answer":
-            return self._answered(text)
+            return self._answered(text, self._question)
         if kind == "search":
             self._findings = (*self._findings, self._world.search(text, self._question))
         observation = passage.write(self._findings[-1].passages) if kind == "search" else HOW_TO_ACT
         info: Info = {"admissible": self._admissible(), "won": False, "score": 0.0, "valid": kind == "search"}
+        if not self._turns_left:
+            info |= self._world.ending(self._question)
         return observation, 0.0, False, not self._turns_left, info
 
     def clone(self) -> Self:
         return copy.copy(self)
 
-    def _answered(self, answer: str) -> StepResult:
-        golds = self._question.answers if self._question else ()
-        won, score = match.exact_match(answer, golds), match.f1(answer, golds)
+    def _answered(self, answer: str, question: Question) -> StepResult:
+        won, score = match.exact_match(answer, question.answers), match.f1(answer, question.answers)
         reward = float(won) if self._world.config.reward == "em" else score
         self._turns_left = 0
-        return ANSWERED, reward, True, False, {"admissible": (), "won": won, "score": score, "valid": True}
+        info: Info = {"admissible": (), "won": won, "score": score, "valid": True}
+        return ANSWERED, reward, True, False, info | self._world.ending(question)
 
     def _admissible(self) -> LazyActions:
         question, findings = self._question, self._findings
