@@ -35,7 +35,7 @@ def test_values_agree_with_reality(fitted: Fitted, house: World) -> None:
     errors = []
     for epsilon in (0.0, 0.4, 0.8):
         true = np.mean([episode.episode_return for episode in play(house, epsilon, 96, seed=5)])
-        errors.append(abs(imagine(fitted.ensemble, mixed(house, epsilon), seed=3).values.mean() - true))
+        errors.append(abs(imagine(fitted.ensemble, mixed(house, epsilon), rollouts=4, seed=3).values.mean() - true))
     assert np.mean(errors) < 0.08
     assert max(errors) < 0.15
 
@@ -44,7 +44,7 @@ def test_each_loggers_own_value_comes_back(fitted: Fitted, house: World, log: li
     """The null test."""
     for epsilon in (0.2, 0.6):
         logged = np.array([episode.episode_return for episode in log if episode.epsilon == epsilon])
-        found = imagine(fitted.ensemble, mixed(house, epsilon), seed=4).values
+        found = imagine(fitted.ensemble, mixed(house, epsilon), rollouts=1, seed=4).values
         error = np.sqrt(logged.var() / len(logged) + found.var() / 24)
         assert abs(found.mean() - logged.mean()) < 2.5 * error + 0.02
 
@@ -113,7 +113,7 @@ def test_every_manner_plays_to_the_end(fitted: Fitted, house: World, name: str) 
 
 
 def test_imagined_episodes_say_what_they_are(fitted: Fitted, house: World) -> None:
-    found = imagine(fitted.ensemble, mixed(house, 0.3), seed=1)
+    found = imagine(fitted.ensemble, mixed(house, 0.3), rollouts=1, seed=1)
     assert {episode.env for episode in found.trajectories} == {"imagined:household"}
     assert len(found.values) == len(fitted.ensemble.lore.episodes)
     assert found.spread >= 0

@@ -68,6 +68,6 @@ def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory]) -> None:
     model = WorldModel(PRESETS["small"], facts_of(log))
     data = [read_episode(model, one, n, None) for n, one in enumerate(log[:16])]
     rows: list[dict[str, float]] = []
-    train(model, data[:12], data[12:], Schedule(epochs=6, batch=8, rate=0.5, patience=1), seed=0, watch=rows.append)
+    train(model, data[:12], data[12:], Schedule(epochs=6, batch=8, rate=0.05, patience=1), seed=0, watch=rows.append)
     assert len(rows) < 6  # an absurd rate cannot go on improving
     assert all(row["best"] <= row["epoch"] for row in rows)

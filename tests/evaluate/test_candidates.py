@@ -133,14 +133,14 @@ def test_a_model_is_asked_once(text: TextLog, tmp_path: Path) -> None:
             return super().logprobs(turns, actions)  # type: ignore[arg-type]
 
     model = Counting(1.0)
-    first = cached(model, "hf:somewhere", "{}", text, tmp_path, silent)
+    first = cached(lambda: model, "hf:somewhere", "{}", text, tmp_path, silent)
     asked = model.calls
-    second = cached(model, "hf:somewhere", "{}", text, tmp_path, silent)
+    second = cached(lambda: model, "hf:somewhere", "{}", text, tmp_path, silent)
     assert model.calls == asked > 0
     assert first is not None
     assert second is not None
     np.testing.assert_array_equal(first.logged, second.logged)
-    cached(model, "hf:somewhere", '{"temperature": 2}', text, tmp_path, silent)
+    cached(lambda: model, "hf:somewhere", '{"temperature": 2}', text, tmp_path, silent)
     assert model.calls > asked
 
 

@@ -52,7 +52,7 @@ def evaluation(folder: Path, house: World) -> Evaluation:
     truth = {f"expert{e:g}": np.mean([t.episode_return for t in play(house, e, 96, "t", seed=9)]) for e in TARGETS}
     (folder / "truth.json").write_text(str(truth).replace("'", '"').replace("np.float64(", "").replace(")", ""))
     config = EvaluateConfig(
-        log=(folder / "log",), world_model=folder / "wm", truth=folder / "truth.json", rollouts=2, sensitivity=6
+        log=(folder / "log",), world_model=folder / "wm", truth=folder / "truth.json", rollouts=2, rival_rollouts=1, sensitivity=6
     )
     return evaluate(
         config.model_copy(update={"out": folder / "evaluation"}),

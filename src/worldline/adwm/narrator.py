@@ -23,7 +23,7 @@ from worldline.adwm.memory import SAME, SHAPE, Candidate
 
 _EPOCHS = 6
 _UNSURE = "?"
-_NOT_OFFERED = ("no", "no 0", "no 1")
+_NOT_OFFERED = ("no", "no 0")
 _RARE = 0.05
 """A sort of answer (an outline) less likely than this is not drawn."""
 

@@ -187,7 +187,7 @@ class WorldModelEstimators:
     def model_error(self, name: str) -> float:
         """Root mean square error on the log's own policies; in replay where none of them can be asked."""
         errors = [trial.estimates[name].value - trial.truth for trial in self.null([name]) if name in trial.estimates]
-        return float(np.sqrt(np.mean(np.square(errors)))) if errors else self.ensemble.replay_error
+        return _root_mean_square(errors) if errors else self.ensemble.replay_error
 
     @cached_property
     def _loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
@@ -202,20 +202,31 @@ class WorldModelEstimators:
         return found
 
     def null(self, names: Sequence[str], only: str = "") -> list[Trial]:
-        """Each logger that can be asked, played from its own starts: its own logged value is the truth."""
+        """Each logger that can be asked, played from its own starts: its own logged value is the truth.
+
+        The interval knows the error that the model made on the other loggers.
+        """
+        asked = [name for name in names if name in self._played_in]
+        found = {label: self._null(label, asked) for label in self._loggers if not only or label == only}
         trials = []
-        for label, (player, own) in self._loggers.items():
-            if only and label != only:
-                continue
-            truth = np.array([discounted(t, self.case.config.gamma) for t in own])
-            found = {}
-            for name in (n for n in names if n in self._played_in):
-                key = (label, -1.0, name)
-                if key not in self._played:
-                    self._played[key] = self._imagine(self.ensemble, player, own, name, f"null test of {label}", seed=1)
-                found[name] = _around(self._played[key].values, truth, _codes(own))
-            trials.append(Trial(label, (label,), float(truth.mean()), found, {}))
+        for label, trial in found.items():
+            estimates = {}
+            for name, raw in trial.estimates.items():
+                others = [t.estimates[name].value - t.truth for other, t in found.items() if other != label]
+                estimates[name] = widened(raw, _root_mean_square(others), CONFIDENCE)
+            trials.append(replace(trial, estimates=estimates))
         return trials
+
+    def _null(self, label: str, names: Sequence[str]) -> Trial:
+        player, own = self._loggers[label]
+        truth = np.array([discounted(t, self.case.config.gamma) for t in own])
+        found = {}
+        for name in names:
+            key = (label, -1.0, name)
+            if key not in self._played:
+                self._played[key] = self._imagine(self.ensemble, player, own, name, f"null test of {label}", seed=1)
+            found[name] = _around(self._played[key].values, truth, _codes(own))
+        return Trial(label, (label,), float(truth.mean()), found, {})
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
         """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
@@ -313,6 +324,10 @@ def _around(values: Episodes, truth: Episodes, tasks: np.ndarray[tuple[int], np.
         mean + difference.high - difference.value,
         len(values),
     )
+
+
+def _root_mean_square(errors: Sequence[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(errors)))) if errors else 0.0
 
 
 def _codes(episodes: Sequence[Trajectory]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
