@@ -20,7 +20,7 @@ lint: install
 	$(BIN)/lint-imports
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
 demo: install
 	$(BIN)/worldline demo --overwrite

@@ -63,11 +63,23 @@ def test_collapsed_latents_are_an_error(log: list[Trajectory], tmp_path: Path, m
         train(model, data, data, Schedule(epochs=1, batch=8), seed=0)
 
 
-def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory]) -> None:
+def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held-out scores 1.0, 0.5, 0.7, ...: with a patience of one the third epoch is the last, the second is kept."""
     torch.manual_seed(0)
     model = WorldModel(PRESETS["small"], facts_of(log))
     data = [read_episode(model, one, n, None) for n, one in enumerate(log[:16])]
+    scores = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.95])
+    told = lambda *given: dict.fromkeys(("diffusion", "termination", "reward"), next(scores))  # noqa: E731
+    monkeypatch.setattr("worldline.adwm.training.evaluate", told)
     rows: list[dict[str, float]] = []
-    train(model, data[:12], data[12:], Schedule(epochs=6, batch=8, rate=0.05, patience=1), seed=0, watch=rows.append)
-    assert len(rows) < 6  # an absurd rate cannot go on improving
-    assert all(row["best"] <= row["epoch"] for row in rows)
+    weights: list[torch.Tensor] = []
+
+    def watch(row: dict[str, float]) -> None:
+        rows.append(row)
+        weights.append(model.score.out.weight.detach().clone())
+
+    train(model, data[:12], data[12:], Schedule(epochs=6, batch=8, rate=1e-3, patience=1), seed=0, watch=watch)
+    assert len(rows) == 3
+    assert rows[-1]["best"] == 2
+    assert torch.equal(model.score.out.weight, weights[1])
+    assert not torch.equal(weights[1], weights[2])
