@@ -10,6 +10,7 @@ BENCHES = {
     "env": "environment steps per second, and the rollout engine against one episode at a time",
     "searchqa": "a corpus: how fast it is indexed and searched, how many questions it can answer",
     "scienceworld": "solved episodes replayed, and steps per second with and without the list of valid actions",
+    "train": "success on unseen tasks with and without world-model co-training, over seeds",
     "ope": "the classical estimators on a log of a million steps",
 }
 
