@@ -19,7 +19,7 @@ import torch
 from scipy import stats
 
 from worldline.bench import Figures
-from worldline.bench.arms import PLANS, STARTS, Arm, Case, arms
+from worldline.bench.arms import PLANS, SPARSE, Arm, Case, arms
 from worldline.collect import CollectConfig, collect
 from worldline.config import Config, option, positional, validate
 from worldline.paw.recipe import TrainConfig
@@ -82,19 +82,17 @@ def _start(settings: Settings) -> Start:
     if not (folder / "model").exists():
         begun = (folder / "config.json").exists()
         sft(SftConfig(source=settings.env, out=folder, options=dict(plan.options), resume=begun, **plan.clone))
-    low, high = STARTS[settings.case]
+    low, high = SPARSE if settings.case == "sparse" else plan.start
     known = _load(folder / "success.json")
-    found: Start | None = None
-    for checkpoint in sorted((folder / "checkpoints").glob("step-*")):
+    for checkpoint in sorted((folder / "checkpoints").glob("step-*"), reverse=True):
         if checkpoint.name not in known:
             known[checkpoint.name] = _play(checkpoint, settings, episodes=256)["success"]
             (folder / "success.json").write_text(json.dumps(known), encoding="utf-8")
-        if known[checkpoint.name] > high:
-            break
-        found = Start(checkpoint, known[checkpoint.name])
-    if found is None or found.success < low:
-        raise WorldlineError(f"{folder}: no clone with a success between {low} and {high}: {known}")
-    return found
+        if known[checkpoint.name] <= high:
+            if known[checkpoint.name] < low:
+                break
+            return Start(checkpoint, known[checkpoint.name])
+    raise WorldlineError(f"{folder}: no clone with a success between {low} and {high}: {known}")
 
 
 def _run(wanted: Sequence[Arm], start: Start, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -102,7 +100,9 @@ def _run(wanted: Sequence[Arm], start: Start, settings: Settings) -> Iterator[di
         for arm in wanted:
             yield _told(_result(arm, start, settings), 1, len(wanted))
         return
-    with ProcessPoolExecutor(settings.jobs, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with ProcessPoolExecutor(
+        settings.jobs, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
         running = [pool.submit(_result, arm, start, settings) for arm in wanted]
         try:
             for done in as_completed(running):
@@ -171,7 +171,7 @@ def _play(checkpoint: Path, settings: Settings, episodes: int) -> dict[str, Any]
         episodes=episodes,
         temperature=plan.recipe["evaluation"]["temperature"],
         max_new_tokens=plan.recipe["rollout"]["max_new_tokens"],
-        batch_size=256,
+        batch_size=512,
         device=settings.device,
     )
     return collect(wanted).summary()
@@ -194,7 +194,11 @@ def compared(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         if "+" in variant and gains:
             half = _student(gains)
             mean = statistics.mean(gains)
-            figures |= {f"{variant} gain": mean, f"{variant} gain low": mean - half, f"{variant} gain high": mean + half}
+            figures |= {
+                f"{variant} gain": mean,
+                f"{variant} gain low": mean - half,
+                f"{variant} gain high": mean + half,
+            }
     return figures
 
 
