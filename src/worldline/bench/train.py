@@ -98,7 +98,7 @@ def _start(settings: Settings) -> Start:
 def _run(wanted: Sequence[Arm], start: Start, settings: Settings) -> Iterator[dict[str, Any]]:
     if settings.jobs == 1:
         for arm in wanted:
-            yield _told(_result(arm, start, settings), 1, len(wanted))
+            yield _told(_result(arm, start, settings))
         return
     with ProcessPoolExecutor(
         settings.jobs, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
@@ -106,13 +106,13 @@ def _run(wanted: Sequence[Arm], start: Start, settings: Settings) -> Iterator[di
         running = [pool.submit(_result, arm, start, settings) for arm in wanted]
         try:
             for done in as_completed(running):
-                yield _told(done.result(), 1, len(wanted))
+                yield _told(done.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _told(row: dict[str, Any], place: int, count: int) -> dict[str, Any]:
+def _told(row: dict[str, Any]) -> dict[str, Any]:
     print(f"{row['variant']} seed {row['seed']}: {row['success']:.3f} in {row['seconds']:.0f} s", file=sys.stderr)
     return row
 
