@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["paw.start_policy"]
+
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test never asks the model hub
 
 
