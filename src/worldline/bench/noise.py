@@ -32,8 +32,8 @@ class Settings(Config):
 
     model: Path | None = option(None, help="a causal LM folder; default: a small clone that also learns the pages")
     options: dict[str, Any] = option({"products": 96, "max_steps": 8}, help="settings of the shop")
-    episodes: int = option(64, help="episodes to play", ge=1)
-    clone_episodes: int = option(300, help="demonstrations the small clone is made of", ge=1)
+    episodes: int = option(24, help="episodes to play", ge=1)
+    clone_episodes: int = option(120, help="demonstrations the small clone is made of", ge=1)
     rho: float = option(0.2, help="clipped MAE leaves tokens above this probability alone", ge=0, le=1)
     batch_tokens: int = option(16384, help="tokens in one forward pass", ge=1)
     seed: int = option(0, help="decides tasks and draws")
