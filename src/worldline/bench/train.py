@@ -55,16 +55,13 @@ class Settings(Config):
 def run(settings: Settings) -> Figures:
     """Make the start, run what is missing, compare."""
     start = _start(settings)
-    wanted = [arm for arm in arms(settings.env, settings.case, settings.seeds) if arm.variant in _only(settings, arm)]
+    known = arms(settings.env, settings.case, settings.seeds)
+    wanted = [arm for arm in known if not settings.only or arm.variant in settings.only]
     if not wanted:
         raise InputError(f"--only {' '.join(settings.only)}: no such variant in case '{settings.case}'")
     rows = sorted(_run(wanted, start, settings), key=lambda row: (row["variant"], row["seed"]))
     figures = {"start": start.success} | compared(rows)
     return Figures(figures, rows)
-
-
-def _only(settings: Settings, arm: Arm) -> Sequence[str]:
-    return settings.only or (arm.variant,)
 
 
 @dataclass(frozen=True)
