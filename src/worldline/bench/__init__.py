@@ -10,6 +10,9 @@ BENCHES = {
     "env": "environment steps per second, and the rollout engine against one episode at a time",
     "searchqa": "a corpus: how fast it is indexed and searched, how many questions it can answer",
     "scienceworld": "solved episodes replayed, and steps per second with and without the list of valid actions",
+    "train": "success on unseen tasks with and without world-model co-training, over seeds",
+    "paw": "what world-model co-training costs: time and memory of an update, against plain cross-entropy",
+    "noise": "share of the world-model gradient that falls on tokens nobody could predict, by loss",
     "ope": "the classical estimators on a log of a million steps",
 }
 
