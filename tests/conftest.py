@@ -1,9 +1,12 @@
-"""What tests share: where the real data sets are, and that no hub is asked."""
+"""What tests share: where the real data sets are, that no hub is asked, accelerate as if it had just been imported."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+pytest_plugins = ["paw.start_policy"]
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test never asks the model hub
 
@@ -16,3 +19,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the real data sets: no folder {folder} (set WORLDLINE_DATA)")
     return folder
+
+
+@pytest.fixture
+def fresh_accelerator() -> Iterator[None]:
+    """accelerate remembers its precision for the life of the process; other tests use another."""
+    from accelerate.state import AcceleratorState
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)

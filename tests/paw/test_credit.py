@@ -127,8 +127,8 @@ def test_gigpo_adds_the_step_advantage_of_each_anchor(update: Update, omega: flo
     step_returns = credit.step_returns(*update.args("rewards", "trajectories"), gamma=0.95)
     close(step_returns, g)
 
-    scores = [x + p for x, p in zip(g, update.penalties, strict=True)]
-    step = relative(scores, update.anchors, norm)
+    paid = [x + p for x, p in zip(g, update.penalties, strict=True)]
+    step = relative(paid if preset == "verl_agent" else g, update.anchors, norm)
     expected = [e + omega * s for e, s in zip(group_relative(update, preset, norm), step, strict=True)]
     returns, penalties, groups, trajectories, anchors = update.args(
         "returns", "penalties", "groups", "trajectories", "anchors"
@@ -146,6 +146,15 @@ def test_a_group_in_which_all_failed_does_not_blow_up_a_penalty(preset: str) -> 
     advantages = credit.grpo(zeros, penalties, torch.zeros(n), torch.arange(n) // 5, preset)
     assert -7 < advantages[7] < 0  # never more than (n-1)/sqrt(n), what a z-score can reach
     assert advantages[torch.arange(n) != 7].abs().max() < 0.2
+
+
+def test_textbook_gigpo_pays_a_penalty_once_and_as_it_is() -> None:
+    n = 40
+    penalties = torch.zeros(n, dtype=F)
+    penalties[7] = -0.1
+    zeros, labels = torch.zeros(n, dtype=F), torch.zeros(n)
+    advantages = credit.gigpo(zeros, penalties, zeros, labels, torch.arange(n) // 5, labels)
+    close(advantages, penalties.tolist())
 
 
 @given(

@@ -39,7 +39,9 @@ def random_experience(count: int = 14, seed: int = 0, ppo: bool = False) -> Expe
     for index in range(count):
         trajectory = index // 4
         response, answer = tokens(1, 5), tokens(0, 9)
-        rows.append(Row(trajectory, index % 4, prompt, response, answer, (True,) * len(answer), (False,) * 9, False))
+        rows.append(
+            Row(trajectory, index % 4, prompt, response, answer, (True,) * len(answer), (False,) * len(answer), False)
+        )
         prompt = prompt + response + answer + tokens(1, 2) if index % 4 in (0, 1) else tokens(2, 9)
     generator = torch.Generator().manual_seed(seed)
     size = sum(len(row.response) for row in rows)

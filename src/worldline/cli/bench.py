@@ -54,7 +54,8 @@ def choose(words: list[str]) -> Bench:
 def _views(name: str, measured: Figures) -> list[Any]:
     views: list[Any] = [table(name, ("figure", "value"), [(k, _number(v)) for k, v in measured.figures.items()])]
     if measured.rows:
-        columns = list(dict.fromkeys(key for row in measured.rows for key in row))
+        shown = (key for row in measured.rows for key, value in row.items() if not isinstance(value, list))
+        columns = list(dict.fromkeys(shown))  # curves are for --json
         views.append(
             table("", columns, [[_number(row.get(column, "")) for column in columns] for row in measured.rows])
         )

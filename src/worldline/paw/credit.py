@@ -5,9 +5,10 @@ return, repeated on every row of its trajectory; `penalties` is what that row al
 (zero or negative); `groups` and `trajectories` are integer labels. GiGPO's anchor labels come from `anchors`.
 
 Statistics have two presets. `textbook` takes them over trajectories, and adds the penalty to the finished advantage:
-a group in which everybody failed has no spread, and must not turn a small penalty into a huge one. `verl_agent`
-takes them over all step rows, penalties included, as the code base of the published figures does, so that longer
-trajectories weigh more. Whoever has nobody to be compared with gets 0.
+a group or anchor state in which everybody failed has no spread, and must not turn a small penalty into a huge one, or
+whoever says valid things and nothing else would win. `verl_agent` takes them over all step rows, penalties included,
+as the code base of the published figures does, so that longer trajectories weigh more. Whoever has nobody to be
+compared with gets 0.
 """
 
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ def gigpo(
 ) -> Tensor:  # (rows,)
     """A = A_episode + omega A_step, with A_step relative to the other rows that acted from the same anchor state."""
     episode = grpo(returns, penalties, groups, trajectories, statistics, norm)
-    return episode + omega * _relative(step_returns + penalties, anchors, norm)
+    paid = step_returns + penalties if statistics == "verl_agent" else step_returns
+    return episode + omega * _relative(paid, anchors, norm)
 
 
 def step_returns(

@@ -11,6 +11,7 @@ from worldline.paw.model import LearnerConfig
 from worldline.paw.update import UpdateConfig
 from worldline.paw.world import WorldConfig
 from worldline.policies import PolicyConfig
+from worldline.tracking import Tracker
 
 
 class EvaluationConfig(Config):
@@ -55,6 +56,7 @@ class TrainConfig(Config):
     batch_size: int = option(128, help="episodes played at once", ge=1)
     precision: Literal["fp32", "bf16"] = option("fp32", help="of the learner's computation; weights stay float32")
     checkpoint_every: int = option(10, help="updates between checkpoints", ge=1)
+    track: Tracker | None = option(None, help="send metrics there too; metrics.jsonl is always written")
     seed: int = option(0, help="decides every random draw")
     resume: bool = option(False, help="go on with a run that was interrupted")
     overwrite: bool = option(False, help="start anew in a folder that holds a run")

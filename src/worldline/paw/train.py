@@ -7,6 +7,7 @@ that raises costs its episode (played again once, then left out of its group); a
 or after which a weight is not finite, stops the run, with the last checkpoint whole.
 """
 
+import os
 import resource
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from worldline import tracking
 from worldline.paw.advantages import assign
 from worldline.paw.batches import mini_batch_count
 from worldline.paw.groups import Groups, plan_groups, play
@@ -30,7 +32,7 @@ from worldline.paw.update import Experience, TokenScores, update
 from worldline.paw.world import WorldTargets, select_world
 from worldline.types import WorldlineError, derive_seed
 
-ADJUSTABLE = {"resume", "overwrite", "out", "updates", "checkpoint_every"}
+ADJUSTABLE = {"resume", "overwrite", "out", "updates", "checkpoint_every", "track"}
 """What a resumed run may be told anew."""
 
 
@@ -42,8 +44,23 @@ class Trained:
     checkpoint: Path
 
 
-def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda metrics: None) -> Trained:
-    """Run Algorithm 1 for `config.updates` updates; `watch` sees every line of metrics."""
+Watch = Callable[[dict[str, Any]], None]
+
+
+def train(config: TrainConfig, watch: Watch = lambda metrics: None) -> Trained:
+    """Run Algorithm 1 for `config.updates` updates; `watch` and the tracker see every line of metrics."""
+    main = os.environ.get("RANK", "0") == "0"
+    settings = config.model_dump(mode="json")
+    with tracking.tracked(config.track if main else None, config.out.name, settings) as send:
+
+        def tell(metrics: dict[str, Any]) -> None:
+            send(metrics)
+            watch(metrics)
+
+        return _algorithm_1(config, tell)
+
+
+def _algorithm_1(config: TrainConfig, watch: Watch) -> Trained:
     run = RunFolder(config, config.out, resume=config.resume, overwrite=config.overwrite, adjustable=ADJUSTABLE)
     session = Session(config)
     accelerator, learner, optimizer, actor = session.accelerator, session.learner, session.optimizer, session.actor
@@ -75,14 +92,15 @@ def train(config: TrainConfig, watch: Callable[[dict[str, Any]], None] = lambda 
 
         targets = None
         if config.wm != "off":  # which transitions teach the world model (eq. 4), how much each group counts (eq. 10)
-            targets = select_world(
-                pool,
-                _entropies(pool, old),
-                config.world,
-                update=number - 1,
-                updates=config.updates,
-                seed=derive_seed(config.seed, "selection", number),
-            )
+            with clock("selection"):
+                targets = select_world(
+                    pool,
+                    _entropies(pool, old),
+                    config.world,
+                    update=number - 1,
+                    updates=config.updates,
+                    seed=derive_seed(config.seed, "selection", number),
+                )
 
         with clock("update"):  # eq. 11
             ppo = config.algo == "ppo"

@@ -1,12 +1,10 @@
 """A start policy for the counting world: a tiny Llama over whole words that knows the rules and nothing of the goal."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from accelerate.state import AcceleratorState
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -54,11 +52,3 @@ def _transcript(rng: random.Random) -> str:
         count += up
         text += f" {'up' if up else 'stay'}\nat {count}\n>"
     return text
-
-
-@pytest.fixture
-def fresh_accelerator() -> Iterator[None]:
-    """accelerate remembers its precision for the life of the process; other tests use another."""
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)

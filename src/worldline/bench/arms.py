@@ -1,0 +1,106 @@
+"""The arms of `bench train`: which runs are compared, on which world, from which start.
+
+Every arm of a case has the same budget, the same start and the same settings, which were chosen for the plain
+algorithm: the world-model side has the paper's defaults, and nothing was tuned for it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Case = Literal["main", "sparse", "ablate"]
+PAW = {"wm": "paw"}
+PLAIN = {"wm": "off"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An environment, sized so that an arm takes minutes: its own settings, those of the clones, those of all arms."""
+
+    options: Mapping[str, Any]
+    clone: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    algorithms: Mapping[str, int]
+    """What is compared, and with how many seeds at most."""
+    start: tuple[float, float] = (0.1, 0.25)
+    """How well the clone that all arms begin with may do on unseen tasks."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One training run: `variant` is what is compared over seeds."""
+
+    variant: str
+    seed: int
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant.replace('+', '-').replace(' ', '-').replace('=', '')}-{self.seed}"
+
+
+RECIPE: dict[str, Any] = {
+    "updates": 60,
+    "groups": 16,
+    "group_size": 8,
+    "batch_size": 512,
+    "checkpoint_every": 20,
+    "rollout": {"max_new_tokens": 24},
+    "evaluation": {"every": 10, "episodes": 128, "temperature": 1.0},
+    "update": {"lr": 2e-4, "critic_lr": 1e-3, "value": 0.01, "kl": 0.0, "mini_batch": 512, "batch_tokens": 65536},
+}
+CLONE: dict[str, Any] = {"target": "both", "checkpoints": 12}
+
+PLANS: dict[str, Plan] = {
+    "household": Plan(
+        options={"level": "small"},
+        clone=CLONE | {"episodes": 1000, "epochs": 5},
+        recipe=RECIPE,
+        algorithms={"grpo": 99, "gigpo": 99, "ppo": 2, "rloo": 2},
+    ),
+    "shop": Plan(
+        options={"products": 96, "goals_per_product": 6, "max_steps": 8},
+        clone=CLONE | {"model": "micro", "episodes": 1500, "epochs": 8, "context": 2048, "batch_tokens": 4096},
+        recipe=RECIPE | {"rollout": {"max_new_tokens": 48}},
+        algorithms={"grpo": 99},
+        start=(0.02, 0.3),
+    ),
+    "searchqa": Plan(
+        options={"topk": 1},
+        clone=CLONE | {"model": "micro", "episodes": 2400, "epochs": 8},
+        recipe=RECIPE | {"rollout": {"max_new_tokens": 32}},
+        algorithms={"grpo": 99},
+        start=(0.02, 0.3),
+    ),
+}
+
+SPARSE = (0.0, 0.02)
+"""The same for a start that hardly ever succeeds."""
+
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "lambda=1": {"world": {"coefficient": "constant", "start": 1.0}},
+    "ce": {"wm": "ce"},
+    "alpha=0.25": {"world": {"alpha": 0.25}},
+    "alpha=0.5": {"world": {"alpha": 0.5}},
+    "alpha=1": {"world": {"alpha": 1.0}},
+    "rho=0.1": {"world": {"rho": 0.1}},
+    "rho=0.5": {"world": {"rho": 0.5}},
+    "rho=1": {"world": {"rho": 1.0}},
+}
+"""The paper's table 4 and figure 6, as changes to GRPO with PaW."""
+
+
+def arms(env: str, case: Case, seeds: int) -> Iterator[Arm]:
+    """The arms of a case, seed by seed: whatever was done when a run is stopped can be compared."""
+    for seed in range(seeds):
+        if case == "main":
+            for algo, most in PLANS[env].algorithms.items():
+                if seed < most:
+                    yield Arm(algo, seed, {"algo": algo} | PLAIN)
+                    yield Arm(f"{algo}+paw", seed, {"algo": algo} | PAW)
+            continue
+        yield Arm("grpo", seed, PLAIN)
+        yield Arm("grpo+paw", seed, PAW)
+        if case == "ablate":
+            for name, changes in ABLATIONS.items():
+                yield Arm(f"grpo+paw {name}", seed, PAW | changes)

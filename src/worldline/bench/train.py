@@ -1,0 +1,210 @@
+"""Does world-model co-training help? The same start, the same budget, with and without, over seeds.
+
+Everything is kept in `--out` and nothing is done twice: clones, runs, final evaluations. A bench that was stopped goes
+on where it was; so does each of its runs. Arms run side by side in `--jobs` processes, on one GPU if there is one.
+"""
+
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from scipy import stats
+
+from worldline.bench import Figures
+from worldline.bench.arms import PLANS, SPARSE, Arm, Case, arms
+from worldline.collect import CollectConfig, collect
+from worldline.config import Config, option, positional, validate
+from worldline.paw.recipe import TrainConfig
+from worldline.paw.train import train
+from worldline.sft import SftConfig, sft
+from worldline.types import InputError, WorldlineError
+
+
+class Settings(Config):
+    """Train a small language model from one weak clone, with and without PaW, and compare success on unseen tasks.
+
+    main: GRPO and GiGPO (household: also PPO and RLOO with two seeds). sparse: GRPO from a start that hardly ever
+    succeeds. ablate: GRPO with PaW changed in one thing at a time.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline bench train household --seeds 5 --jobs 16",
+        "worldline bench train shop",
+        "worldline bench train household --case sparse",
+    )
+
+    env: Literal["household", "shop", "searchqa"] = positional(help="household, shop or searchqa")
+    seeds: int = option(3, help="runs of each variant", ge=1)
+    case: Case = option("main", help="which comparison")
+    out: Path = option(Path("runs/bench-train"), help="folder that keeps clones and runs, to go on from")
+    jobs: int = option(1, help="runs at a time, each in a process of its own", ge=1)
+    updates: int | None = option(None, help="updates of each run; default: as planned", ge=1)
+    only: tuple[str, ...] = option((), help="only these variants, e.g. grpo grpo+paw")
+    final: int = option(512, help="unseen tasks of the final evaluation", ge=1)
+    device: str = option("auto", help="auto: a GPU where there is one")
+
+
+def run(settings: Settings) -> Figures:
+    """Make the start, run what is missing, compare."""
+    start = _start(settings)
+    known = arms(settings.env, settings.case, settings.seeds)
+    wanted = [arm for arm in known if not settings.only or arm.variant in settings.only]
+    if not wanted:
+        raise InputError(f"--only {' '.join(settings.only)}: no such variant in case '{settings.case}'")
+    rows = sorted(_run(wanted, start, settings), key=lambda row: (row["variant"], row["seed"]))
+    figures = {"start": start.success} | compared(rows)
+    return Figures(figures, rows)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The clone all arms of a case begin with."""
+
+    model: Path
+    success: float
+
+
+def _start(settings: Settings) -> Start:
+    """The best clone of a ladder that is still as weak as the case wants it."""
+    folder = settings.out / settings.env / "clone"
+    plan = PLANS[settings.env]
+    if not (folder / "model").exists():
+        begun = (folder / "config.json").exists()
+        sft(SftConfig(source=settings.env, out=folder, options=dict(plan.options), resume=begun, **plan.clone))
+    low, high = SPARSE if settings.case == "sparse" else plan.start
+    known = _load(folder / "success.json")
+    for checkpoint in sorted((folder / "checkpoints").glob("step-*"), reverse=True):
+        if checkpoint.name not in known:
+            known[checkpoint.name] = _play(checkpoint, settings, episodes=256)["success"]
+            (folder / "success.json").write_text(json.dumps(known), encoding="utf-8")
+        if known[checkpoint.name] <= high:
+            if known[checkpoint.name] < low:
+                break
+            return Start(checkpoint, known[checkpoint.name])
+    raise WorldlineError(f"{folder}: no clone with a success between {low} and {high}: {known}")
+
+
+def _run(wanted: Sequence[Arm], start: Start, settings: Settings) -> Iterator[dict[str, Any]]:
+    if settings.jobs == 1:
+        for arm in wanted:
+            yield _told(_result(arm, start, settings))
+        return
+    with ProcessPoolExecutor(
+        settings.jobs, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        running = [pool.submit(_result, arm, start, settings) for arm in wanted]
+        try:
+            for done in as_completed(running):
+                yield _told(done.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    print(f"{row['variant']} seed {row['seed']}: {row['success']:.3f} in {row['seconds']:.0f} s", file=sys.stderr)
+    return row
+
+
+def _result(arm: Arm, start: Start, settings: Settings) -> dict[str, Any]:
+    """What an arm came to; made now unless it is there already."""
+    folder = settings.out / settings.env / ("sparse" if settings.case == "sparse" else "runs") / arm.name
+    config = _recipe(arm, start, folder, settings)
+    kept = folder / "result.json"
+    asked = config.model_dump(mode="json", exclude={"out", "resume"}) | {"final": settings.final}
+    if kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        if found["asked"] != asked:
+            raise InputError(f"{folder}: was made with other settings; give another --out")
+        return dict(found["row"])
+    trained = train(config)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    final = _play(trained.checkpoint, settings, settings.final)
+    row = {
+        "variant": arm.variant,
+        "seed": arm.seed,
+        "success": final["success"],
+        "low": final["success_low"],
+        "high": final["success_high"],
+        "score": final["score"],
+        "seconds": sum(value for line in lines for key, value in line.items() if key in _PHASES),
+        "curve": [[line["update"], line["eval_success"]] for line in lines if "eval_success" in line],
+        "training": [[line["update"], line["success"]] for line in lines if "success" in line],
+        "wm_loss": [[line["update"], line["wm_loss"]] for line in lines if "wm_loss" in line],
+    }
+    kept.write_text(json.dumps({"asked": asked, "row": row}), encoding="utf-8")
+    return row
+
+
+_PHASES = ("seconds_rollout", "seconds_logprob", "seconds_update", "seconds_evaluation")
+
+
+def _recipe(arm: Arm, start: Start, folder: Path, settings: Settings) -> TrainConfig:
+    plan = PLANS[settings.env]
+    rollout = {"device": settings.device} | dict(plan.recipe.get("rollout", {}))
+    chosen: dict[str, Any] = {**plan.recipe, "rollout": rollout, **arm.recipe}
+    if settings.updates:
+        chosen["updates"] = settings.updates
+    place = {"env": settings.env, "options": dict(plan.options), "model": str(start.model), "out": folder}
+    return validate(TrainConfig, {**chosen, **place, "seed": arm.seed, "resume": True})
+
+
+def _play(checkpoint: Path, settings: Settings, episodes: int) -> dict[str, Any]:
+    """The online evaluation on unseen tasks: the same ones, with the same luck, for every arm."""
+    plan = PLANS[settings.env]
+    wanted = CollectConfig(
+        env=settings.env,
+        policy=f"hf:{checkpoint}",
+        options=dict(plan.options),
+        split="unseen" if settings.env == "household" else "test",
+        episodes=episodes,
+        temperature=plan.recipe["evaluation"]["temperature"],
+        max_new_tokens=plan.recipe["rollout"]["max_new_tokens"],
+        batch_size=512,
+        device=settings.device,
+    )
+    return collect(wanted).summary()
+
+
+def compared(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Each variant's mean success over seeds, and what it gains over its base, with 95 % Student intervals.
+
+    Gains are differences between runs of the same seed, which met the same tasks.
+    """
+    found: dict[str, dict[int, float]] = {}
+    for row in rows:
+        found.setdefault(row["variant"], {})[row["seed"]] = row["success"]
+    figures: dict[str, float] = {}
+    for variant, successes in found.items():
+        figures[variant] = statistics.mean(successes.values())
+    for variant, successes in found.items():
+        base = found.get(variant.partition("+")[0], {})
+        gains = [success - base[seed] for seed, success in successes.items() if seed in base]
+        if "+" in variant and gains:
+            half = _student(gains)
+            mean = statistics.mean(gains)
+            figures |= {
+                f"{variant} gain": mean,
+                f"{variant} gain low": mean - half,
+                f"{variant} gain high": mean + half,
+            }
+    return figures
+
+
+def _student(values: Sequence[float]) -> float:
+    """Half the width of the 95 % interval of a mean; unknown for one value."""
+    if len(values) < 2:
+        return math.nan
+    return float(stats.t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _load(path: Path) -> dict[str, float]:
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}

@@ -1,0 +1,96 @@
+"""A run that is killed by the system in the middle of an update, and what its folder is good for afterwards."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import worldline
+from worldline.collect import CollectConfig, collect
+
+DEADLY = """
+import os, signal, sys
+from worldline.paw import update
+
+real, calls = update.gradient, []
+
+def deadly(*args, **kwargs):
+    calls.append(1)
+    if len(calls) == 6:  # two steps an update: the second of update 3, before its weights are changed
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **kwargs)
+
+if sys.argv.pop(1) == "deadly":
+    update.gradient = deadly
+from worldline.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+RECIPE = {
+    "env": "counting:CountingWorld",
+    "updates": 4,
+    "groups": 3,
+    "group_size": 4,
+    "max_steps": 3,
+    "checkpoint_every": 2,
+    "rollout": {"max_new_tokens": 4, "device": "cpu"},
+    "evaluation": {"every": 2, "episodes": 24, "temperature": 1.0},
+    "update": {"lr": 2e-3, "mini_batch": 16, "batch_tokens": 1024},
+}
+
+
+def run(kind: str, recipe: Path, out: Path, *flags: str) -> int:
+    """`worldline train` in a process of its own; its exit code."""
+    here = Path(__file__).resolve().parents[1]
+    path = os.pathsep.join([str(here), str(Path(worldline.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", DEADLY, kind, "train", str(recipe), "--out", str(out), *flags]
+    return subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, check=False).returncode
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    told = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if not k.startswith(("seconds", "peak"))} for line in told]
+
+
+@pytest.fixture(scope="module")
+def recipe(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "recipe.yaml"
+    path.write_text(json.dumps(RECIPE | {"model": str(start)}))  # JSON is YAML
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert run("whole", recipe, out) == 0
+    return out
+
+
+def test_killed_in_the_middle_of_an_update_and_resumed(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    killed = tmp_path / "run"
+    assert run("deadly", recipe, killed) == -signal.SIGKILL
+    assert [line["update"] for line in lines(killed)] == [0, 1, 2]
+    assert run("whole", recipe, killed, "--resume") == 0
+    assert lines(killed) == lines(whole)
+
+
+def test_a_checkpoint_plays_through_collect(whole: Path) -> None:
+    settings = {"env": "counting:CountingWorld", "max_steps": 3, "max_new_tokens": 4, "device": "cpu", "split": "test"}
+    for checkpoint in sorted((whole / "checkpoints").iterdir()):
+        played = collect(CollectConfig.model_validate(settings | {"policy": f"hf:{checkpoint}", "episodes": 6}))
+        assert played.summary()["episodes"] == 6
+        assert played.tally.invalid < played.tally.steps
+
+
+def test_the_run_folder_is_a_log_that_evaluate_takes(whole: Path) -> None:
+    """Checkpoints can be ranked from the episodes that made them."""
+    last = whole / "checkpoints" / "update-000004"
+    result = worldline.evaluate(
+        log=[whole], policy=[f"last=hf:{last}"], max_new_tokens=4, device="cpu", certificate=False, bootstrap=100
+    )
+    assert result.value("last", "dm").value is not None
