@@ -21,7 +21,7 @@ def test_options_are_the_worlds_own_and_typos_get_a_suggestion() -> None:
     assert load("searchqa", options={"max_turns": 6}).max_steps == 6
     with pytest.raises(InputError, match=r"searchqa: unknown setting 'max_turn': did you mean 'max_turns'\?"):
         load("searchqa", options={"max_turn": 6})
-    with pytest.raises(InputError, match="--max-turns"):
+    with pytest.raises(InputError, match="--options.max-turns"):
         load("searchqa", options={"max_turns": "many"})
 
 

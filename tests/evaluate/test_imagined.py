@@ -49,7 +49,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def evaluation(folder: Path, house: World) -> Evaluation:
-    truth = {f"expert{e:g}": np.mean([t.episode_return for t in play(house, e, 96, "t", seed=9)]) for e in TARGETS}
+    truth = {f"expert{e:g}": np.mean([t.episode_return for t in play(house, e, 48, "t", seed=9)]) for e in TARGETS}
     (folder / "truth.json").write_text(str(truth).replace("'", '"').replace("np.float64(", "").replace(")", ""))
     config = EvaluateConfig(
         log=(folder / "log",),
@@ -57,8 +57,9 @@ def evaluation(folder: Path, house: World) -> Evaluation:
         truth=folder / "truth.json",
         rollouts=2,
         rival_rollouts=1,
-        sensitivity=6,
+        sensitivity=4,
         refit=False,
+        estimators=("naive", "dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn"),
     )
     return evaluate(
         config.model_copy(update={"out": folder / "evaluation"}),

@@ -82,7 +82,7 @@ def test_the_ranking_is_by_the_certified_estimator(told: dict[str, Any], shown: 
 
 def test_a_blind_estimator_is_not_recommended_however_small_its_error(told: dict[str, Any], tmp_path: Path) -> None:
     record = {"naive": {"mae": 0.001}, "dr": {"mae": 0.2}, "wis": {"mae": 0.3}}
-    path = changed(told, tmp_path, certificate={"record": record})
+    path = changed(told, tmp_path, certificate={"record": record}, recommended=None)
     assert read_evaluation(path).recommended()[0] == "dr"
 
 

@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -27,8 +28,8 @@ from worldline.config import Config, option, positional
 from worldline.evaluate import EvaluateConfig
 from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import judge
-from worldline.evaluate.imagined import WorldModelEstimators
-from worldline.evaluate.settings import AUTO, DEFAULT
+from worldline.evaluate.imagined import CERTIFICATE, WorldModelEstimators
+from worldline.evaluate.settings import DEFAULT
 from worldline.types import Policy, Trajectory
 
 MEASURES = ("spearman", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")
@@ -143,21 +144,23 @@ class Stage:
             rollouts=settings.rollouts,
             rival_rollouts=settings.rival_rollouts,
             certificate=settings.certificate,
-            refit=seed == 0,  # the certificate is about the log: one seed of it will do
             seed=settings.seed,
         )
         return Case(config, self.targets, self.loggers, lambda what, done, total: None, keep=self.out / "scores")
 
     @functools.cache  # noqa: B019
     def estimators(self, seed: int) -> WorldModelEstimators:
-        return WorldModelEstimators(self.case(seed), self.fit(seed), keep=self.out / f"wm-{seed}" / "imagined")
+        kept = [self.out / f"wm-{n}" / "imagined" for n in (seed, 0)]
+        if not (kept[0] / CERTIFICATE).is_file() and (kept[1] / CERTIFICATE).is_file():
+            # the certificate is about the log: one seed of it will do
+            kept[0].mkdir(parents=True, exist_ok=True)
+            shutil.copy(kept[1] / CERTIFICATE, kept[0] / CERTIFICATE)
+        return WorldModelEstimators(self.case(seed), self.fit(seed), keep=kept[0])
 
     def asked(self, seed: int) -> tuple[str, ...]:
         """The estimators of one seed: rivals are slow and not what the seeds are about."""
-        settings = self.settings
-        if settings.estimators == (AUTO,) and seed >= settings.rival_seeds:
-            return (*DEFAULT, "adwm", "am-dr")
-        return settings.estimators
+        rivals = seed < self.settings.rival_seeds
+        return self.settings.estimators if rivals else (*DEFAULT, "adwm", "am-dr")
 
     def questions(self, seed: int) -> list[Work]:
         """All that an evaluation will ask, one by one."""

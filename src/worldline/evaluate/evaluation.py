@@ -180,8 +180,8 @@ def _names(config: EvaluateConfig, world: "WorldModelEstimators | None", extra: 
         if name == AUTO:
             wanted += [*DEFAULT, *(world.names if world is not None else ())]
         elif name not in known and extra is None:
-            hint = "it needs --world-model" if name in WORLD_MODELS else suggest(name, known).strip()
-            raise InputError(f"--estimators: unknown estimator '{name}'{hint and f': {hint}'}")
+            hint = ": it needs --world-model" if name in WORLD_MODELS else suggest(name, known)
+            raise InputError(f"--estimators: unknown estimator '{name}'{hint}")
         else:
             wanted.append(name)
     return list(dict.fromkeys(wanted))

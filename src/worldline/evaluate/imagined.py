@@ -2,7 +2,7 @@
 
 A candidate is played in imagination from the start of every logged episode, with the same luck as all others. The
 interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
-the log's own policies, played in it as if unknown (or, where these cannot be asked, in replay).
+the log's own policies, played in it as themselves and left out of its log (or, where these cannot be asked, in replay).
 """
 
 import pickle
@@ -36,6 +36,7 @@ from worldline.policies.hf import HFPolicy
 from worldline.types import InputError, Policy, Trajectory, derive_seed
 
 CORRECTED, TOLD = "am-dr", "wm-text"
+CERTIFICATE = "certificate.pkl"
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
 SWEEP = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0))
@@ -185,8 +186,12 @@ class WorldModelEstimators:
         return Doubt(error, caveat)
 
     def model_error(self, name: str) -> float:
-        """Root mean square error on the log's own policies; in replay where none of them can be asked."""
-        errors = [trial.estimates[name].value - trial.truth for trial in self.null([name]) if name in trial.estimates]
+        """Root mean square error on the log's own policies: as themselves, and, where that was tried, left out.
+
+        In replay where none of them can be asked.
+        """
+        trials = [*self.null([name]), *(trial for tried in self._left_out.values() for trial in tried)]
+        errors = [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
         return _root_mean_square(errors) if errors else self.ensemble.replay_error
 
     @cached_property
@@ -232,7 +237,7 @@ class WorldModelEstimators:
         """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
         names = tuple(name for name in names if name in self._played_in)
         if names not in self._left_out:
-            kept = None if self.keep is None else self.keep / "certificate.pkl"
+            kept = None if self.keep is None else self.keep / CERTIFICATE
             if kept is not None and kept.is_file():
                 self._left_out[names] = pickle.loads(kept.read_bytes())
             else:
@@ -257,8 +262,7 @@ class WorldModelEstimators:
                 found = {}
                 for name in (n for n in names if n in self._played_in):
                     played = self._imagine(ensemble, player, episodes, name, f"certificate of {label}", seed=2)
-                    spread = interval(played.values, _codes(episodes), seed=self.case.config.seed)
-                    found[name] = widened(spread, self.model_error(name), CONFIDENCE)
+                    found[name] = interval(played.values, _codes(episodes), seed=self.case.config.seed)
                 yield Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {})
 
     def _fitted(self, episodes: Sequence[Trajectory], pool: str) -> Ensemble:
