@@ -25,7 +25,7 @@ _CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
 _WRITE = PolicyConfig(cache_gib=0.25)
 _SHORT = PolicyConfig(mode="choose", history=3, cache_gib=0.25)
 CAST = Cast(
-    clone={"episodes": 2000, "checkpoints": 6},
+    clone={"episodes": 1500, "checkpoints": 6},
     options=CASTS[ENV].options,
     loggers=CASTS[ENV].loggers,
     targets={
@@ -39,7 +39,7 @@ CAST = Cast(
         "2/3 trained, writing": Clone(3, settings=_WRITE),
     },
 )
-ESTIMATORS = ("naive", "wis", "dr", "lfqe", "adwm", "am-dr", "wm-ar", "wm-knn")
+ESTIMATORS = ("naive", "wis", "dr", "lfqe", "adwm", "am-dr")
 
 
 class Settings(Config):
@@ -52,7 +52,7 @@ class Settings(Config):
     examples: ClassVar[tuple[str, ...]] = ("worldline demo", "worldline demo --tasks 171 --out my-demo --overwrite")
 
     out: Path = option(Path("demo"), help="folder of the demo's models, logs and report")
-    tasks: int = option(64, help="tasks that each of the three loggers plays", ge=8)
+    tasks: int = option(40, help="tasks that each of the three loggers plays", ge=8)
     seed: int = option(0, help="decides every random draw")
     overwrite: bool = option(False, help="start anew in a folder that holds a demo")
 
@@ -103,14 +103,17 @@ def _case(
     settings: Settings, targets: dict[str, Policy], loggers: dict[str, Policy]
 ) -> tuple[Case, WorldModelEstimators]:
     out = settings.out
-    config = EvaluateConfig(log=(out / "log",), estimators=ESTIMATORS, rollouts=2, refit=False, sensitivity=16, out=out)
+    config = EvaluateConfig(log=(out / "log",), estimators=ESTIMATORS, rollouts=2, refit=False, out=out)
     with progress() as bar:
         line = bar.add_task("fitting", total=None, detail="")
 
         def watch(row: dict[str, Any]) -> None:
             bar.update(line, description=f"member {row['member'] + 1}", completed=row["epoch"], total=row["of"])
 
-        fitted = fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, horizon=24, seed=settings.seed), watch)
+        fitted = fit(
+            FitConfig(log=(out / "log",), out=out / "wm", members=1, rivals=False, horizon=16, seed=settings.seed),
+            watch,
+        )
     case = Case(config, targets, loggers, lambda what, done, total: None)
     return case, WorldModelEstimators(case, fitted.ensemble)
 
