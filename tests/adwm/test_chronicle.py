@@ -54,9 +54,9 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 def test_shared_words() -> None:
-    assert shared(["a", "b"], ["b", "c"]) == 0.5
-    assert shared([], []) == 1.0
-    assert shared(["a"], []) == 0.0
+    assert shared({"a", "b"}, {"b", "c"}) == 0.5
+    assert shared(set(), set()) == 1.0
+    assert shared({"a"}, set()) == 0.0
 
 
 def test_what_the_world_refused_was_not_done() -> None:

@@ -37,6 +37,7 @@ def test_actions_come_apart(house: Grammar, action: str, template: str, things: 
 def test_web_actions_have_one_slot() -> None:
     grammar = Grammar.induce(SHOP)
     assert grammar.parse("click[light blue]") == Command("click [ * ]", ("light blue",))
+    assert grammar.parse("click[20 ounce]") == Command("click [ * ]", ("20 ounce",)), "a number takes no bracket along"
     assert grammar.parse("search[green hat]") == Command("search [ * ]", ("green hat",))
 
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from worldline.adwm.networks import Block, Cache, HistoryEncoder, Projector, ScoreNet, TextEncoder, mlp
+from worldline.adwm.networks import Block, Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, mlp
 
 
 def test_block_is_pytorchs_encoder_layer() -> None:
@@ -53,13 +53,14 @@ def test_history_is_causal_and_stepping_equals_reading_at_once() -> None:
     ahead = encoder.empty()
     for t in range(3):
         h, ahead = encoder.step(tokens[:1, t], ahead)
-    rows = [ahead, encoder.empty()]
+    rows = [Row(ahead), Row(encoder.empty())]
     for t in range(5):
         h, joined = encoder.step(torch.stack([tokens[0, 3 + t], tokens[1, t]]), Cache.stack(rows))
         assert torch.allclose(h[0], whole[0, 3 + t], atol=1e-5)
         assert torch.allclose(h[1], whole[1, t], atol=1e-5)
         rows = joined.split()
-    assert [row.length for row in rows] == [8, 5]
+    assert joined.real.sum(1).tolist() == [8, 5]
+    assert Cache.stack(rows[1:]).real.shape[1] == 5, "places that only the other row used are gone"
 
 
 def test_score_net_starts_at_zero_and_uses_its_whole_condition() -> None:

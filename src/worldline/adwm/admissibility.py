@@ -6,8 +6,9 @@ each. Fitted on the lists of the log, each episode answered by the others. A log
 """
 
 import copy
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.grammar import Command, Grammar, kind, renamed
-from worldline.adwm.hashed import Hashed
+from worldline.adwm.hashed import Hashed, padded_ids
 from worldline.adwm.memory import Candidate
 from worldline.adwm.recall import Custom
 from worldline.adwm.tokenizer import stable_hash
@@ -32,6 +33,7 @@ class Fillers:
         self.slots = slots
         self.spelled = spelled
         """Template -> one action spelled as the log spells it, with its things marked {0}, {1}."""
+        self.fill = functools.lru_cache(1 << 14)(self._fill)
 
     @classmethod
     def of(cls, grammar: Grammar, actions: Iterable[str]) -> "Fillers":
@@ -44,14 +46,15 @@ class Fillers:
             spelled.setdefault(command.template, _spelling(action, command))
         return cls({shape: tuple(map(frozenset, kinds)) for shape, kinds in slots.items()}, spelled)
 
-    def fill(self, things: Sequence[str]) -> Iterator[str]:
+    def _fill(self, things: tuple[str, ...]) -> frozenset[str]:
         """Every action that the log's templates can say about `things`."""
-        kinds = {thing: kind(thing) for thing in things[:_MOST_FILLERS]}
+        kinds = {thing: kind(thing) for thing in things}
+        found = []
         for shape, accepted in self.slots.items():
             fits = [[thing for thing in kinds if kinds[thing] in slot] for slot in accepted]
-            for filled in itertools.product(*fits):
-                if len(set(filled)) == len(filled):
-                    yield self.spelled[shape].format(*filled)
+            spelled = self.spelled[shape]
+            found += [spelled.format(*filled) for filled in itertools.product(*fits) if len({*filled}) == len(filled)]
+        return frozenset(found)
 
 
 def _spelling(action: str, command: Command) -> str:
@@ -75,18 +78,19 @@ class Situation:
         start: Sequence[str] | None,
     ) -> None:
         self.chronicle, self.grammar = chronicle, chronicle.grammar
-        names = dict(source.names) if source is not None else {}
         listed = source.source.admissible if source is not None and source.source is not None else None
-        self.source = None if listed is None else frozenset(renamed(action, names) for action in listed)
+        self.source = None if listed is None or source is None else _renamed(listed, source.names)
         self.earlier = frozenset(earlier or ())
         self.start = frozenset(start or ())
         self.action = chronicle.actions[-1] if chronicle.actions else ""
         self.command = chronicle.commands[-1] if chronicle.commands else Command("", ())
-        self.shown = frozenset(self.grammar.things(chronicle.observation))
+        self.shown = self.grammar.things(chronicle.observation)
         self.wanted = frozenset(self.grammar.goal_roles(chronicle.goal).values())
         self.around = custom.contents(chronicle, self.command.things[-1]) if self.command.things else frozenset()
         self.outline = self.grammar.outline(chronicle.observation)
-        self.held = next((past for past in reversed(chronicle.commands) if len(past.things) > 1), None)
+        held = next((past for past in reversed(chronicle.commands) if len(past.things) > 1), None)
+        self.held = held.things[0] if held is not None else None
+        self._hands = tuple(f"{held.template if held is not None else ''}|{holds}" for holds in (False, True))
         self._roles: dict[str, str] = {}
         self.visited: dict[str, str] = {}
         for past in chronicle.commands:
@@ -100,55 +104,42 @@ class Situation:
 
     def proposals(self, fillers: Fillers) -> list[str]:
         """Actions worth asking about: anything listed lately, and what the templates say about what is in view."""
-        focus = dict.fromkeys([*self.shown, *self.around, *self.command.things, *self.chronicle.status])
-        local = (t for action in self.earlier - self.start for t in self.grammar.parse(action).things)
-        things = [*dict.fromkeys([*focus, *local])]
-        return sorted({*(self.source or ()), *self.earlier, *self.start, *fillers.fill(things)})
+        focus = [*self.shown, *sorted(self.around), *self.command.things, *self.chronicle.status]
+        local = [t for action in sorted(self.earlier - self.start) for t in self.grammar.parse(action).things]
+        things = list(dict.fromkeys([*focus, *local]))[:_MOST_FILLERS]
+        filled = fillers.fill(tuple(sorted(things)))
+        return sorted(filled.union(self.source or (), self.earlier, self.start))
 
     def ids(self, action: str) -> list[int]:
-        """The features of `action`, hashed. They depend on its relations alone, so each is worked out once."""
-        relations = self.relations(action)
-        found = _HASHED.get(relations)
-        if found is None:
-            found = _HASHED[relations] = [1 + stable_hash(text) % (BUCKETS - 1) for text in relations.features()]
-        return found
+        """The features of `action`, hashed."""
+        return _ids(self.relations(action))
 
     def relations(self, action: str) -> "Relations":
         """How `action` relates to what was just done, just seen and listed before."""
         command = self.grammar.parse(action)
+        things, status = command.things, self.chronicle.status
         source = "-" if self.source is None else f"{action in self.source:d}"
         return Relations(
-            shape=command.template,
-            did=self.command.template,
-            lists=f"{source}{action in self.earlier:d}{action in self.start:d}",
-            again=action == self.action,
-            last=self.visited.get(command.template) == (command.things[0] if command.things else ""),
-            roles=tuple([self._role(thing) for thing in command.things]),
-            status=tuple([self.chronicle.status.get(thing, "") for thing in command.things]),
-            outline=self.outline,
-            hand=self._hand(command),
-            kinds=command.kinds,
-            goal="".join("1" if name in self.wanted else "0" for name in command.kinds),
+            command.template,
+            self.command.template,
+            f"{source}{action in self.earlier:d}{action in self.start:d}",
+            action == self.action,
+            self.visited.get(command.template) == (things[0] if things else ""),
+            tuple([self._roles.get(thing) or self._role(thing) for thing in things]),
+            tuple([status.get(thing, "") for thing in things]),
+            self.outline,
+            self._hands[self.held in things],
+            command.kinds,
+            tuple([name in self.wanted for name in command.kinds]),
         )
 
     def _role(self, thing: str) -> str:
         """Where a thing stands: in the last action, in the last answer, at the last place, or where the agent went."""
-        role = self._roles.get(thing)
-        if role is None:
-            role = self._roles[thing] = self._role_of(thing)
-        return role
-
-    def _role_of(self, thing: str) -> str:
         at = self.command.things.index(thing) if thing in self.command.things else "-"
-        here = any(thing == place for place in self.visited.values())
-        return f"{at}{thing in self.shown:d}{thing in self.around:d}{here:d}{'h' if self._holds(thing) else ''}"
-
-    def _holds(self, thing: str) -> bool:
-        return self.held is not None and thing == self.held.things[0]
-
-    def _hand(self, command: Command) -> str:
-        held = self.held.template if self.held is not None else ""
-        return f"{held}|{any(self._holds(thing) for thing in command.things)}"
+        here = thing in self.visited.values()
+        held = "h" if thing == self.held else ""
+        role = self._roles[thing] = f"{at}{thing in self.shown:d}{thing in self.around:d}{here:d}{held}"
+        return role
 
 
 class Relations(NamedTuple):
@@ -165,7 +156,7 @@ class Relations(NamedTuple):
     outline: str
     hand: str
     kinds: tuple[str, ...]
-    goal: str
+    goal: tuple[bool, ...]
     """Which of its things the goal names."""
 
     def features(self) -> list[str]:
@@ -183,14 +174,21 @@ class Relations(NamedTuple):
             f"{shape}|{kinds}",
             f"{shape}|{kinds}|{together}",
             f"{shape}|{self.did}|{self.hand}|{together}",
-            f"{shape}|{self.goal}|{together}",
+            f"{shape}|{''.join('01'[named] for named in self.goal)}|{together}",
             *(f"{shape}|{at}|{name}" for at, name in enumerate(self.kinds)),
             *(f"{shape}|{at}|{role}|{state}" for at, (role, state) in slots),
         ]
 
 
-_HASHED: dict[Relations, list[int]] = {}
-"""A memo; as large as the log has kinds of situations."""
+@functools.lru_cache(1 << 16)
+def _ids(relations: Relations) -> list[int]:
+    return [1 + stable_hash(text) % (BUCKETS - 1) for text in relations.features()]
+
+
+@functools.lru_cache(1 << 14)
+def _renamed(actions: tuple[str, ...], names: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    images = dict(names)
+    return frozenset(renamed(action, images) for action in actions)
 
 
 class Admissibility(Hashed):
@@ -199,6 +197,20 @@ class Admissibility(Hashed):
     def __init__(self) -> None:
         super().__init__(BUCKETS)
         self.bias = nn.Parameter(torch.tensor(-2.0))
+        self._known: dict[Relations, float] = {}
+
+    @torch.no_grad()
+    def judged(self, relations: Sequence[Relations]) -> list[float]:
+        """The logit of each. The same few thousand come up again and again: each is worked out once."""
+        new = [one for one in dict.fromkeys(relations) if one not in self._known]
+        if new:
+            logits = self(torch.from_numpy(padded_ids([_ids(one) for one in new])))
+            self._known |= dict(zip(new, logits.tolist(), strict=True))
+        return [self._known[one] for one in relations]
+
+    def forget(self) -> None:
+        """To be called when the weights have changed."""
+        self._known.clear()
 
     def forward(self, features: Tensor) -> Tensor:
         """features (n, F) -> logits (n,)."""

@@ -6,6 +6,7 @@ that is being imagined. The networks' view of an episode is `reading`.
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from worldline.adwm.grammar import Command, Grammar
 from worldline.adwm.listing import listing
@@ -138,7 +139,6 @@ class Chronicle:
         return next((thing for thing in reversed(self.status) if self.status[thing] == status), None)
 
 
-def shared(left: Sequence[str], right: Sequence[str]) -> float:
+def shared(left: AbstractSet[str], right: AbstractSet[str]) -> float:
     """The share of words two texts have in common (F1 over distinct words)."""
-    a, b = set(left), set(right)
-    return 2 * len(a & b) / (len(a) + len(b)) if a or b else 1.0
+    return 2 * len(left & right) / (len(left) + len(right)) if left or right else 1.0

@@ -18,7 +18,6 @@ from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.imagine import Guide, ImaginedEnvironment
 from worldline.adwm.interface import SoftEncoder
 from worldline.adwm.sight import Sight
-from worldline.policies.encoding import Encoder
 from worldline.policies.forward import (
     Model,
     Prefix,
@@ -94,7 +93,10 @@ class Continuation:
     """log pi_e of the policy's own next action, as a differentiable function of the next latents (B, d)."""
 
     def __init__(self, policy: HFPolicy, turns: Sequence[Turn], members: Sequence[int], redraw: int) -> None:
+        assert isinstance(policy.encoder, SoftEncoder)
         self._policy, self._turns, self._members, self._redraw = policy, turns, members, redraw
+        self._encoder = policy.encoder
+        self._written = self._around()
         self._calls = 0
         self._actions: dict[int, list[int]] = {}
         self._read: dict[tuple[int, ...], _Read | None] = {}
@@ -103,29 +105,47 @@ class Continuation:
 
     def __call__(self, z: Tensor) -> Tensor:
         sights = [Sight("", row, member) for row, member in zip(z, self._members, strict=True)]
-        turns = [replace(turn, observation=sight) for turn, sight in zip(self._turns, sights, strict=True)]
-        prompts = self._policy.encoder.prompts(turns)
-        cuts = [_first(prompt, sight, self._policy.encoder) for prompt, sight in zip(prompts, sights, strict=True)]
         if not self._read:
-            self._read_ahead(prompts, cuts)
+            self._read_ahead()
         found: dict[int, Tensor] = {}
         for rows, past in self._read.items():
-            behind = [prompts[row][cuts[row] if past else 0 :] for row in rows]
+            behind = [self._behind(row, sights[row], past is not None) for row in rows]
             if self._calls % self._redraw == 0:
-                said = self._drawn([turns[row] for row in rows], behind, past)
+                turns = [replace(self._turns[row], observation=sights[row]) for row in rows]
+                said = self._drawn(turns, behind, past)
                 self._actions |= dict(zip(rows, said, strict=True))
             values = self._scored(behind, [self._actions[row] for row in rows], past)
             found |= dict(zip(rows, values, strict=True))
         self._calls += 1
-        return torch.stack([found[row] for row in range(len(turns))]).to(z.device)
+        return torch.stack([found[row] for row in range(len(self._turns))]).to(z.device)
+
+    def _around(self) -> list[tuple[list[int], list[int] | None]]:
+        """Each prompt before and behind the observation that is to come: only that changes as the diffusion goes on."""
+        sights = [Sight("", torch.empty(0), member) for member in self._members]
+        turns = [replace(turn, observation=sight) for turn, sight in zip(self._turns, sights, strict=True)]
+        written: list[tuple[list[int], list[int] | None]] = []
+        for prompt, sight in zip(self._encoder.prompts(turns), sights, strict=True):
+            first = self._encoder.soft_ids(sight.number)[0]
+            at = prompt.index(first) if first in prompt else None
+            # Where the budget left no room for the observation, nothing depends on it.
+            written.append((prompt, None) if at is None else (prompt[:at], prompt[at + self._encoder.tokens :]))
+        return written
+
+    def _behind(self, row: int, sight: Sight, read: bool) -> list[int]:
+        """What follows what was read: the observation and the rest; with nothing read, the whole prompt."""
+        before, rest = self._written[row]
+        if rest is None:
+            return before
+        return [*([] if read else before), *self._encoder.soft_ids(sight.number), *rest]
 
     @torch.no_grad()
-    def _read_ahead(self, prompts: Sequence[list[int]], cuts: Sequence[int]) -> None:
+    def _read_ahead(self) -> None:
         """The batches, and what is the same in them at every diffusion step."""
         model, longest = self._policy.model, self._policy.max_new_tokens
-        for rows in chunks([len(prompt) + longest for prompt in prompts], self._policy.settings.batch_tokens):
-            before = [prompts[row][: cuts[row]] for row in rows]
-            shared = shares_prefix(model) and all(before)
+        sizes = [len(before) + len(rest or ()) + self._encoder.tokens + longest for before, rest in self._written]
+        for rows in chunks(sizes, self._policy.settings.batch_tokens):
+            before = [self._written[row][0] for row in rows]
+            shared = shares_prefix(model) and all(before) and all(self._written[row][1] is not None for row in rows)
             self._read[tuple(rows)] = _kept(read(model, before)) if shared else None
 
     def _drawn(self, turns: Sequence[Turn], behind: Sequence[list[int]], past: _Read | None) -> list[list[int]]:
@@ -166,10 +186,3 @@ class Continuation:
 
 def _kept(prefix: Prefix) -> _Read:
     return _Read([(layer.keys, layer.values) for layer in prefix.cache.layers], prefix.mask)
-
-
-def _first(prompt: Sequence[int], sight: Sight, encoder: Encoder) -> int:
-    """Where the sight begins in the prompt; 0 where the budget left it out."""
-    assert isinstance(encoder, SoftEncoder)
-    token = encoder.soft_ids(sight.number)[0]
-    return prompt.index(token) if token in prompt else 0

@@ -62,6 +62,20 @@ def _hashed(feature: str) -> int:
     return 1 + stable_hash(feature) % (FEATURES - 1)
 
 
+@functools.lru_cache(1 << 16)
+def _likeness(left: str, right: str) -> str:
+    """How many words two texts share, to one decimal place."""
+    return f"{shared(set(left.split()), set(right.split())):.1f}"
+
+
+@functools.lru_cache(1 << 14)
+def _source_ids(shape: str, near: str, same: str, aligned: bool, alike: str, goals: str) -> tuple[int, ...]:
+    features = [near, f"{shape}|{near}", f"{near}|{same}|{aligned}"]
+    if alike:
+        features += [f"{shape}|alike|{alike}", f"goals|{goals}", f"{near}|{same}|goals|{goals}"]
+    return tuple(_hashed(feature) for feature in features)
+
+
 class _Describer:
     """Features of the candidates for one answer."""
 
@@ -76,10 +90,11 @@ class _Describer:
         self.goals = [(role, name, self._whereabouts(name)) for role, name in self._roles()]
         self.asked = memory.grammar.outline(chronicle.goal)
         self.left = _bucket(sum(thing not in chronicle.status for thing in chronicle.first_things))
-        self._memo: dict[str, list[str]] = {}
+        self._said_by: dict[str, list[str]] = {}
+        self._memo: dict[tuple[str, str], list[int]] = {}
 
     def rows(self, candidates: Sequence[Candidate]) -> list[list[int]]:
-        return [[_hashed(feature) for feature in (*self._source(c), *self._text(c.text, c.near))] for c in candidates]
+        return [[*self._source(c), *self._text(c.text, c.near)] for c in candidates]
 
     def _roles(self) -> list[tuple[str, str]]:
         return sorted(self.grammar.goal_roles(self.chronicle.goal).items())
@@ -91,24 +106,27 @@ class _Describer:
         more = "unknown" if not others else "here" if any(self.action in a for a in others) else "elsewhere"
         return f"{min(len(seen), 2)}{more}"
 
-    def _source(self, c: Candidate) -> list[str]:
+    def _source(self, c: Candidate) -> tuple[int, ...]:
         """How near the source is and whether it was in the same state."""
-        shape, near, source = self.command.template, c.near, c.source
+        near, source = c.near, c.source
         same = "self" if source is None else str(source.states == self.states)
-        features = [near, f"{shape}|{near}", f"{near}|{same}|{c.aligned}"]
+        alike = goals = ""
         if source is not None and near in (SAME, KIND, SHAPE):
-            alike = shared(" ".join(source.command.things).split(), " ".join(self.command.things).split())
-            goals = shared(source.goal.split(), self.chronicle.goal.split())
-            features += [f"{shape}|alike|{alike:.1f}", f"goals|{goals:.1f}", f"{near}|{same}|goals|{goals:.1f}"]
-        return features
+            alike = _likeness(" ".join(source.command.things), " ".join(self.command.things))
+            goals = _likeness(source.goal, self.chronicle.goal)
+        return _source_ids(self.command.template, near, same, c.aligned, alike, goals)
 
-    def _text(self, text: str, near: str) -> list[str]:
+    def _text(self, text: str, near: str) -> list[int]:
         """What the text says, and whether that agrees with what has been seen."""
-        features = self._memo.get(text)
-        if features is None:
-            things = [thing for thing in self.grammar.things(text) if thing not in self.command.things]
-            features = self._memo[text] = [*self._said(text), *self._agreement(things), *self._goal(things)]
-        return [*features, *(f"{near}|{feature}" for feature in features[2:6])]
+        found = self._memo.get((text, near))
+        if found is None:
+            features = self._said_by.get(text)
+            if features is None:
+                things = [thing for thing in self.grammar.things(text) if thing not in self.command.things]
+                features = self._said_by[text] = [*self._said(text), *self._agreement(things), *self._goal(things)]
+            told = [*features, *[f"{near}|{feature}" for feature in features[2:6]]]
+            found = self._memo[text, near] = [_hashed(feature) for feature in told]
+        return found
 
     def _said(self, text: str) -> list[str]:
         outline, shape = self.grammar.outline(text), self.command.template
@@ -180,7 +198,7 @@ def targets(candidates: Sequence[Candidate], answer: str, memory: Memory, goal: 
     found = named & {kind(thing) for thing in wanted}
     near = np.array(
         [
-            shared(grammar.things(c.text), wanted)
+            shared(set(grammar.things(c.text)), set(wanted))
             + 2 * (grammar.outline(c.text).split()[:6] == outline.split()[:6])
             + 2 * (named & {kind(thing) for thing in grammar.things(c.text)} == found)
             for c in candidates

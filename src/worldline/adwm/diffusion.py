@@ -1,7 +1,7 @@
 """Diffusion over latent vectors: schedule, noising, reverse steps, guidance (ADWM sections 3.3 and 4.2, appendix D).
 
-Pure functions of tensors: `abar` is the table abar_0 .. abar_K with abar_0 = 1, `k` an integer step per row, `z` of
-shape (B, d). Nothing here knows about text, policies or training. Left out: learned variances and other schedules.
+Pure functions of tensors: `abar` is the table abar_0 .. abar_K with abar_0 = 1, `z` of shape (B, d), `k` an integer
+step per row (B,), or one for all of them (1,). Nothing here knows about text, policies or training. Left out: learned variances and other schedules.
 """
 
 import itertools
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 Noise = Callable[[Tensor, Tensor], Tensor]
-"""eps_theta(z^k (B, d), k (B,)) -> (B, d): what a score network is to this module."""
+"""eps_theta(z^k (B, d), k (B,) or (1,)) -> (B, d): what a score network is to this module."""
 LogPolicy = Callable[[Tensor], Tensor]
 """log pi_e of the continuation from a clean latent: (B, d) -> (B,), differentiable."""
 
@@ -121,9 +121,8 @@ def sample(
     zk = start
     ks = torch.linspace(len(abar) - 1, 0, steps + 1).round().long().tolist()
     for index, (k, lower) in enumerate(itertools.pairwise(ks)):
-        rows = torch.full((len(zk),), k, dtype=torch.long, device=zk.device)
         level, target = abar[k].to(zk.dtype), abar[lower].to(zk.dtype)
-        eps = predict(zk, rows)
+        eps = predict(zk, torch.full((1,), k, device=zk.device))
         if bound is not None:
             clean = ((zk - (1 - level).sqrt() * eps) / level.sqrt()).clamp(-bound, bound)
             eps = (zk - level.sqrt() * clean) / (1 - level).sqrt()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from worldline.adwm.chronicle import Chronicle, shared
 from worldline.adwm.grammar import SLOT, Command
 from worldline.adwm.memory import Memory, Transition
-from worldline.adwm.tokenizer import stable_hash, words
+from worldline.adwm.tokenizer import stable_hash, vocabulary
 
 _ALIKE = 0.5
 """Least share of common words for an end to be a precedent."""
@@ -73,18 +73,18 @@ class Evidence:
 
     def _overlap(self, chronicle: Chronicle, command: Command, event: str) -> list[str]:
         """How much of the goal is in what was named, chosen and seen: what web and search tasks are judged by."""
-        goal = set(words(chronicle.goal))
-        named = set(words(" ".join(command.things)))
+        goal = vocabulary(chronicle.goal)
+        named = vocabulary(" ".join(command.things))
         chosen: dict[str, set[str]] = defaultdict(set)
         for past in (*chronicle.commands, command):
             chosen[past.template].update(word for thing in past.things for word in thing.split())
-        seen = set(words(chronicle.observation))
-        read = {word for text in chronicle.observations[1:] for word in words(text)}
+        seen = vocabulary(chronicle.observation)
+        read = [word for word in named if any(word in vocabulary(text) for text in chronicle.observations[1:])]
         size = max(1, len(goal))
         return [
             *(f"{event}|goal by {shape} {len(goal & by) / size:.1f}" for shape, by in sorted(chosen.items()) if by),
             f"{event}|goal seen {len(goal & seen) / size:.1f}",
-            f"{event}|named seen {len(named & read) / max(1, len(named)):.1f}",
+            f"{event}|named seen {len(read) / max(1, len(named)):.1f}",
             f"{event}|named in goal {len(named & goal) / max(1, len(named)):.1f}",
             f"{event}|step {min(len(chronicle.actions), 40) // 4}",
         ]
@@ -92,10 +92,10 @@ class Evidence:
     def precedents(self, chronicle: Chronicle, action: str) -> tuple[str, str]:
         """What other episodes of this task earned at their end: for nearly the same last action, for a similar path."""
         ends = [(end, named) for end, named in self._ends[chronicle.task] if end.episode != chronicle.episode]
-        command, said = self.grammar.parse(action), words(action)
+        command, said = self.grammar.parse(action), vocabulary(action)
         ours = _named([*chronicle.commands, command])
-        last = _nearest([(shared(words(end.action), said), end.reward) for end, _ in ends])
-        path = _nearest([(shared(sorted(named), sorted(ours)), end.reward) for end, named in ends])
+        last = _nearest([(shared(vocabulary(end.action), said), end.reward) for end, _ in ends])
+        path = _nearest([(shared(named, ours), end.reward) for end, named in ends])
         shape = command.template
         return (f"last|{shape}|{last}" if last else "", f"path|{shape}|{path}" if path else "")
 

@@ -9,7 +9,7 @@ search actions ("click[buy now]") come apart the same way, with one slot. Ours; 
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from worldline.adwm.tokenizer import words
@@ -18,6 +18,8 @@ SLOT = "*"
 _MOST = 0.5
 """A word of more than this share of a verb's distinct actions belongs to the template."""
 _LONGEST_THING = 4
+_LONGEST_TEXT = 400
+_BRACKET = re.compile(r"([\[\]])")
 _MEMO = 1 << 16
 
 
@@ -47,10 +49,16 @@ class Grammar:
         self.frames = dict(frames)
         """Verb -> the words of its template."""
         self.roles = dict(roles)
-        self._openings = {name.split()[0] for name in roles}
         """Kind -> the slot it fills most often ("take * from *#0"): its part of speech, so to say."""
+        self._reach: dict[str, int] = {}
+        """First word of a kind -> how many words such kinds have at most."""
+        for name in roles:
+            first, *rest = name.split()
+            self._reach[first] = max(self._reach.get(first, 0), 1 + len(rest))
         self.parse = functools.lru_cache(_MEMO)(self._parse)
         self._segments = functools.lru_cache(_MEMO)(self._cut)
+        self._piece = functools.lru_cache(_MEMO)(self._cut_piece)
+        self._brackets_apart = not any("[" in name or "]" in name for name in roles)
         self.things = functools.lru_cache(_MEMO)(self._things)
         self.outline = functools.lru_cache(_MEMO)(self._outline)
         self.goal_roles = functools.lru_cache(_MEMO)(self._goal_roles)
@@ -83,7 +91,7 @@ class Grammar:
                 things[-1].append(token)
             else:
                 # "use desklamp 1" where every lamp is a desklamp: the noun goes with its number
-                noun = [shape.pop()] if token.isdigit() and len(shape) > 1 and shape[-1] != SLOT else []
+                noun = [shape.pop()] if token.isdigit() and len(shape) > 1 and shape[-1].isalnum() else []
                 shape.append(SLOT)
                 things.append([*noun, token])
         return Command(" ".join(shape), tuple(" ".join(thing) for thing in things))
@@ -97,23 +105,50 @@ class Grammar:
         return " ".join(self._segments(text)[0][:10])
 
     def _cut(self, text: str) -> tuple[list[str], list[str]]:
-        tokens = words(text)[:400]
+        """The text's words with things left out, and the things. Web pages say the same between brackets over and over."""
+        shape: list[str] = []
+        found: list[str] = []
+        room = _LONGEST_TEXT
+        for part in _BRACKET.split(text) if self._brackets_apart else (text,):
+            said, named, size = self._piece(part)
+            if size > room:
+                said, named = self._taken_apart(words(part)[:room])
+            shape += said
+            found += named
+            room -= size
+            if room <= 0:
+                break
+        return shape, found
+
+    def _cut_piece(self, text: str) -> tuple[list[str], list[str], int]:
+        tokens = words(text)
+        return *self._taken_apart(tokens[:_LONGEST_TEXT]), len(tokens)
+
+    def _taken_apart(self, tokens: list[str]) -> tuple[list[str], list[str]]:
         shape: list[str] = []
         found: list[str] = []
         at = 0
         while at < len(tokens):
-            longest = min(_LONGEST_THING, len(tokens) - at) if tokens[at] in self._openings else 0
-            for length in range(longest, 0, -1):
-                phrase = " ".join(tokens[at : at + length])
-                if kind(phrase) in self.roles:
-                    found.append(phrase)
-                    shape.append(SLOT)
-                    at += length
-                    break
-            else:
-                shape.append(tokens[at])
-                at += 1
+            length = self._named(tokens, at) if tokens[at] in self._reach else 0
+            if length:
+                found.append(" ".join(tokens[at : at + length]))
+            shape.append(SLOT if length else tokens[at])
+            at += length or 1
         return shape, found
+
+    def _named(self, tokens: list[str], at: int) -> int:
+        """How many tokens from `at` on are the longest name of a thing; 0 if none are."""
+        reach, longest, name = self._reach[tokens[at]], 0, ""
+        number = tokens[at].isdigit()
+        for length, token in enumerate(tokens[at : at + _LONGEST_THING], start=1):
+            if token.isdigit() == number:
+                name = f"{name} {token}" if name else token
+                reach -= 1
+            if reach < 0 or (number and not token.isdigit()):
+                break
+            if name in self.roles:
+                longest = length
+        return longest
 
     def _goal_roles(self, goal: str) -> dict[str, str]:
         """Which kind the goal names for each role: {"take * from *#0": "apple", "go to *#0": "fridge"}."""
@@ -142,10 +177,26 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 @functools.lru_cache(_MEMO)
 def _renamed(text: str, names: tuple[tuple[str, str], ...]) -> str:
-    images = dict(names)
-    return _pattern(tuple(sorted(images, key=len, reverse=True))).sub(lambda m: images[m[0].lower()], text)
+    lowered = text.lower()
+    if len(lowered) != len(text):  # letters whose small form has another length are left as they are
+        lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    spans = sorted((at, -len(old), new) for old, new in names for at in _places(lowered, old))
+    parts, end = [], 0
+    for at, length, new in spans:
+        if at >= end:
+            parts += [text[end:at], new]
+            end = at - length
+    return "".join([*parts, text[end:]])
 
 
-@functools.lru_cache(_MEMO)
-def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)", re.IGNORECASE)
+def _places(text: str, name: str) -> Iterator[int]:
+    """Where `name` stands in `text` as words of its own."""
+    at = text.find(name)
+    while at >= 0:
+        if (at == 0 or not _in_word(text[at - 1])) and not _in_word(text[at + len(name) : at + len(name) + 1]):
+            yield at
+        at = text.find(name, at + 1)
+
+
+def _in_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"

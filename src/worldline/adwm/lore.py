@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from worldline.adwm.admissibility import Fillers, Situation, listed_actions
+from worldline.adwm.admissibility import Fillers, Relations, Situation, listed_actions
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.decoder import Choice, choice, targets
 from worldline.adwm.evidence import Evidence
@@ -83,8 +83,8 @@ class Answered:
     right: npt.NDArray[np.bool_]
     offered: bool
     """Whether the world had listed the action."""
-    doubt: list[int] | None
-    """Where it had not: the features of that, for the admissibility model to say how surprising it was."""
+    doubt: Relations | None
+    """Where it had not: how it relates to the rest, for the admissibility model to say how surprising it was."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Exercises:
         offered = action in (steps[at].admissible or ())
         start, doubt = steps[0].admissible or (), None
         if lore.lists and at and not offered:
-            doubt = lore.situation(chronicle, None, steps[at - 1].admissible or (), start).ids(action)
+            doubt = lore.situation(chronicle, None, steps[at - 1].admissible or (), start).relations(action)
         if right.any() and not right.all():
             self.answered.append(Answered(n, at, options, right, offered, doubt))
         after = steps[at + 1].admissible if at + 1 < len(steps) else None

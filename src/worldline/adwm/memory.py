@@ -6,10 +6,14 @@ into those of this one (the action's own, the goal's by role, others by what was
 is the likeliest is the decoder's business.
 """
 
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.grammar import Command, Grammar, kind, renamed
@@ -23,6 +27,7 @@ the same kinds of things, the same template; and answers to actions the world di
 _FRAMES = 8
 _ENOUGH = 3
 """Of each farther kind, where this task has been seen in this very state."""
+_MEMO = 1 << 17
 LIMITS = {OWN: 2, TASK: 8, SAME: 12, KIND: 16, SHAPE: 8, REFUSED: 2}
 
 
@@ -68,6 +73,10 @@ class Memory:
         self.grammar = grammar
         self.custom = custom
         self.transitions = list(transitions)
+        self._touched = [
+            tuple(status for thing, status in zip(tr.things, tr.statuses, strict=True) if _handled(thing, status))
+            for tr in self.transitions
+        ]
         self._known: dict[str, dict[str, dict[str, set[int]]]] = defaultdict(lambda: defaultdict(dict))
         self._index: dict[tuple[object, ...], list[int]] = defaultdict(list)
         # a fixed shuffle: the first few of any list are a fair sample of it
@@ -78,6 +87,11 @@ class Memory:
                 if not status and thing not in transition.command.things:
                     found = self._known[transition.task][thing]
                     found.setdefault(transition.action, set()).add(transition.episode)
+        # Policies and rollouts meet the same tasks over and over: what depends on little is worked out once.
+        self._known_to = functools.lru_cache(_MEMO >> 7)(self._known_apart_from)
+        self._renamed = functools.lru_cache(_MEMO)(self._carry)
+        self._table = functools.lru_cache(_MEMO >> 7)(self._listed)
+        self._episodes = np.array([tr.episode for tr in self.transitions], dtype=np.int64)
 
     @classmethod
     def of(cls, grammar: Grammar, episodes: Sequence[Trajectory]) -> "Memory":
@@ -89,8 +103,10 @@ class Memory:
 
     def known(self, chronicle: Chronicle) -> dict[str, set[str]]:
         """Thing -> the actions whose answers named it, untouched, in other logged episodes of this task."""
-        facts = self._known.get(chronicle.task, {})
-        own = {chronicle.episode}
+        return self._known_to(chronicle.task, chronicle.episode)
+
+    def _known_apart_from(self, task: str, episode: int) -> dict[str, set[str]]:
+        facts, own = self._known.get(task, {}), {episode}
         return {
             thing: actions
             for thing, where in facts.items()
@@ -117,10 +133,15 @@ class Memory:
                     found.append(self._carried(near, source, chronicle, command))
         return [*self._recalled(found, chronicle, command), *found]
 
-    def like(self, action: str) -> list[int]:
-        """The transitions of this very action; else of its template; else all."""
+    def like(self, action: str, episode: int = -1) -> npt.NDArray[np.int64]:
+        """The transitions of this very action, else of its template, else all; none of them of `episode`."""
         shape = self.grammar.parse(action).template
-        return self._index.get((SAME, action)) or self._index.get((SHAPE, shape)) or list(range(len(self.transitions)))
+        key = next((key for key in ((SAME, action), (SHAPE, shape)) if self._index.get(key)), None)
+        found: npt.NDArray[np.int64] = self._table(key)
+        return np.compress(self._episodes[found] != episode, found)
+
+    def _listed(self, key: tuple[object, ...] | None) -> npt.NDArray[np.int64]:
+        return np.array(range(len(self.transitions)) if key is None else self._index[key], dtype=np.int64)
 
     def _recalled(self, found: Sequence[Candidate], chronicle: Chronicle, command: Command) -> Iterator[Candidate]:
         """What this episode last saw of the place the action is about, as the other candidates would put it."""
@@ -131,26 +152,38 @@ class Memory:
 
     def _carried(self, near: str, source: Transition, chronicle: Chronicle, command: Command) -> Candidate:
         """The source's answer in this episode's names."""
+        touched = tuple([chronicle.counterpart(status) for status in self._touched[source.index]])
+        return self._renamed(near, source.index, command.things, chronicle.goal, touched)
+
+    def _carry(
+        self, near: str, index: int, things: tuple[str, ...], ours: str, touched: tuple[str | None, ...]
+    ) -> Candidate:
+        """`touched` are this episode's counterparts of the source's things that had been handled there."""
+        source = self.transitions[index]
         if near in (TASK, REFUSED):
             return Candidate(near, source.answer, source)
-        names = dict(zip(source.command.things, command.things, strict=False))
-        theirs, ours = self.grammar.goal_roles(source.goal), self.grammar.goal_roles(chronicle.goal)
-        kinds = {theirs[role]: ours[role] for role in theirs.keys() & ours.keys()}
-        aligned = True
+        names = dict(zip(source.command.things, things, strict=False))
+        roles, wanted = self.grammar.goal_roles(source.goal), self.grammar.goal_roles(ours)
+        kinds = {roles[role]: wanted[role] for role in roles.keys() & wanted.keys()}
+        counterparts, aligned = iter(touched), True
         for thing, status in zip(source.things, source.statuses, strict=True):
+            handled = _handled(thing, status)
+            mine = next(counterparts) if handled else None
             if thing in names:
                 continue
-            # "cup 2" may stand for "cup 1"; "back to search" is the same everywhere
-            numbered = kind(thing) != thing
-            mine = chronicle.counterpart(status) if status and numbered else None
             if mine is not None:
                 names[thing] = mine
             elif kind(thing) in kinds:
                 names[thing] = thing.replace(kind(thing), kinds[kind(thing)])
-            aligned = aligned and (mine is not None or not status or not numbered)
-        goal = {source.goal: chronicle.goal} if source.goal in source.answer else {}
+            aligned = aligned and (mine is not None or not handled)
+        goal = {source.goal: ours} if source.goal in source.answer else {}
         text = renamed(renamed(source.answer, names), goal)
         return Candidate(near, text, source, tuple(names.items()), aligned)
+
+
+def _handled(thing: str, status: str) -> bool:
+    """Whether a thing had a history that its counterpart must share: "cup 2" may, "back to search" never does."""
+    return bool(status) and kind(thing) != thing
 
 
 def replay(grammar: Grammar, episode: Trajectory, number: int) -> Iterator[Transition]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from worldline.adwm.diffusion import Noise, cosine_schedule
-from worldline.adwm.networks import Cache, HistoryEncoder, Projector, ScoreNet, TextEncoder, mlp
+from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, mlp
 from worldline.adwm.tokenizer import HashTokenizer
 from worldline.types import InputError
 
@@ -130,11 +130,11 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """Where one history stands: h_t (width,), the step tokens read so far (t, inputs), and the cache of one row."""
+    """Where one history stands: h_t (width,), the step tokens it has in view, and its part of a cache."""
 
     h: Tensor
-    tokens: Tensor
-    cache: Cache
+    tokens: tuple[Tensor, ...]
+    cache: Row
 
 
 class WorldModel(nn.Module):
@@ -223,33 +223,23 @@ class WorldModel(nn.Module):
 
     def advance(self, tokens: Tensor, states: Sequence[State | None]) -> list[State]:
         """One more step token (B, inputs) for each history; one that outgrows the window forgets its older half."""
-        fresh = self.history_encoder.empty()
-        caches = [fresh if state is None else self._shortened(state).cache for state in states]
-        h, cache = self.history_encoder.step(tokens, Cache.stack(caches))
-        read = [
-            token.unsqueeze(0)
-            if state is None
-            else torch.cat([state.tokens[1 - self.architecture.window :], token[None]])
-            for token, state in zip(tokens, states, strict=True)
-        ]
+        fresh = State(tokens[0], (), Row(self.history_encoder.empty()))
+        before = [fresh if state is None else self._shortened(state) for state in states]
+        h, cache = self.history_encoder.step(tokens, Cache.stack([state.cache for state in before]))
+        read = [(*state.tokens, token) for state, token in zip(before, tokens, strict=True)]
         return [State(*parts) for parts in zip(h, read, cache.split(), strict=True)]
 
     def _shortened(self, state: State) -> State:
-        if state.cache.length < self.architecture.window:
+        if len(state.tokens) < self.architecture.window:
             return state
         kept, cache, h = state.tokens[-(self.architecture.window // 2) :], self.history_encoder.empty(), state.h
         for token in kept:
             h, cache = self.history_encoder.step(token[None], cache)
-        return State(h.squeeze(0), kept, cache)
+        return State(h.squeeze(0), kept, Row(cache))
 
     def conditional(self, h: Tensor, action: Tensor) -> Noise:
         """eps_theta(. | h, a) as the diffusion functions take it."""
-
-        def predict(zk: Tensor, k: Tensor) -> Tensor:
-            out: Tensor = self.score(zk, k, h, action)
-            return out
-
-        return predict
+        return self.score.given(h, action)
 
     def outcome(self, z: Tensor, h: Tensor, evidence: Tensor | None = None) -> Outcome:
         """What the heads say of the state after a step, given the ids of its evidence (N, F), 0 for none."""

@@ -4,6 +4,7 @@ Puts together what was learned from the log as text (grammar, memory, decoder, a
 among them. The networks come in by the latent they sample, which the decoder weighs with everything else it knows.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from worldline.adwm.admissibility import Admissibility, Situation
+from worldline.adwm.admissibility import Admissibility, Relations, Situation
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.decoder import Choice, Decoder, choice
-from worldline.adwm.hashed import Rows, fit_hashed, padded_ids, stacked
+from worldline.adwm.hashed import Rows, fit_hashed, stacked
 from worldline.adwm.lore import Exercises, Lore
 from worldline.adwm.memory import SAME, SHAPE, Candidate
 
@@ -97,21 +98,19 @@ class Narrator(nn.Module):
         """Whether the world offers each action; where it does not, how unlikely that was (it may be our mistake)."""
         offered = [action in (offer or ()) for offer, action in zip(offers, actions, strict=True)]
         doubts = [
-            None if situation is None or listed else situation.ids(action)
+            None if situation is None or listed else situation.relations(action)
             for situation, listed, action in zip(situations, offered, actions, strict=True)
         ]
         return self._told(offered, doubts)
 
-    @torch.no_grad()
-    def _told(self, offered: Sequence[bool], doubts: Sequence[list[int] | None]) -> list[str]:
+    def _told(self, offered: Sequence[bool], doubts: Sequence[Relations | None]) -> list[str]:
         if not self.lore.lists:
             return [_UNSURE] * len(offered)
         told = ["yes" if listed else "no" for listed in offered]
-        asked = [(at, ids) for at, ids in enumerate(doubts) if ids is not None]
-        if asked:
-            logits = self.admissibility(torch.from_numpy(padded_ids([ids for _, ids in asked])))
-            for (at, _), chance in zip(asked, torch.sigmoid(logits).tolist(), strict=True):
-                told[at] = f"no {min(int(chance * 5), 4)}"
+        asked = [(at, relations) for at, relations in enumerate(doubts) if relations is not None]
+        logits = self.admissibility.judged([relations for _, relations in asked])
+        for (at, _), chance in zip(asked, torch.tensor(logits).sigmoid().tolist(), strict=True):
+            told[at] = f"no {min(int(chance * 5), 4)}"
         return told
 
     @torch.no_grad()
@@ -139,11 +138,10 @@ class Narrator(nn.Module):
 
     def nearest(self, chronicle: Chronicle, action: str, z: Tensor) -> Answer:
         """The logged answer whose latent is nearest to z, of the same action or at least the same template."""
-        memory = self.lore.memory
-        rows = torch.tensor([at for at in memory.like(action) if memory.transitions[at].episode != chronicle.episode])
+        rows = self.lore.memory.like(action, chronicle.episode)
         if not len(rows):
             return Answer(chronicle.observation, None, float("inf"))
-        apart = (self.latents[rows] - z).pow(2).mean(-1)
+        apart = (self.latents[torch.from_numpy(rows)] - z).pow(2).mean(-1)
         best = int(apart.argmin())
         return replace(self.copied(int(rows[best])), distance=float(apart[best]))
 
@@ -152,16 +150,16 @@ class Narrator(nn.Module):
         source = self.lore.memory.transitions[index]
         return Answer(source.answer, Candidate(SAME, source.answer, source))
 
-    @torch.no_grad()
     def allowed(self, situations: Sequence[Situation]) -> list[tuple[str, ...]]:
         """The actions more likely listed than not in each situation; where none is, the likeliest one."""
         asked = [situation.proposals(self.lore.fillers) for situation in situations]
-        ids = [situation.ids(one) for situation, many in zip(situations, asked, strict=True) for one in many]
-        logits = self.admissibility(torch.from_numpy(padded_ids(ids))) if ids else torch.zeros(0)
+        told = [situation.relations(one) for situation, many in zip(situations, asked, strict=True) for one in many]
+        logits = iter(self.admissibility.judged(told))
         found = []
-        for many, scores in zip(asked, torch.split(logits, [len(many) for many in asked]), strict=True):
-            kept = tuple(action for action, score in zip(many, scores.tolist(), strict=True) if score > 0)
-            found.append(kept or ((many[int(scores.argmax())],) if many else ()))
+        for many in asked:
+            scores = list(itertools.islice(logits, len(many)))
+            kept = tuple([action for action, score in zip(many, scores, strict=True) if score > 0])
+            found.append(kept or ((many[scores.index(max(scores))],) if many else ()))
         return found
 
     def distances(self, options: Choice, z: Tensor) -> npt.NDArray[np.float32]:
@@ -176,6 +174,7 @@ class Narrator(nn.Module):
         if offered:
             rows = Rows.of([one.ids for one in offered], [one.listed for one in offered])
             fit_hashed(self.admissibility, rows, self._admissibility_loss, epochs=_EPOCHS, seed=seed)
+            self.admissibility.forget()
         answered = [one for one in exercises.answered if one.episode in apart]
         if answered:
             listed = self._told([one.offered for one in answered], [one.doubt for one in answered])

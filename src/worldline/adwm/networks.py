@@ -6,7 +6,7 @@ parameter (post-norm, SiLU), written out so that the history encoder can keep ke
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -103,26 +103,42 @@ class Cache:
     real: Tensor
 
     @staticmethod
-    def stack(rows: Sequence["Cache"]) -> "Cache":
-        """Caches of one row each, as one batch."""
-        longest = max(row.length for row in rows)
+    def stack(rows: Sequence["Row"]) -> "Cache":
+        """Rows as one batch. Those that were one before cost next to nothing."""
+        places: dict[int, list[int]] = {}
+        for place, row in enumerate(rows):
+            places.setdefault(id(row.cache), []).append(place)
+        parts = [rows[same[0]].cache.rows([rows[place].at for place in same]) for same in places.values()]
+        if len(parts) == 1:
+            return parts[0]
+        longest = max(part.real.shape[1] for part in parts)
+        order = torch.tensor([place for same in places.values() for place in same]).argsort().to(parts[0].real.device)
         layers = tuple(
-            torch.cat([F.pad(layer, (0, 0, 0, longest - layer.shape[3])) for layer in same], 1)
-            for same in zip(*(row.layers for row in rows), strict=True)
+            torch.cat([F.pad(layer, (0, 0, 0, longest - layer.shape[3])) for layer in same], 1)[:, order]
+            for same in zip(*(part.layers for part in parts), strict=True)
         )
-        return Cache(layers, torch.cat([F.pad(row.real, (0, longest - row.length)) for row in rows]))
+        real = torch.cat([F.pad(part.real, (0, longest - part.real.shape[1])) for part in parts])[order]
+        return Cache(layers, real)
 
-    def split(self) -> list["Cache"]:
-        """One cache per row, without gaps."""
-        kept = [real.nonzero().squeeze(-1) for real in self.real]
-        return [
-            Cache(tuple(layer[:, i : i + 1, :, keep] for layer in self.layers), self.real[i : i + 1, keep])
-            for i, keep in enumerate(kept)
-        ]
+    def rows(self, which: Sequence[int]) -> "Cache":
+        """Some rows, without the places that none of them uses."""
+        rows = torch.tensor(which, device=self.real.device)
+        used = self.real[rows].any(0).nonzero().squeeze(-1)
+        if len(used) == self.real.shape[1]:
+            return Cache(tuple(layer[:, rows] for layer in self.layers), self.real[rows])
+        return Cache(tuple(layer[:, rows][:, :, :, used] for layer in self.layers), self.real[rows][:, used])
 
-    @property
-    def length(self) -> int:
-        return self.real.shape[1]
+    def split(self) -> list["Row"]:
+        """Each row by itself; the tensors stay together."""
+        return [Row(self, at) for at in range(len(self.real))]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One history's part of a cache."""
+
+    cache: Cache
+    at: int = 0
 
 
 class HistoryEncoder(nn.Module):
@@ -179,17 +195,32 @@ class ScoreNet(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, zk: Tensor, k: Tensor, history: Tensor, action: Tensor) -> Tensor:
+        return self.given(history, action)(zk, k)
+
+    def given(self, history: Tensor, action: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """eps_theta(., . | h, a): what the condition does to each layer is worked out once for all noise levels."""
+        condition = torch.cat([history, action], -1)
+        fixed = [F.linear(condition, film.weight[:, self.time_size :], film.bias) for film in self._films()]
+
+        def predict(zk: Tensor, k: Tensor) -> Tensor:
+            time, x = self._time(k, zk.dtype), zk
+            for layer, film, part in zip(self.layers, self._films(), fixed, strict=True):
+                scale, shift = (part + F.linear(time, film.weight[:, : self.time_size])).chunk(2, -1)
+                x = F.silu(layer(x) * (1 + scale) + shift)
+            out: Tensor = self.out(x)
+            return out
+
+        return predict
+
+    def _films(self) -> list[nn.Linear]:
+        return [film for film in self.films if isinstance(film, nn.Linear)]
+
+    def _time(self, k: Tensor, dtype: torch.dtype) -> Tensor:
         half = self.time_size // 2
-        rates = torch.exp(-math.log(1e4) * torch.arange(half, device=zk.device, dtype=zk.dtype) / half)
-        angles = k.to(zk.dtype).unsqueeze(-1) * rates
-        time = self.time(torch.cat([angles.sin(), angles.cos()], -1))
-        condition = torch.cat([time, history, action], -1)
-        x = zk
-        for layer, film in zip(self.layers, self.films, strict=True):
-            scale, shift = film(condition).chunk(2, -1)
-            x = F.silu(layer(x) * (1 + scale) + shift)
-        out: Tensor = self.out(x)
-        return out
+        rates = torch.exp(-math.log(1e4) * torch.arange(half, device=k.device, dtype=dtype) / half)
+        angles = k.to(dtype).unsqueeze(-1) * rates
+        time: Tensor = self.time(torch.cat([angles.sin(), angles.cos()], -1))
+        return time
 
 
 class Projector(nn.Module):

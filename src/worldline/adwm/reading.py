@@ -31,9 +31,11 @@ class Reader:
         self._text = model.architecture.text
         self._goal = model.tokenizer.encode(goal)
         self._opening = goal
-        self._said: Ids = self._goal[:0]
-        self._earlier: Ids = self._goal[:0]
-        self._seen: Ids = self._goal[:0]
+        self._named = frozenset(self._goal.tolist())
+        """The tokens of the goal; below, those of the last action, of the actions before it, of the last answer."""
+        self._said: frozenset[int] = frozenset()
+        self._earlier: frozenset[int] = frozenset()
+        self._seen: frozenset[int] = frozenset()
 
     def goal(self) -> Tokens:
         return Tokens(self._goal, np.zeros_like(self._goal))
@@ -42,15 +44,18 @@ class Reader:
         if not self._text and self._opening:
             text = text if self._opening in text else f"{self._opening}\n{text}"
         self._opening = ""
-        ids = self._seen = self._model.tokenizer.encode(text)
-        return Tokens(ids, marks(ids, self._goal, self._said, self._earlier) if self._text else np.zeros_like(ids))
+        ids = self._model.tokenizer.encode(text)
+        self._seen = frozenset(ids.tolist())
+        return Tokens(ids, self._marked(ids, self._said))
 
     def action(self, text: str) -> Tokens:
         ids = self._model.tokenizer.encode(text)
-        self._earlier = np.union1d(self._earlier, self._said)
-        marked = marks(ids, self._goal, self._seen, self._earlier) if self._text else np.zeros_like(ids)
-        self._said = ids
-        return Tokens(ids, marked, self._model.row(text))
+        self._earlier |= self._said
+        self._said = frozenset(ids.tolist())
+        return Tokens(ids, self._marked(ids, self._seen), self._model.row(text))
+
+    def _marked(self, ids: Ids, beside: frozenset[int]) -> Ids:
+        return marks(ids, self._named, beside, self._earlier) if self._text else np.zeros_like(ids)
 
     def copy(self) -> "Reader":
         twin = Reader.__new__(Reader)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from worldline.adwm.diffusion import Noise, cosine_schedule, noised, sample
+from worldline.adwm.diffusion import cosine_schedule, noised, sample
 from worldline.adwm.episodes import EpisodeData, encode, windows
 from worldline.adwm.model import WorldModel
 from worldline.adwm.networks import ScoreNet, mlp
@@ -93,11 +93,10 @@ class JointDenoiser(nn.Module):
         self.register_buffer("abar", cosine_schedule(steps).float(), persistent=False)
 
     def next(self, h: Tensor, action: Tensor, noise: Tensor) -> Tensor:
-        predict: Noise = lambda zk, k: self.score(zk, k, h, action)  # noqa: E731
         # one long noise vector from the short ones that all models share
         start = noise.transpose(0, 1).reshape(len(h), -1)
         start = start.repeat(1, -(-self.size // start.shape[1]))[:, : self.size]
-        return sample(predict, start, self.abar, steps=10, bound=4.0)[:, : self.latent]
+        return sample(self.score.given(h, action), start, self.abar, steps=10, bound=4.0)[:, : self.latent]
 
     def loss(self, batch: Pairs, generator: torch.Generator) -> Tensor:
         device = batch.h.device

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,12 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+@functools.lru_cache(maxsize=1 << 13)
+def vocabulary(text: str) -> frozenset[str]:
+    """The distinct words of `text`."""
+    return frozenset(words(text))
+
+
 @functools.lru_cache(maxsize=1 << 18)
 def stable_hash(key: str) -> int:
     """A 64-bit hash that does not change between processes, versions or machines."""
@@ -42,12 +49,18 @@ class HashTokenizer:
 
     def encode(self, text: str) -> Ids:
         """The ids of one text; an empty text is one padding token, so that every text has a length."""
-        found = words(text)
-        if len(found) > self.length:
-            head = self.length // 2
-            found = found[:head] + found[head - self.length :]
-        ids = [1 + stable_hash(word) % (self.buckets - 1) for word in found]
-        return np.array(ids or [PAD], dtype=np.int64)
+        return _encoded(text, self.buckets, self.length)
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def _encoded(text: str, buckets: int, length: int) -> Ids:
+    found = words(text)
+    if len(found) > length:
+        head = length // 2
+        found = found[:head] + found[head - length :]
+    ids = np.array([1 + stable_hash(word) % (buckets - 1) for word in found] or [PAD], dtype=np.int64)
+    ids.flags.writeable = False  # it is shared by everyone who asks for this text
+    return ids
 
 
 def padded(rows: Sequence[Ids]) -> Ids:
@@ -58,9 +71,12 @@ def padded(rows: Sequence[Ids]) -> Ids:
     return out
 
 
-def marks(ids: Ids, *references: Ids) -> Ids:
+def marks(ids: Ids, *references: AbstractSet[int]) -> Ids:
     """Per token, one bit for each reference text it occurs in: how a network sees that two texts name one thing."""
-    bits = np.zeros(ids.shape, dtype=np.int64)
+    said = ids.tolist()
+    bits = [0] * len(said)
     for power, reference in enumerate(references):
-        bits |= (np.isin(ids, reference) & (ids != PAD)).astype(np.int64) << power
-    return bits
+        for at, token in enumerate(said):
+            if token in reference and token != PAD:
+                bits[at] |= 1 << power
+    return np.array(bits, dtype=np.int64)

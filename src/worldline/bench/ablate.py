@@ -38,10 +38,12 @@ class Variant:
 
 VARIANTS: dict[str, Variant] = {
     "adwm": Variant(),
+    "adwm, DDPM-50": Variant(replace(MANNERS["adwm"], steps=50, eta=1.0)),
     "adwm, with CFG": Variant(replace(MANNERS["adwm"], w=0.5)),
     "adwm, one behaviour policy": Variant(loggers=1),
     "adwm, d_z halved": Variant(latent=16),
     "paper, no adapter": Variant(replace(PAPER, alpha=0.0)),
+    "paper, no adapter, no CFG": Variant(replace(PAPER, alpha=0.0, w=0.0)),
     "paper": Variant(replace(PAPER, steps=10, eta=0.0), "soft"),
     "paper, no CFG": Variant(replace(PAPER, steps=10, eta=0.0, w=0.0), "soft"),
     "paper, no continuation": Variant(replace(PAPER, steps=10, eta=0.0, alpha=0.0), "soft"),
