@@ -85,8 +85,9 @@ def test_advancing_step_by_step_is_reading_the_history(preset: str) -> None:
     whole = model.history_encoder(tokens)
     states = [None, None]
     for t in range(6):
-        states = model.advance(tokens[:, t], states)
-    assert torch.allclose(torch.stack([s.h for s in states]), whole[:, -1], atol=1e-5)
+        read = model.advance(tokens[:, t], states)
+        states = read.split()
+    assert torch.allclose(read.h, whole[:, -1], atol=1e-5)
 
 
 def test_a_history_beyond_the_window_keeps_its_newer_half() -> None:
@@ -95,12 +96,13 @@ def test_a_history_beyond_the_window_keeps_its_newer_half() -> None:
     tokens = torch.randn(1, window + 1, model.history_encoder.enter.in_features)
     states = [None]
     for t in range(window + 1):
-        states = model.advance(tokens[:, t], states)
+        read = model.advance(tokens[:, t], states)
+        states = read.split()
     recent = model.history_encoder(tokens[:, -(window // 2 + 1) :])[:, -1]
-    assert torch.allclose(states[0].h, recent[0], atol=1e-5)
+    assert torch.allclose(read.h, recent, atol=1e-5)
     for _ in range(2 * window):
-        states = model.advance(tokens[:, 0], states)
-    assert states[0].cache.cache.real.shape[1] <= window
+        states = model.advance(tokens[:, 0], states).split()
+    assert states[0].length <= window
 
 
 def test_too_many_table_actions_are_refused() -> None:

@@ -105,7 +105,7 @@ class Grammar:
         return " ".join(self._segments(text)[0][:10])
 
     def _cut(self, text: str) -> tuple[list[str], list[str]]:
-        """The text's words with things left out, and the things. Web pages say the same between brackets over and over."""
+        """The words of a text with its things left out, and the things. Web pages repeat what stands between brackets."""
         shape: list[str] = []
         found: list[str] = []
         room = _LONGEST_TEXT

@@ -20,9 +20,10 @@ from worldline.adwm.admissibility import Situation
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.model import Outcome, State
+from worldline.adwm.model import Outcome
 from worldline.adwm.movement import move
 from worldline.adwm.narrator import Answer
+from worldline.adwm.networks import Row
 from worldline.adwm.reading import Reader
 from worldline.adwm.sight import Sight
 from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed
@@ -146,7 +147,7 @@ class ImaginedEnvironment:
         self._world = world
         self.member = 0
         self.seed = 0
-        self.state: State | None = None
+        self.state: Row | None = None
         self.goal: Tensor | None = None
         self.allowed: tuple[str, ...] = ()
         self.first: tuple[str, ...] = ()

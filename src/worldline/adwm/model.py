@@ -7,7 +7,6 @@ mixes: hazard, reward and success, each on its own logit. Training is in `fit`, 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -128,15 +127,6 @@ class Texts(NamedTuple):
     rows: Tensor
 
 
-@dataclass(frozen=True)
-class State:
-    """Where one history stands: h_t (width,), the step tokens it has in view, and its part of a cache."""
-
-    h: Tensor
-    tokens: tuple[Tensor, ...]
-    cache: Row
-
-
 class WorldModel(nn.Module):
     """p(z_{t+1} | h_t, a_t) by diffusion, and the heads that read it."""
 
@@ -221,21 +211,19 @@ class WorldModel(nn.Module):
         """The goal's own vector (N, action); None in `paper`, where the first observation says it."""
         return self.goal_encoder(texts.ids) if self.architecture.text else None
 
-    def advance(self, tokens: Tensor, states: Sequence[State | None]) -> list[State]:
+    def advance(self, tokens: Tensor, states: Sequence[Row | None]) -> Cache:
         """One more step token (B, inputs) for each history; one that outgrows the window forgets its older half."""
-        fresh = State(tokens[0], (), Row(self.history_encoder.empty()))
+        fresh = Row(self.history_encoder.empty())
         before = [fresh if state is None else self._shortened(state) for state in states]
-        h, cache = self.history_encoder.step(tokens, Cache.stack([state.cache for state in before]))
-        read = [(*state.tokens, token) for state, token in zip(before, tokens, strict=True)]
-        return [State(*parts) for parts in zip(h, read, cache.split(), strict=True)]
+        return self.history_encoder.step(tokens, Cache.stack(before))
 
-    def _shortened(self, state: State) -> State:
-        if len(state.tokens) < self.architecture.window:
+    def _shortened(self, state: Row) -> Row:
+        if state.length < self.architecture.window:
             return state
-        kept, cache, h = state.tokens[-(self.architecture.window // 2) :], self.history_encoder.empty(), state.h
-        for token in kept:
-            h, cache = self.history_encoder.step(token[None], cache)
-        return State(h.squeeze(0), kept, Row(cache))
+        cache = self.history_encoder.empty()
+        for token in state.tokens[-(self.architecture.window // 2) :]:
+            cache = self.history_encoder.step(token[None], cache)
+        return Row(cache)
 
     def conditional(self, h: Tensor, action: Tensor) -> Noise:
         """eps_theta(. | h, a) as the diffusion functions take it."""

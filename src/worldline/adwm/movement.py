@@ -13,6 +13,7 @@ from worldline.adwm.ensemble import BOUND, Member
 from worldline.adwm.episodes import encoded
 from worldline.adwm.model import Outcome
 from worldline.adwm.narrator import Answer, Question
+from worldline.adwm.networks import Cache
 from worldline.adwm.reading import texts
 from worldline.types import WorldlineError
 
@@ -66,13 +67,13 @@ def _remember(member: Member, batch: Batch, z: Tensor, action: Tensor) -> None:
     """Move the histories on by an action and what was seen after it."""
     goals = [environment.goal for environment in batch if environment.goal is not None]
     tokens = member.model.step_tokens(z, action, torch.stack(goals) if goals else None)
-    states = member.model.advance(tokens, [environment.state for environment in batch])
+    states = member.model.advance(tokens, [environment.state for environment in batch]).split()
     for environment, state in zip(batch, states, strict=True):
         environment.state = state
 
 
 def _histories(batch: Batch) -> Tensor:
-    return torch.stack([environment.state.h for environment in batch if environment.state is not None])
+    return Cache.stack([environment.state for environment in batch if environment.state is not None]).h
 
 
 def sampled(member: Member, batch: Batch, action: Tensor, world: ImaginedWorld) -> Tensor:

@@ -4,6 +4,7 @@ Sizes are arguments; `model.py` holds the presets. Transformer layers are PyTorc
 parameter (post-norm, SiLU), written out so that the history encoder can keep keys and values between steps.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -93,7 +94,7 @@ class TextEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class Cache:
-    """Keys and values of the steps that B histories hold, one (2, B, heads, P, -) per layer, and which are real (B, P).
+    """B histories: keys and values of their steps, one (2, B, heads, P, -) per layer, and which are real (B, P).
 
     Histories of different length share a batch: the order of keys does not matter, because positions were added
     before the layers, so gaps are only marked.
@@ -101,6 +102,15 @@ class Cache:
 
     layers: tuple[Tensor, ...]
     real: Tensor
+    tokens: Tensor
+    """What was read at each step (B, P, inputs)."""
+    h: Tensor
+    """Where each history stands (B, width)."""
+
+    @functools.cached_property
+    def lengths(self) -> list[int]:
+        found: list[int] = self.real.sum(1).tolist()
+        return found
 
     @staticmethod
     def stack(rows: Sequence["Row"]) -> "Cache":
@@ -111,22 +121,24 @@ class Cache:
         parts = [rows[same[0]].cache.rows([rows[place].at for place in same]) for same in places.values()]
         if len(parts) == 1:
             return parts[0]
-        longest = max(part.real.shape[1] for part in parts)
+        room = [max(part.real.shape[1] for part in parts) - part.real.shape[1] for part in parts]
         order = torch.tensor([place for same in places.values() for place in same]).argsort().to(parts[0].real.device)
         layers = tuple(
-            torch.cat([F.pad(layer, (0, 0, 0, longest - layer.shape[3])) for layer in same], 1)[:, order]
+            torch.cat([F.pad(layer, (0, 0, 0, more)) for layer, more in zip(same, room, strict=True)], 1)[:, order]
             for same in zip(*(part.layers for part in parts), strict=True)
         )
-        real = torch.cat([F.pad(part.real, (0, longest - part.real.shape[1])) for part in parts])[order]
-        return Cache(layers, real)
+        real = torch.cat([F.pad(part.real, (0, more)) for part, more in zip(parts, room, strict=True)])
+        tokens = torch.cat([F.pad(part.tokens, (0, 0, 0, more)) for part, more in zip(parts, room, strict=True)])
+        return Cache(layers, real[order], tokens[order], torch.cat([part.h for part in parts])[order])
 
     def rows(self, which: Sequence[int]) -> "Cache":
         """Some rows, without the places that none of them uses."""
+        if list(which) == list(range(len(self.real))):
+            return self
         rows = torch.tensor(which, device=self.real.device)
         used = self.real[rows].any(0).nonzero().squeeze(-1)
-        if len(used) == self.real.shape[1]:
-            return Cache(tuple(layer[:, rows] for layer in self.layers), self.real[rows])
-        return Cache(tuple(layer[:, rows][:, :, :, used] for layer in self.layers), self.real[rows][:, used])
+        layers = tuple(layer[:, rows][:, :, :, used] for layer in self.layers)
+        return Cache(layers, self.real[rows][:, used], self.tokens[rows][:, used], self.h[rows])
 
     def split(self) -> list["Row"]:
         """Each row by itself; the tensors stay together."""
@@ -139,6 +151,15 @@ class Row:
 
     cache: Cache
     at: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.cache.lengths[self.at]
+
+    @property
+    def tokens(self) -> Tensor:
+        """What was read, in order (t, inputs)."""
+        return self.cache.tokens[self.at][self.cache.real[self.at]]
 
 
 class HistoryEncoder(nn.Module):
@@ -164,21 +185,22 @@ class HistoryEncoder(nn.Module):
         out: Tensor = x
         return out
 
-    def step(self, token: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """One more token (B, inputs) for every row: h (B, width), the same as `forward` would give, and the cache."""
+    def step(self, token: Tensor, cache: Cache) -> Cache:
+        """One more token (B, inputs) for every row; its h is the same as `forward` would give."""
         x = (self.enter(token) + self.positions(cache.real.sum(1))).unsqueeze(1)
         real = F.pad(cache.real, (0, 1), value=True)
         kept = []
         for block, past in zip(self.blocks, cache.layers, strict=True):
             x, layer = block(x, real[:, None, None, :], past)
             kept.append(layer)
-        return x.squeeze(1), Cache(tuple(kept), real)
+        return Cache(tuple(kept), real, torch.cat([cache.tokens, token.unsqueeze(1)], 1), x.squeeze(1))
 
     def empty(self) -> Cache:
         """The cache of one history that has not begun."""
         width, heads = self.positions.embedding_dim, self.heads
         nothing = self.positions.weight.new_zeros(2, 1, heads, 0, width // heads)
-        return Cache((nothing,) * len(self.blocks), nothing.new_zeros(1, 0, dtype=torch.bool))
+        tokens, h = nothing.new_zeros(1, 0, self.enter.in_features), nothing.new_zeros(1, width)
+        return Cache((nothing,) * len(self.blocks), nothing.new_zeros(1, 0, dtype=torch.bool), tokens, h)
 
 
 class ScoreNet(nn.Module):

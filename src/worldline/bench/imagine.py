@@ -208,10 +208,9 @@ def _latent_step(ensemble: Ensemble, batch: int, manner: Manner, steps: int = 12
     for _ in range(steps):
         noise = torch.randn(1 + manner.steps, *latent.shape, device=model.device)
         started = time.perf_counter()
-        predict = model.conditional(torch.stack([state.h for state in states]), action)
+        predict = model.conditional(states.h, action)
         latent = sample(predict, noise[0], model.abar, steps=manner.steps, eta=manner.eta, noise=noise[1:], bound=BOUND)
-        states = model.advance(model.step_tokens(latent, action, goals), states)
-        told = model.outcome(latent, torch.stack([state.h for state in states]))
-        told.hazard.cpu()
+        states = model.advance(model.step_tokens(latent, action, goals), states.split())
+        model.outcome(latent, states.h).hazard.cpu()
         taken.append(time.perf_counter() - started)
     return statistics.median(taken)
