@@ -76,3 +76,23 @@ def test_luck_alone_decides_among_candidates(fitted: Fitted, log: list[Trajector
     places = [a for a in episode.steps[0].admissible or () if a.startswith("go to")]
     assert [said(place, 0.2) for place in places] == [said(place, 0.2) for place in places]
     assert max(len({said(place, luck / 20) for luck in range(20)}) for place in places) > 1
+
+
+def test_the_nearest_answer_is_of_the_same_action_and_never_the_episodes_own(
+    fitted: Fitted, log: list[Trajectory]
+) -> None:
+    """Many at once, against looking through all transitions one by one."""
+    narrator = fitted.ensemble.members[0].narrator
+    lore, generator = narrator.lore, torch.Generator().manual_seed(0)
+    chronicles = [lore.chronicle(number) for number in (0, 0, 1, 2)]
+    actions = [log[0].steps[0].action, log[0].steps[1].action, log[0].steps[0].action, "juggle 3 cups"]
+    z = torch.randn(4, narrator.latents.shape[1], generator=generator)
+    for chronicle, action, row, told in zip(
+        chronicles, actions, z, narrator.nearest(chronicles, actions, z), strict=True
+    ):
+        others = [tr for tr in lore.memory.transitions if tr.episode != chronicle.episode]
+        alike = [tr for tr in others if tr.action == action] or others
+        best = min(alike, key=lambda tr: float((narrator.latents[tr.index] - row).pow(2).mean()))
+        assert told.candidate is not None
+        assert told.candidate.source == best
+        assert abs(told.distance - float((narrator.latents[best.index] - row).pow(2).mean())) < 1e-5

@@ -19,9 +19,11 @@ from worldline.adwm.imagine import Guide, ImaginedEnvironment
 from worldline.adwm.interface import SoftEncoder
 from worldline.adwm.sight import Sight
 from worldline.policies.forward import (
+    ROOM,
     Model,
     Prefix,
     chunks,
+    empty_cache,
     forward,
     inference,
     left_padded,
@@ -86,6 +88,14 @@ class _Read:
         for layer, (keys, values) in zip(cache.layers, self.layers, strict=True):
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys, values
+        return cache
+
+    def copy(self, model: Model) -> DynamicCache:
+        """A cache of its own, with room for what is generated: one copy now instead of one for every token."""
+        cache = empty_cache(model)
+        for layer, held in zip(cache.layers, self.layers, strict=True):
+            keys, values = (torch.nn.functional.pad(one, (0, 0, 0, ROOM)) for one in held)
+            layer.fill(keys, values, held[0].shape[-2])
         return cache
 
 
@@ -156,7 +166,7 @@ class Continuation:
         with inference(policy.model):
             responses = generate(
                 policy.model,
-                self._forward(behind, past, keep=1),
+                self._forward(behind, past, past.copy(policy.model), keep=1),
                 [turn.seed for turn in turns],
                 stops=policy.stops,
                 max_new_tokens=policy.max_new_tokens,
@@ -168,18 +178,20 @@ class Continuation:
         """(rows,): the log-probability of each row's action behind its prompt."""
         whole = [[*prompt, *action] for prompt, action in zip(behind, actions, strict=True)]
         longest = max(len(action) for action in actions)
-        logits = self._forward(whole, past, keep=longest + 1).logits[:, :-1] / self._temperature
+        cache = None if past is None else past.cache(self._policy.model)
+        logits = self._forward(whole, past, cache, keep=longest + 1).logits[:, :-1] / self._temperature
         said, real = left_padded(actions, logits.device)
         each = logits.gather(-1, said.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
         return (each * real).sum(-1)
 
-    def _forward(self, behind: Sequence[list[int]], past: _Read | None, keep: int) -> Prefix:
+    def _forward(
+        self, behind: Sequence[list[int]], past: _Read | None, cache: DynamicCache | None, keep: int
+    ) -> Prefix:
         """Read on after what was read; the logits are those of the last `keep` positions (of one: without its axis)."""
         model = self._policy.model
         ids, new = left_padded(behind, model.device)
         mask = new if past is None else torch.cat([past.mask, new], 1)
         places = positions(new) + (0 if past is None else past.mask.sum(1, keepdim=True))
-        cache = None if past is None else past.cache(model)
         logits = forward(model, ids, mask, places, cache, keep=keep)
         return Prefix(cache, mask, logits[:, -1] if keep == 1 else logits)
 

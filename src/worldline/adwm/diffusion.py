@@ -1,7 +1,8 @@
 """Diffusion over latent vectors: schedule, noising, reverse steps, guidance (ADWM sections 3.3 and 4.2, appendix D).
 
 Pure functions of tensors: `abar` is the table abar_0 .. abar_K with abar_0 = 1, `z` of shape (B, d), `k` an integer
-step per row (B,), or one for all of them (1,). Nothing here knows about text, policies or training. Left out: learned variances and other schedules.
+step per row (B,), or one for all of them (1,). Nothing here knows about text, policies or training. Left out: learned
+variances and other schedules.
 """
 
 import itertools

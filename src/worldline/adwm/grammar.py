@@ -105,7 +105,7 @@ class Grammar:
         return " ".join(self._segments(text)[0][:10])
 
     def _cut(self, text: str) -> tuple[list[str], list[str]]:
-        """The words of a text with its things left out, and the things. Web pages repeat what stands between brackets."""
+        """The words of a text with its things left out, and the things. Web pages repeat what brackets set apart."""
         shape: list[str] = []
         found: list[str] = []
         room = _LONGEST_TEXT

@@ -117,7 +117,7 @@ def _answers(
         found = member.rivals.knn.nearest(_histories(batch), action)
         return [narrator.copied(int(index)) for index in found]
     if decode == "nearest":
-        return [narrator.nearest(e.chronicle, act, row) for e, act, row in zip(batch, actions, z.cpu(), strict=True)]
+        return narrator.nearest([environment.chronicle for environment in batch], actions, z.cpu())
     listed = narrator.listed([e.situation for e in batch], [e.allowed for e in batch], actions)
     questions = [
         Question(e.chronicle, act, offered, e.uniform("answer", act, len(e.chronicle.answers(act))))

@@ -136,14 +136,24 @@ class Narrator(nn.Module):
         parts = torch.split(scores, [len(one.candidates) for one in options])
         return [_drawn(*one) for one in zip(questions, options, near, parts, strict=True)]
 
-    def nearest(self, chronicle: Chronicle, action: str, z: Tensor) -> Answer:
-        """The logged answer whose latent is nearest to z, of the same action or at least the same template."""
-        rows = self.lore.memory.like(action, chronicle.episode)
-        if not len(rows):
-            return Answer(chronicle.observation, None, float("inf"))
-        apart = (self.latents[torch.from_numpy(rows)] - z).pow(2).mean(-1)
-        best = int(apart.argmin())
-        return replace(self.copied(int(rows[best])), distance=float(apart[best]))
+    def nearest(self, chronicles: Sequence[Chronicle], actions: Sequence[str], z: Tensor) -> list[Answer]:
+        """The logged answers with latents nearest to `z` (n, latent), of the same action or at least the same template.
+
+        An episode of the log is not answered by itself.
+        """
+        alike: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for at, (chronicle, action) in enumerate(zip(chronicles, actions, strict=True)):
+            alike[action, chronicle.episode].append(at)
+        found: dict[int, Answer] = {}
+        for (action, episode), asked in alike.items():
+            rows = torch.from_numpy(self.lore.memory.like(action, episode))
+            if not len(rows):
+                found |= {at: Answer(chronicles[at].observation, None, float("inf")) for at in asked}
+                continue
+            apart = (z[asked, None] - self.latents[rows]).pow(2).mean(-1)
+            for at, best, distance in zip(asked, rows[apart.argmin(1)].tolist(), apart.amin(1).tolist(), strict=True):
+                found[at] = replace(self.copied(best), distance=distance)
+        return [found[at] for at in range(len(actions))]
 
     def copied(self, index: int) -> Answer:
         """A logged answer as it stands."""
