@@ -19,6 +19,7 @@ from worldline.adwm.imagine import MANNERS, Manner
 from worldline.adwm.value import imagine
 from worldline.bench import Figures, rank
 from worldline.bench.cast import Clone
+from worldline.bench.stage import Stage
 from worldline.config import Config, option
 from worldline.ope.agreement import spearman
 from worldline.types import Trajectory
@@ -73,7 +74,7 @@ def run(settings: Settings) -> Figures:
     for name in settings.variants:
         row: dict[str, Any] = {"variant": name}
         for env in settings.envs:
-            measured = _measured(VARIANTS[name], rank.Stage(rank.Settings(env=env, out=settings.out)), settings)
+            measured = _measured(VARIANTS[name], rank.stage_of(rank.Settings(env=env, out=settings.out)), settings)
             row |= {f"{env} {measure}": value for measure, value in measured.items()}
         rows.append(row)
     figures = {
@@ -82,7 +83,7 @@ def run(settings: Settings) -> Figures:
     return Figures(figures, rows)
 
 
-def _measured(variant: Variant, stage: rank.Stage, settings: Settings) -> dict[str, float | None]:
+def _measured(variant: Variant, stage: Stage, settings: Settings) -> dict[str, float | None]:
     soft = variant.interface == "soft"
     names = [n for n, make in stage.cast.targets.items() if not soft or (isinstance(make, Clone) and not make.epsilon)]
     if len(names) < 2:

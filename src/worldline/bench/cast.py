@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from worldline import envs, policies, store
+from worldline import policies, store
 from worldline.policies import PolicyConfig, mix
 from worldline.policies.choice import uniform
 from worldline.rollout import Episode, Rollout
@@ -223,7 +223,3 @@ def played(
                 writer.append(trajectory)
                 kept[trajectory.id] = trajectory
     return [kept[episode.id] for episode in wanted]
-
-
-def world_of(env: str) -> World:
-    return envs.load(env, None, CASTS[env].options)

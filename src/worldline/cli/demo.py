@@ -1,24 +1,22 @@
 """`worldline demo`: the whole loop on the embedded household world, with small language models trained on the spot."""
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
-from worldline.adwm.fit import FitConfig, fit
-from worldline.bench.cast import CASTS, Cast, Clone, ladder, played, world_of
+from worldline.adwm.ensemble import Ensemble
+from worldline.bench.cast import CASTS, Cast, Clone
+from worldline.bench.stage import Crew, Stage, StageConfig, Work
 from worldline.cli.outcome import Outcome, note, progress, table
 from worldline.config import Config, option
-from worldline.evaluate import EvaluateConfig, Evaluation
-from worldline.evaluate.case import Case
+from worldline.evaluate import Evaluation
 from worldline.evaluate.evaluation import judge
-from worldline.evaluate.imagined import WorldModelEstimators
 from worldline.policies import PolicyConfig
 from worldline.report import write_report
-from worldline.types import InputError, Policy, World
+from worldline.types import InputError
 
 ENV = "household"
 _CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
@@ -54,28 +52,37 @@ class Settings(Config):
     out: Path = option(Path("demo"), help="folder of the demo's models, logs and report")
     tasks: int = option(40, help="tasks that each of the three loggers plays", ge=8)
     seed: int = option(0, help="decides every random draw")
+    jobs: int = option(min(2, os.cpu_count() or 1), help="processes that share the work", ge=1)
     overwrite: bool = option(False, help="start anew in a folder that holds a demo")
 
 
 def run(settings: Settings) -> Outcome:
     started, out = time.perf_counter(), settings.out
     _make_room(settings)
-    world = world_of(ENV)
+    config = StageConfig(
+        tasks=settings.tasks,
+        truth=2,
+        members=1,
+        horizon=16,
+        estimators=ESTIMATORS,
+        refit=False,
+        imagined=True,
+        together=True,
+        jobs=settings.jobs,
+        seed=settings.seed,
+    )
+    stage = Stage(config, ENV, CAST, out)
     note("1/5  collect: cloning the expert into a small language model, logging three policies")
-    rungs = ladder(CAST, ENV, out, settings.seed)
-    loggers = {name: make(world, rungs) for name, make in CAST.loggers.items()}
-    for name, policy in loggers.items():
-        _play(world, policy, name, settings, out / "log", times=1)
-    note("2/5  fit: a diffusion world model of that log")
-    targets = {name: make(world, rungs) for name, make in CAST.targets.items()}
-    case, world_model = _case(settings, targets, loggers)
-    note("3/5  evaluate: eight other policies, offline, by every estimator")
-    judge(case, world_model)
-    note("4/5  the truth: the same eight, played for real")
-    truth = {name: _play(world, policy, name, settings, out / "truth", times=2) for name, policy in targets.items()}
-    (out / "truth.json").write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
-    case.config = case.config.model_copy(update={"truth": out / "truth.json"})
-    evaluation = judge(case, world_model)  # nothing is asked or imagined again: the truth is laid beside it
+    with Crew(stage) as crew:
+        crew.do([Work("play", name) for name in CAST.loggers])
+        note("2/5  fit: a diffusion world model of that log")
+        _fitted(stage)
+        note("3/5  evaluate: eight other policies, offline, by every estimator")
+        _together(crew, stage.questions(0))
+        note("4/5  the truth: the same eight, played for real")
+        _together(crew, [Work("play", name) for name in CAST.targets])
+    stage.truth()
+    evaluation = judge(stage.case(0), stage.estimators(0))
     told = evaluation.as_dict()
     (out / "evaluation.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     note("5/5  report")
@@ -92,30 +99,20 @@ def _make_room(settings: Settings) -> None:
         shutil.rmtree(settings.out)
 
 
-def _play(world: World, policy: Policy, name: str, settings: Settings, folder: Path, times: int) -> float:
-    """The policy's mean return; its episodes go to `folder`."""
-    seed = settings.seed + times
-    episodes = played(world, policy, name, CAST, folder, tasks=settings.tasks, times=times, seed=seed)
-    return float(np.mean([episode.episode_return for episode in episodes]))
-
-
-def _case(
-    settings: Settings, targets: dict[str, Policy], loggers: dict[str, Policy]
-) -> tuple[Case, WorldModelEstimators]:
-    out = settings.out
-    config = EvaluateConfig(log=(out / "log",), estimators=ESTIMATORS, rollouts=2, refit=False, out=out)
+def _fitted(stage: Stage) -> Ensemble:
     with progress() as bar:
         line = bar.add_task("fitting", total=None, detail="")
 
         def watch(row: dict[str, Any]) -> None:
             bar.update(line, description=f"member {row['member'] + 1}", completed=row["epoch"], total=row["of"])
 
-        fitted = fit(
-            FitConfig(log=(out / "log",), out=out / "wm", members=1, rivals=False, horizon=16, seed=settings.seed),
-            watch,
-        )
-    case = Case(config, targets, loggers, lambda what, done, total: None)
-    return case, WorldModelEstimators(case, fitted.ensemble)
+        return stage.fit(0, watch)
+
+
+def _together(crew: Crew, work: list[Work]) -> None:
+    with progress() as bar:
+        line = bar.add_task(f"{work[0].kind}", total=len(work), detail="")
+        crew.do(work, lambda done, of, one: bar.update(line, description=one.kind, completed=done, detail=one.name))
 
 
 def _views(evaluation: Evaluation) -> list[Any]:

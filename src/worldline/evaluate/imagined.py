@@ -98,7 +98,7 @@ class WorldModelEstimators:
                 raise RefusalError("needs the policy itself, to play it: this one is known by its log-probs only")
             player = Player(candidate.load, candidate.epsilon)
             self._played[key] = self._imagine(self.ensemble, player, self.case.trajectories, name, candidate.label)
-            if name == "adwm" and self.case.config.out is not None:
+            if name == "adwm" and self.case.config.out is not None and self._played[key].trajectories:
                 self._keep(candidate, self._played[key].trajectories)
         return self._played[key]
 
