@@ -20,13 +20,14 @@ from worldline.adwm.admissibility import Situation
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.log_world import SPLIT, LogWorld, WaitingEnvironment
 from worldline.adwm.model import Outcome
 from worldline.adwm.movement import move
 from worldline.adwm.narrator import Answer
 from worldline.adwm.networks import Row
 from worldline.adwm.reading import Reader
 from worldline.adwm.sight import Sight
-from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed
+from worldline.types import Info, Trajectory, derive_seed
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,6 @@ MANNERS: dict[str, Manner] = {
     "wm-joint": Manner("wm-joint", decode="nearest", reread=False),
     "wm-knn": Manner("wm-knn", decode="copy", reread=False),
 }
-SPLIT = "log"
 
 
 @dataclass
@@ -80,7 +80,7 @@ Guide = Callable[[Sequence["ImaginedEnvironment"]], LogPolicy]
 """log pi_e of the next action from a batch of next latents: the continuation guidance of equation (9)."""
 
 
-class ImaginedWorld:
+class ImaginedWorld(LogWorld):
     """Where imagined episodes come from: the tasks of the log it was fitted on, or those of `starts`."""
 
     def __init__(
@@ -90,67 +90,35 @@ class ImaginedWorld:
         guide: Guide | None = None,
         starts: Sequence[Trajectory] | None = None,
     ) -> None:
+        super().__init__("imagined", ensemble, starts)
         self.ensemble, self.manner, self.guide = ensemble, manner, guide
-        facts = ensemble.members[0].model.facts
-        self.name, self.version, self.family = f"imagined:{facts.env}", facts.env_version, facts.family
-        self.max_steps = facts.horizon
-        self.max_return = max(episode.episode_return for episode in ensemble.lore.episodes)
         self.support = Support()
-        self._starts: dict[str, Trajectory] = {}
-        for episode in ensemble.lore.episodes if starts is None else starts:
-            self._starts.setdefault(episode.task_id, episode)
-        self._tasks = list(self._starts)
-        self._waiting: list[ImaginedEnvironment] = []
-
-    def splits(self) -> tuple[str, ...]:
-        return (SPLIT,)
-
-    def num_tasks(self, split: str) -> int:
-        return len(self._tasks)
-
-    def get_task(self, split: str, index: int) -> str:
-        return self._tasks[index]
 
     def make(self) -> "ImaginedEnvironment":
         return ImaginedEnvironment(self)
-
-    def expert(self, turn: Turn) -> str:
-        raise InputError(f"{self.name} has no expert of its own: name the environment's")
-
-    def start(self, task: str) -> Trajectory:
-        """A logged episode that begins as `task` does."""
-        if task not in self._starts:
-            raise InputError(f"task '{task}' is not in the log: a world model only imagines what it has a start of")
-        return self._starts[task]
 
     def member_of(self, seed: int) -> int:
         """The member of the ensemble that imagines the episode with this seed."""
         return derive_seed(seed, "member") % len(self.ensemble.members)
 
-    def wait(self, environment: "ImaginedEnvironment") -> None:
-        self._waiting.append(environment)
-
     @torch.no_grad()
     def advance(self) -> None:
         """One step for every waiting episode, a batch for each member."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for index, member in enumerate(self.ensemble.members):
             mine = [environment for environment in waiting if environment.member == index]
             if mine:
                 move(member, mine, self)
 
 
-class ImaginedEnvironment:
+class ImaginedEnvironment(WaitingEnvironment[ImaginedWorld]):
     """One imagined episode."""
 
     def __init__(self, world: ImaginedWorld) -> None:
-        self._world = world
+        super().__init__(world)
         self.member = 0
-        self.seed = 0
         self.state: Row | None = None
         self.goal: Tensor | None = None
-        self.allowed: tuple[str, ...] = ()
-        self.first: tuple[str, ...] = ()
         self.situation: Situation | None = None
         self.chronicle: Chronicle
         self.reader: Reader
@@ -162,9 +130,6 @@ class ImaginedEnvironment:
         """What the heads said of the last step."""
         self.shown: list[str] = []
         """The observations as the agent got them."""
-        self.action: str | None = None
-        self.result: StepResult | None = None
-        self.over = True
 
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
         world = self._world
@@ -175,31 +140,13 @@ class ImaginedEnvironment:
         observation = start.steps[0].observation
         self.chronicle = Chronicle(world.ensemble.lore.grammar, task, start.goal, observation)
         self.reader = Reader(world.ensemble.members[self.member].model, start.goal)
-        self.state = self.situation = self.action = self.result = self.goal = None
-        self.first = self.allowed = start.steps[0].admissible or ()
-        self.over, self.shown = False, [observation]
-        info: Info = {"admissible": self._listed(), "won": False, "score": 0.0}
-        return observation, info | {"task_id": task, "goal": start.goal}
+        self.state = self.situation = self.goal = None
+        self.shown = [observation]
+        return self._began(task, start)
 
     @property
     def family(self) -> str:
         return self._world.family
-
-    def begin(self, action: str) -> None:
-        """Queue `action`, to be answered together with everything else that waits."""
-        if self.over:
-            raise WorldlineError("the episode is over: reset() starts another")
-        self.action, self.result = action, None
-        self._world.wait(self)
-
-    def step(self, action: str) -> StepResult:
-        if self.action != action:
-            self.begin(action)
-        if self.result is None:
-            self._world.advance()
-        assert self.result is not None
-        result, self.action, self.result = self.result, None, None
-        return result
 
     def clone(self) -> Self:
         twin = type(self)(self._world)
@@ -236,11 +183,3 @@ class ImaginedEnvironment:
         text = answer.text if self.seen is None else Sight(answer.text, self.seen, self.member)
         self.shown.append(text)
         self.result = (text, reward, ended, cut, info)
-
-    def offer(self, allowed: tuple[str, ...]) -> None:
-        """Record what can be done next."""
-        assert self.result is not None
-        self.allowed = self.result[4]["admissible"] = allowed
-
-    def _listed(self) -> tuple[str, ...] | None:
-        return self.allowed if self._world.ensemble.lore.lists else None

@@ -17,13 +17,13 @@ from worldline.adwm.admissibility import Situation
 from worldline.adwm.calibration import Platt, fit_platt, sigmoid
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.ensemble import Ensemble, Member
-from worldline.adwm.imagine import SPLIT
+from worldline.adwm.log_world import SPLIT, LogWorld, WaitingEnvironment
 from worldline.adwm.memory import Candidate
 from worldline.adwm.model import wide_logits
 from worldline.adwm.speaker import Speaker
 from worldline.policies.hf import HFPolicy
 from worldline.policies.outcome import heard, told
-from worldline.types import Exchange, Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed
+from worldline.types import Exchange, Info, InputError, Trajectory, Turn, derive_seed
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Judge:
         return (reward - facts.reward_low) / (facts.reward_high - facts.reward_low)
 
 
-class TextWorld:
+class TextWorld(LogWorld):
     """Where episodes told by a language model come from: the tasks of the log, or those of `starts`."""
 
     def __init__(
@@ -85,49 +85,21 @@ class TextWorld:
         temperature: float = 1.0,
         starts: Sequence[Trajectory] | None = None,
     ) -> None:
+        super().__init__("told", ensemble, starts)
         member = ensemble.members[0]
-        self.facts, self.lore, self.narrator = member.model.facts, ensemble.lore, member.narrator
-        self.name, self.version, self.family = f"told:{self.facts.env}", self.facts.env_version, self.facts.family
-        self.max_steps = self.facts.horizon
-        self.max_return = max(episode.episode_return for episode in ensemble.lore.episodes)
+        self.narrator = member.narrator
         answers = [transition.answer for transition in ensemble.lore.memory.transitions]
         self.speaker = Speaker(speaker, answers, temperature)
         self.judge = None if self.speaker.says_outcome else Judge(member)
         self.malformed = 0
         """Answers without the line of reward and end that the model was trained to write."""
-        self._starts: dict[str, Trajectory] = {}
-        for episode in ensemble.lore.episodes if starts is None else starts:
-            self._starts.setdefault(episode.task_id, episode)
-        self._tasks = list(self._starts)
-        self._waiting: list[TextEnvironment] = []
-
-    def splits(self) -> tuple[str, ...]:
-        return (SPLIT,)
-
-    def num_tasks(self, split: str) -> int:
-        return len(self._tasks)
-
-    def get_task(self, split: str, index: int) -> str:
-        return self._tasks[index]
 
     def make(self) -> "TextEnvironment":
         return TextEnvironment(self)
 
-    def expert(self, turn: Turn) -> str:
-        raise InputError(f"{self.name} has no expert of its own: name the environment's")
-
-    def start(self, task: str) -> Trajectory:
-        """A logged episode that begins as `task` does."""
-        if task not in self._starts:
-            raise InputError(f"task '{task}' is not in the log: wm-text can only go on from a start it has")
-        return self._starts[task]
-
-    def wait(self, environment: "TextEnvironment") -> None:
-        self._waiting.append(environment)
-
     def advance(self) -> None:
         """One step for every waiting episode, in one batch."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         texts = self.speaker.answers(
             [environment.turn() for environment in waiting],
             [environment.action or "" for environment in waiting],
@@ -144,22 +116,16 @@ class TextWorld:
                 environment.offer(actions)
 
 
-class TextEnvironment:
+class TextEnvironment(WaitingEnvironment[TextWorld]):
     """One episode told by a language model."""
 
     def __init__(self, world: TextWorld) -> None:
-        self._world = world
-        self.seed = 0
-        self.first: tuple[str, ...] = ()
-        self.allowed: tuple[str, ...] = ()
+        super().__init__(world)
         self.chronicle: Chronicle
         self.told: list[str] = []
         """The observations as the language model wrote them, lines of reward and end included."""
         self.source: Candidate | None = None
         """The logged answer that the last one repeats, if one does."""
-        self.action: str | None = None
-        self.result: StepResult | None = None
-        self.over = True
 
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
         world = self._world
@@ -168,25 +134,8 @@ class TextEnvironment:
         start = world.start(task)
         observation = start.steps[0].observation
         self.chronicle = Chronicle(world.lore.grammar, task, start.goal, observation)
-        self.told, self.action, self.result, self.over = [observation], None, None, False
-        self.first = self.allowed = start.steps[0].admissible or ()
-        info: Info = {"admissible": self._listed(), "won": False, "score": 0.0}
-        return observation, info | {"task_id": task, "goal": start.goal}
-
-    def begin(self, action: str) -> None:
-        if self.over:
-            raise WorldlineError("the episode is over: reset() starts another")
-        self.action, self.result = action, None
-        self._world.wait(self)
-
-    def step(self, action: str) -> StepResult:
-        if self.action != action:
-            self.begin(action)
-        if self.result is None:
-            self._world.advance()
-        assert self.result is not None
-        result, self.action, self.result = self.result, None, None
-        return result
+        self.told = [observation]
+        return self._began(task, start)
 
     def clone(self) -> Self:
         twin = type(self)(self._world)
@@ -237,10 +186,3 @@ class TextEnvironment:
     def situation(self) -> Situation:
         """Where the episode stands, for the log's rule of what can be done."""
         return self._world.lore.situation(self.chronicle, self.source, self.allowed, self.first)
-
-    def offer(self, allowed: tuple[str, ...]) -> None:
-        assert self.result is not None
-        self.allowed = self.result[4]["admissible"] = allowed
-
-    def _listed(self) -> tuple[str, ...] | None:
-        return self.allowed if self._world.lore.lists else None

@@ -46,7 +46,7 @@ class StageConfig(Config):
     rival_rollouts: int = option(1, help="the same for rival world models and for the certificate", ge=1)
     members: int = option(3, help="ensemble size", ge=1, le=5)
     horizon: int = option(64, help="held-out episodes replayed for the horizon curves; 0: none", ge=0)
-    estimators: tuple[str, ...] = option(("auto",), help="as in evaluate")
+    estimators: tuple[str, ...] = option(("auto",), help="as in evaluate; wm-text only where it is named")
     certificate: bool = option(True, help="also what the log's own policies say of each estimator")
     refit: bool = option(True, help="part of the certificate: fit again without each logger")
     jobs: int = option(os.cpu_count() or 1, help="processes that share the work", ge=1)
@@ -171,7 +171,8 @@ class Stage:
         return self.config.estimators if rivals else (*DEFAULT, "adwm", "am-dr")
 
     def _asks(self, seed: int, name: str) -> bool:
-        return name in self.asked(seed) or "auto" in self.asked(seed)
+        """Whether an estimator is wanted; the language model, slow where answers are pages, only by its name."""
+        return name in self.asked(seed) or (name != TOLD and "auto" in self.asked(seed))
 
     def fits(self, seed: int) -> list[Work]:
         """The world models of one seed; the one that speaks is the same for all."""
