@@ -5,6 +5,8 @@ continuation) are over the language models among the targets; scripted ones have
 models leaves those rows empty.
 """
 
+import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,24 +72,36 @@ class Settings(Config):
 
 
 def run(settings: Settings) -> Figures:
-    rows = []
-    for name in settings.variants:
-        row: dict[str, Any] = {"variant": name}
-        for env in settings.envs:
-            measured = _measured(VARIANTS[name], rank.stage_of(rank.Settings(env=env, out=settings.out)), settings)
+    rows: list[dict[str, Any]] = [{"variant": name} for name in settings.variants]
+    for env in settings.envs:
+        stage = rank.stage_of(rank.Settings(env=env, out=settings.out))
+        for row in rows:
+            measured = _kept(row["variant"], stage, settings)
             row |= {f"{env} {measure}": value for measure, value in measured.items()}
-        rows.append(row)
+            print(f"{env}, {row['variant']}: {measured}", file=sys.stderr, flush=True)
     figures = {
         f"{row['variant']} {key}": value for row in rows for key, value in row.items() if isinstance(value, float)
     }
     return Figures(figures, rows)
 
 
+def _kept(name: str, stage: Stage, settings: Settings) -> dict[str, float | None]:
+    """What a row came to in one world; measured now unless it was before, with the same settings."""
+    path = stage.out / "ablate" / "rows.json"
+    known: dict[str, dict[str, float | None]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    key = f"{name}, {settings.tasks} and {settings.guided} tasks, seed {settings.seed}"
+    if key not in known:
+        known[key] = _measured(VARIANTS[name], stage, settings)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    return known[key]
+
+
 def _measured(variant: Variant, stage: Stage, settings: Settings) -> dict[str, float | None]:
     soft = variant.interface == "soft"
     names = [n for n, make in stage.cast.targets.items() if not soft or (isinstance(make, Clone) and not make.epsilon)]
     if len(names) < 2:
-        return {"spearman": None, "mae": None}
+        return {"spearman": None, "mae": None, "policies": 0}
     log = [episode for name in list(stage.cast.loggers)[: variant.loggers] for episode in stage.play(name)]
     ensemble = _fitted(variant, log, stage.out / "ablate", settings)
     truth = stage.truth()
@@ -104,6 +118,7 @@ def _measured(variant: Variant, stage: Stage, settings: Settings) -> dict[str, f
     return {
         "spearman": spearman(np.array(said), np.array(true)),
         "mae": float(np.abs(np.array(said) - np.array(true)).mean()),
+        "policies": len(names),
     }
 
 
