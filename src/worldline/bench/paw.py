@@ -235,6 +235,5 @@ def _model(settings: Settings, folder: Path) -> str:
 
 
 def _free() -> None:
+    """Memory goes back to the allocator, not to the device: the next run would have to ask for it on the clock."""
     gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
