@@ -46,6 +46,7 @@ class Settings(Config):
     seeds: int = option(3, help="runs of each variant", ge=1)
     case: Case = option("main", help="which comparison")
     taught: Taught | None = option(None, help="what the start has learned; both: observations too; default: as planned")
+    model: str = option("", help="what the start is made of: nano, micro, a folder or a hub id; default: as planned")
     start: tuple[float, float] | None = option(None, help="success the start may have, LOW HIGH; default: as planned")
     out: Path = option(Path("runs/bench-train"), help="folder that keeps clones and runs, to go on from")
     jobs: int = option(1, help="runs at a time, each in a process of its own", ge=1)
@@ -82,7 +83,7 @@ def _start(settings: Settings) -> Start:
     folder = settings.out / settings.env / ("clone" if taught == plan.taught else f"clone-{taught}")
     if not (folder / "model").exists():
         begun = (folder / "config.json").exists()
-        wanted = TAUGHT[taught] | dict(plan.clone)
+        wanted = TAUGHT[taught] | dict(plan.clone) | ({"model": settings.model} if settings.model else {})
         sft(SftConfig(source=settings.env, out=folder, options=dict(plan.options), resume=begun, **wanted))
     low, high = settings.start or (SPARSE if settings.case == "sparse" else plan.start)
     known = _load(folder / "success.json")
@@ -179,9 +180,9 @@ def _play(checkpoint: Path, settings: Settings, episodes: int) -> dict[str, Any]
         split="unseen" if settings.env == "household" else "test",
         episodes=episodes,
         temperature=plan.recipe["evaluation"]["temperature"],
-        max_new_tokens=plan.recipe["rollout"]["max_new_tokens"],
-        batch_size=512,
+        batch_size=plan.recipe["batch_size"],
         device=settings.device,
+        **plan.recipe["rollout"],
     )
     return collect(wanted).summary()
 
