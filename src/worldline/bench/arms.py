@@ -70,25 +70,27 @@ PLANS: dict[str, Plan] = {
         recipe=RECIPE,
         algorithms={"grpo": 99, "gigpo": 99, "ppo": 2, "rloo": 2},
     ),
-    # Both have far more tasks than the clone is shown: one that knows the training tasks by heart has nothing to learn.
-    # A shop's ten-letter article numbers must be copied from the page, which a small new model does not learn in time.
+    # Far more goals than the clone is shown: one that knows them by heart has nothing to learn. Article numbers of ten
+    # letters must be copied from the page, which a pretrained model can do and a small new one does not learn in time.
     "shop": Plan(
         options={"products": 2400, "goals_per_product": 2, "max_steps": 8},
-        clone={"model": "HuggingFaceTB/SmolLM2-135M-Instruct", "learning_rate": 1e-4, "episodes": 1500, "epochs": 1}
-        | {"noise": 0.05, "checkpoints": 8, "context": 2048, "batch_tokens": 8192, "reading": 0.0},
+        clone={"model": "HuggingFaceTB/SmolLM2-135M-Instruct", "learning_rate": 1e-4, "episodes": 200, "epochs": 1}
+        | {"noise": 0.05, "checkpoints": 4, "context": 2048, "batch_tokens": 8192, "reading": 0.0},
         recipe=RECIPE
-        | {"updates": 40, "groups": 8, "batch_size": 128, "precision": "bf16"}
-        | {"rollout": {"max_new_tokens": 48, "dtype": "bfloat16", "cache_gib": 2.0}}
-        | {"update": {**UPDATE, "lr": 2e-5, "mini_batch": 64, "batch_tokens": 8192}},
+        | {"updates": 12, "groups": 8, "batch_size": 128, "precision": "bf16"}
+        | {"rollout": {"max_new_tokens": 32, "dtype": "bfloat16", "cache_gib": 4.0}}
+        | {"evaluation": {"every": 6, "episodes": 64, "temperature": 1.0}}
+        | {"update": {**UPDATE, "lr": 3e-5, "mini_batch": 64, "batch_tokens": 8192}},
         algorithms={"grpo": 99},
         taught="action",
+        start=(0.02, 0.5),
     ),
     "searchqa": Plan(
-        options={"topk": 1, "entities": 2000},
-        clone={"model": "micro", "episodes": 2400, "epochs": 5, "noise": 0.05, "checkpoints": 12, "reading": 0.1},
-        recipe=RECIPE | {"rollout": {"max_new_tokens": 32}, "update": {**UPDATE, "mini_batch": 64}},
+        options={"topk": 1},
+        clone={"model": "micro", "episodes": 2400, "epochs": 8, "checkpoints": 12},
+        recipe=RECIPE | {"rollout": {"max_new_tokens": 32}},
         algorithms={"grpo": 99},
-        taught="action",
+        start=(0.02, 0.3),
     ),
 }
 

@@ -89,7 +89,7 @@ def _start(settings: Settings) -> Start:
     known = _load(folder / "success.json")
     for checkpoint in sorted((folder / "checkpoints").glob("step-*"), reverse=True):
         if checkpoint.name not in known:
-            known[checkpoint.name] = _play(checkpoint, settings, episodes=256)["success"]
+            known[checkpoint.name] = _play(checkpoint, settings, min(256, settings.final))["success"]
             (folder / "success.json").write_text(json.dumps(known), encoding="utf-8")
         if known[checkpoint.name] <= high:
             if known[checkpoint.name] < low:
