@@ -1,9 +1,10 @@
-"""Draws the learning curves of a `bench train` result: python experiments/curves.py RESULT.json CURVES.svg"""
+"""Draws the learning curves of `bench train` results: python experiments/curves.py CURVES.svg TITLE=RESULT.json ..."""
 
 import json
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -14,25 +15,36 @@ import numpy as np
 ALGORITHMS = ("grpo", "gigpo", "ppo", "rloo")
 
 
-def main(source: Path, target: Path) -> None:
-    """One panel per algorithm: mean success on unseen tasks over seeds, with the range of the seeds behind it."""
-    curves: dict[str, list[list[float]]] = defaultdict(list)
-    for row in json.loads(source.read_text(encoding="utf-8"))["rows"]:
-        curves[row["variant"]].append([success for _, success in row["curve"]])
-        updates = [update for update, _ in row["curve"]]
-    shown = [name for name in ALGORITHMS if name in curves]
-    figure, panels = plt.subplots(1, len(shown), figsize=(2.6 * len(shown), 2.4), sharey=True)
-    for name, panel in zip(shown, np.atleast_1d(panels), strict=True):
-        for variant, colour in ((name, "0.45"), (f"{name}+paw", "tab:blue")):
-            values = np.array(curves[variant])
-            panel.fill_between(updates, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
-            panel.plot(updates, values.mean(0), color=colour, label=variant)
-        panel.set(title=name, xlabel="update")
-        panel.legend(frameon=False, fontsize=7, loc="lower right")
-    np.atleast_1d(panels)[0].set_ylabel("success, unseen layouts")
+def main(target: Path, sources: dict[str, Path]) -> None:
+    """One panel per result and algorithm."""
+    drawn = {title: _curves(source) for title, source in sources.items()}
+    panels = [(title, name) for title, curves in drawn.items() for name in ALGORITHMS if name in curves]
+    figure, axes = plt.subplots(1, len(panels), figsize=(2.6 * len(panels), 2.4))
+    for (title, name), axis in zip(panels, np.atleast_1d(axes), strict=True):
+        _panel(axis, drawn[title], name)
+        axis.set(title=f"{title}: {name}" if title else name, xlabel="update", ylim=(0, None))
+    np.atleast_1d(axes)[0].set_ylabel("success, unseen tasks")
     figure.tight_layout()
     figure.savefig(target)
 
 
+def _curves(source: Path) -> dict[str, list[list[tuple[int, float]]]]:
+    curves: dict[str, list[list[tuple[int, float]]]] = defaultdict(list)
+    for row in json.loads(source.read_text(encoding="utf-8"))["rows"]:
+        curves[row["variant"]].append(row["curve"])
+    return curves
+
+
+def _panel(axis: Any, curves: dict[str, list[list[tuple[int, float]]]], name: str) -> None:
+    """Mean success over seeds, with the range of the seeds behind it."""
+    for variant, colour in ((name, "0.45"), (f"{name}+paw", "tab:blue")):
+        updates = [update for update, _ in curves[variant][0]]
+        values = np.array([[success for _, success in curve] for curve in curves[variant]])
+        axis.fill_between(updates, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
+        axis.plot(updates, values.mean(0), color=colour, label=variant)
+    axis.legend(frameon=False, fontsize=7, loc="lower right")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    named = [argument.rpartition("=") for argument in sys.argv[2:]]
+    main(Path(sys.argv[1]), {title: Path(path) for title, _, path in named})

@@ -1,5 +1,6 @@
 """The comparison of `bench train`: what its figures mean, and that nothing is done twice."""
 
+import json
 import math
 import pickle
 from pathlib import Path
@@ -61,7 +62,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> bench.Settings:
         "evaluation": {"every": 1, "episodes": 4, "temperature": 1.0},
         "rollout": {"max_new_tokens": 4},
     }
-    clone = {"episodes": 4, "epochs": 1, "checkpoints": 2, "target": "both", "vocabulary": 300}
+    clone = {"episodes": 4, "epochs": 1, "checkpoints": 2, "vocabulary": 300}
     tiny = Plan({"level": "tiny"}, clone, recipe, {"grpo": 1}, start=(0.0, 1.0))
     monkeypatch.setitem(PLANS, "household", tiny)
     return bench.Settings(env="household", seeds=1, out=tmp_path / "bench", final=4, device="cpu")
@@ -84,6 +85,15 @@ def test_a_bench_goes_on_where_it_was(
     assert "grpo+paw gain" in whole.figures
     with pytest.raises(InputError, match="was made with other settings"):
         bench.run(small.model_copy(update={"updates": 3}))
+
+
+def test_another_start_has_a_clone_and_runs_of_its_own(small: bench.Settings, fresh_accelerator: None) -> None:
+    other = small.model_copy(update={"taught": "action", "only": ("grpo",), "start": (0.0, 1.0)})
+    bench.run(other)
+    taught = json.loads((small.out / "household" / "clone-action" / "config.json").read_text())
+    assert (taught["target"], taught["reading"]) == ("action", 0.01)
+    assert (small.out / "household" / "runs-action" / "grpo-0" / "result.json").is_file()
+    assert not (small.out / "household" / "clone").exists()
 
 
 def test_a_start_that_is_not_weak_enough_is_refused(small: bench.Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,12 @@ TARGETS = torch.arange(TOKENS) * 7 % VOCABULARY
 @pytest.mark.parametrize("chunk", [1, 5, 23, 100, None])
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 @pytest.mark.parametrize("entropy", [True, False])
-def test_equals_the_naive_version_with_gradients(chunk: int | None, temperature: float, entropy: bool) -> None:
+@pytest.mark.parametrize("dead", [0, 9, TOKENS])
+def test_equals_the_naive_version_with_gradients(
+    chunk: int | None, temperature: float, entropy: bool, dead: int
+) -> None:
     hidden, head, bias, along_logprob, along_entropy = inputs()
+    along_logprob[torch.randperm(TOKENS, generator=torch.Generator().manual_seed(1))[:dead]] = 0  # nothing asks there
     leaves = [t.clone().requires_grad_() for t in (hidden, head, bias)]
     logp = torch.log_softmax((leaves[0] @ leaves[1].t() + leaves[2]) / temperature, dim=1)
     naive_logprob = logp[torch.arange(TOKENS), TARGETS]

@@ -116,6 +116,15 @@ def test_loss_is_that_of_transformers_on_the_learned_tokens(
     assert cloning_loss(model, batch, pad=0).item() == pytest.approx(total / count, abs=1e-5)
 
 
+def test_what_is_merely_read_weighs_little_unless_told_otherwise(tmp_path: Path) -> None:
+    def weight(**settings: object) -> float:
+        return SftConfig.model_validate({"source": "household", "out": tmp_path, **settings}).read
+
+    assert weight() == 0.1
+    assert weight(target="both") == weight(model="some/hub-id") == weight(reading=0) == 0
+    assert weight(reading=0.01) == 0.01
+
+
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     sft(settings(tmp_path / "whole"))
 

@@ -7,6 +7,7 @@ to move them, so that both play the same episodes. Absolute figures belong to th
 import gc
 import json
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -51,7 +52,7 @@ class Settings(Config):
     group_size: int = option(8, help="episodes per task", ge=2)
     max_steps: int = option(10, help="step budget of an episode", ge=1)
     max_new_tokens: int = option(16, help="longest response", ge=1)
-    repeats: int = option(3, help="updates of each kind that are measured", ge=1)
+    repeats: int = option(5, help="updates of each kind that are measured", ge=1)
     batch_tokens: int = option(16384, help="tokens in one forward pass of the update", ge=1)
     precision: Literal["fp32", "bf16"] = option("fp32", help="of the computation")
     seed: int = option(0, help="decides tasks and draws")
@@ -66,6 +67,10 @@ def run(settings: Settings) -> Figures:
         for repeat in range(settings.repeats):
             for wm in ("off", "paw") if repeat % 2 else ("paw", "off"):
                 lines[wm].append(_updates(settings, model, Path(folder), wm, 1)[-1])
+                print(
+                    f"{repeat + 1}/{settings.repeats} {wm}: {_seconds_of(lines[wm][-1], *PHASES):.2f} s",
+                    file=sys.stderr,
+                )
         figures = shares(lines["off"], lines["paw"]) | _against_cross_entropy(settings, model, Path(folder))
     rows = [{"wm": wm, **{key: line[key] for key in _SHOWN if key in line}} for wm in lines for line in lines[wm]]
     return Figures(figures, rows)
@@ -89,7 +94,7 @@ def shares(plain: Sequence[dict[str, float]], paw: Sequence[dict[str, float]]) -
     """
 
     def median(lines: Sequence[dict[str, float]], *phases: str) -> float:
-        return statistics.median(sum(line.get(f"seconds_{phase}", 0.0) for phase in phases) for line in lines)
+        return statistics.median(_seconds_of(line, *phases) for line in lines)
 
     rollout = median([*plain, *paw], "rollout")
     score = median([*plain, *paw], "logprob")
@@ -105,6 +110,10 @@ def shares(plain: Sequence[dict[str, float]], paw: Sequence[dict[str, float]]) -
         "seconds_whole_plain": shared + before,
         "peak_gib_plain": memory[0],
     }
+
+
+def _seconds_of(line: dict[str, float], *phases: str) -> float:
+    return sum(line.get(f"seconds_{phase}", 0.0) for phase in phases)
 
 
 def _recipe(settings: Settings, model: str, out: Path, wm: str, updates: int) -> TrainConfig:
@@ -235,6 +244,5 @@ def _model(settings: Settings, folder: Path) -> str:
 
 
 def _free() -> None:
+    """Memory goes back to the allocator, not to the device: the next run would have to ask for it on the clock."""
     gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

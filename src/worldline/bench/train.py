@@ -19,7 +19,7 @@ import torch
 from scipy import stats
 
 from worldline.bench import Figures
-from worldline.bench.arms import PLANS, SPARSE, Arm, Case, arms
+from worldline.bench.arms import PLANS, SPARSE, TAUGHT, Arm, Case, Taught, arms
 from worldline.collect import CollectConfig, collect
 from worldline.config import Config, option, positional, validate
 from worldline.paw.recipe import TrainConfig
@@ -39,11 +39,15 @@ class Settings(Config):
         "worldline bench train household --seeds 5 --jobs 16",
         "worldline bench train shop",
         "worldline bench train household --case sparse",
+        "worldline bench train household --only grpo grpo+paw --taught action",
     )
 
     env: Literal["household", "shop", "searchqa"] = positional(help="household, shop or searchqa")
     seeds: int = option(3, help="runs of each variant", ge=1)
     case: Case = option("main", help="which comparison")
+    taught: Taught | None = option(None, help="what the start has learned; both: observations too; default: as planned")
+    model: str = option("", help="what the start is made of: nano, micro, a folder or a hub id; default: as planned")
+    start: tuple[float, float] | None = option(None, help="success the start may have, LOW HIGH; default: as planned")
     out: Path = option(Path("runs/bench-train"), help="folder that keeps clones and runs, to go on from")
     jobs: int = option(1, help="runs at a time, each in a process of its own", ge=1)
     updates: int | None = option(None, help="updates of each run; default: as planned", ge=1)
@@ -74,16 +78,18 @@ class Start:
 
 def _start(settings: Settings) -> Start:
     """The best clone of a ladder that is still as weak as the case wants it."""
-    folder = settings.out / settings.env / "clone"
     plan = PLANS[settings.env]
+    taught = settings.taught or plan.taught
+    folder = settings.out / settings.env / ("clone" if taught == plan.taught else f"clone-{taught}")
     if not (folder / "model").exists():
         begun = (folder / "config.json").exists()
-        sft(SftConfig(source=settings.env, out=folder, options=dict(plan.options), resume=begun, **plan.clone))
-    low, high = SPARSE if settings.case == "sparse" else plan.start
+        wanted = TAUGHT[taught] | dict(plan.clone) | ({"model": settings.model} if settings.model else {})
+        sft(SftConfig(source=settings.env, out=folder, options=dict(plan.options), resume=begun, **wanted))
+    low, high = settings.start or (SPARSE if settings.case == "sparse" else plan.start)
     known = _load(folder / "success.json")
     for checkpoint in sorted((folder / "checkpoints").glob("step-*"), reverse=True):
         if checkpoint.name not in known:
-            known[checkpoint.name] = _play(checkpoint, settings, episodes=256)["success"]
+            known[checkpoint.name] = _play(checkpoint, settings, min(256, settings.final))["success"]
             (folder / "success.json").write_text(json.dumps(known), encoding="utf-8")
         if known[checkpoint.name] <= high:
             if known[checkpoint.name] < low:
@@ -116,7 +122,7 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 def _result(arm: Arm, start: Start, settings: Settings) -> dict[str, Any]:
     """What an arm came to; made now unless it is there already."""
-    folder = settings.out / settings.env / ("sparse" if settings.case == "sparse" else "runs") / arm.name
+    folder = settings.out / settings.env / _place(settings) / arm.name
     config = _recipe(arm, start, folder, settings)
     kept = folder / "result.json"
     asked = config.model_dump(mode="json", exclude={"out", "resume"}) | {"final": settings.final}
@@ -139,12 +145,19 @@ def _result(arm: Arm, start: Start, settings: Settings) -> dict[str, Any]:
         "curve": [[line["update"], line["eval_success"]] for line in lines if "eval_success" in line],
         "training": [[line["update"], line["success"]] for line in lines if "success" in line],
         "wm_loss": [[line["update"], line["wm_loss"]] for line in lines if "wm_loss" in line],
+        "wm_clipped": [[line["update"], line["wm_clipped_tokens"]] for line in lines if "wm_clipped_tokens" in line],
     }
     kept.write_text(json.dumps({"asked": asked, "row": row}), encoding="utf-8")
     return row
 
 
 _PHASES = ("seconds_rollout", "seconds_logprob", "seconds_update", "seconds_evaluation")
+
+
+def _place(settings: Settings) -> str:
+    """The folder of a comparison's runs: those of `main` and `ablate` have the same start and share their base."""
+    kind = "sparse" if settings.case == "sparse" else "runs"
+    return kind if settings.taught in (None, PLANS[settings.env].taught) else f"{kind}-{settings.taught}"
 
 
 def _recipe(arm: Arm, start: Start, folder: Path, settings: Settings) -> TrainConfig:
@@ -167,9 +180,9 @@ def _play(checkpoint: Path, settings: Settings, episodes: int) -> dict[str, Any]
         split="unseen" if settings.env == "household" else "test",
         episodes=episodes,
         temperature=plan.recipe["evaluation"]["temperature"],
-        max_new_tokens=plan.recipe["rollout"]["max_new_tokens"],
-        batch_size=512,
+        batch_size=plan.recipe["batch_size"],
         device=settings.device,
+        **plan.recipe["rollout"],
     )
     return collect(wanted).summary()
 

@@ -70,32 +70,42 @@ class _Chunked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        """d logprob / d logits = onehot - p;  d entropy / d logits = -p (log p + entropy)."""
-        grad_logprob, grad_spread = grads
+        """d logprob / d logits = onehot - p;  d entropy / d logits = -p (log p + entropy).
+
+        Tokens that nothing depends on (clipped observations, actions of advantage 0) are not computed again.
+        """
         hidden, head, bias, targets, spread = ctx.saved_tensors
         weight = head.to(ctx.dtype)
         to_hidden, to_head, to_bias = ctx.needs_input_grad[:3]
-        grad_hidden = torch.empty_like(hidden) if to_hidden else None
+        grad_hidden = torch.zeros_like(hidden) if to_hidden else None
         grad_head = torch.zeros_like(head) if to_head else None
         grad_bias = torch.zeros_like(bias) if to_bias else None
-        for part in _parts(len(targets), ctx.size):
-            states = hidden[part].to(ctx.dtype)
+        by_logprob, by_entropy = (grad if grad is None else grad[:, None] / ctx.temperature for grad in grads)
+        for live in torch.split(_live(by_logprob, by_entropy), ctx.size):
+            states = hidden[live].to(ctx.dtype)
             logp = _log_softmax(states, weight, bias, ctx.temperature, ctx.precision)
-            p = logp.exp()
-            grad = torch.zeros_like(p)
-            if grad_logprob is not None:
-                grad -= p * grad_logprob[part, None]
-                grad.scatter_add_(1, targets[part, None], grad_logprob[part, None])
-            if grad_spread is not None:
-                grad -= p * (logp + spread[part, None]) * grad_spread[part, None]
-            logits = (grad / ctx.temperature).to(ctx.dtype)
+            slope: Tensor | float = 0.0  # what -p is to be multiplied by
+            if by_logprob is not None:
+                slope = by_logprob[live]
+            if by_entropy is not None:
+                slope = slope + by_entropy[live] * (logp + spread[live, None])
+            grad = logp.exp_().mul_(slope).neg_()
+            if by_logprob is not None:
+                grad.scatter_add_(1, targets[live, None], by_logprob[live])
+            logits = grad.to(ctx.dtype)
             if grad_hidden is not None:
-                grad_hidden[part] = (logits @ weight).to(hidden.dtype)
+                grad_hidden[live] = (logits @ weight).to(hidden.dtype)
             if grad_head is not None:
                 grad_head += logits.t() @ states
             if grad_bias is not None:
                 grad_bias += logits.sum(dim=0)
         return grad_hidden, grad_head, grad_bias, None, None, None, None, None
+
+
+def _live(*grads: Tensor | None) -> Tensor:  # (live tokens,)
+    """The tokens that some gradient reaches."""
+    reached = [grad[:, 0] != 0 for grad in grads if grad is not None]
+    return torch.stack(reached).any(dim=0).nonzero()[:, 0]
 
 
 def _parts(count: int, size: int) -> list[slice]:

@@ -51,6 +51,9 @@ class SftConfig(Config):
     noise: float = option(0.15, help="share of the expert's steps taken by chance, seen but not learned", ge=0, lt=1)
     only_success: bool = option(True, help="of a log, clone successful episodes only")
     target: Target = option("action", help="what is learned")
+    reading: float | None = option(
+        None, help="weight of predicting what is merely read; default 0.1 for a small model that learns actions", ge=0
+    )
     outcome: bool = option(
         False, help="with --target observation: also learn each step's reward and whether it was the last (wm-text)"
     )
@@ -75,6 +78,13 @@ class SftConfig(Config):
     @property
     def rate(self) -> float:
         return self.learning_rate or (5e-3 if self.small else 1e-4 if self.lora else 2e-5)
+
+    @property
+    def read(self) -> float:
+        """What is read has no weight of its own where it is learned anyway."""
+        if self.reading is not None:
+            return self.reading
+        return READING if self.small and self.target == "action" else 0.0
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,7 @@ def sft(
             config.batch_tokens,
             config.rate,
             muon_rate=MUON_RATE if config.small else None,
-            reading=READING if config.small and config.target == "action" else 0.0,
+            reading=config.read,
             checkpoints=config.checkpoints,
         ),
         pad=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
