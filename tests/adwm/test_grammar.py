@@ -46,6 +46,7 @@ def test_search_tags_come_apart() -> None:
     grammar = Grammar.induce(asked)
     assert grammar.parse("<answer>new</answer>").things == ("new",)
     assert grammar.parse("<search>who is it</search>").things == ("who is it",)
+    assert grammar.parse("<answer>1987</answer>").kinds == grammar.parse("<answer>2001</answer>").kinds == ("#",)
 
 
 def test_things_are_found_in_any_text(house: Grammar) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from worldline.adwm.tokenizer import words
 
 SLOT = "*"
+NUMBER = "#"
 _MOST = 0.5
 """A word of more than this share of a verb's distinct actions belongs to the template."""
 _LONGEST_THING = 4
@@ -32,7 +33,9 @@ class Command:
     kinds: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kinds", tuple(kind(thing) for thing in self.things))
+        # what an action says of one number it says of others: a year answered is like another year
+        kinds = (NUMBER if thing.replace(" ", "").isdigit() else kind(thing) for thing in self.things)
+        object.__setattr__(self, "kinds", tuple(kinds))
 
 
 @functools.lru_cache(_MEMO)
