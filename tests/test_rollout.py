@@ -1,8 +1,10 @@
+from collections.abc import Sequence
+
 import pytest
 
 from counting import CountingWorld, SeededPolicy
 from worldline.rollout import Rollout, plan
-from worldline.types import Decision, InputError, LazyActions, Turn
+from worldline.types import Decision, InputError, LazyActions, Turn, turns
 
 
 def test_result_does_not_depend_on_the_batch_size() -> None:
@@ -49,6 +51,19 @@ def test_trajectory_tells_what_happened() -> None:
     assert (three.success, three.terminated, three.truncated) == (False, False, True)
     assert three.steps[0].admissible == ("up", "stay")
     assert three.steps[0].logprob == -0.5
+
+
+def test_what_was_asked_while_playing_is_what_a_log_asks_again_task_included() -> None:
+    world, asked = CountingWorld(), []
+
+    class Noting(SeededPolicy):
+        def act(self, turns: Sequence[Turn]) -> list[Decision]:
+            asked.extend(turns)
+            return super().act(turns)
+
+    (episode,) = Rollout(world, Noting()).play(plan(world, "train", 1, seed=0, run="r", tasks=(2,)))
+    assert asked == list(turns(episode))
+    assert {turn.task for turn in asked} == {"3"}
 
 
 def test_plan_covers_tasks_in_canonical_order_and_wraps() -> None:

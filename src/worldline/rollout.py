@@ -151,6 +151,7 @@ class _Running:
             admissible=self.admissible,
             history=tuple(self.history),
             seed=derive_seed(self.episode.seed, len(self.history)),
+            task=self.episode.task,
         )
 
     def begin(self, decision: Decision) -> None:

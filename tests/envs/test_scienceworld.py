@@ -1,5 +1,6 @@
 """ScienceWorld: what is known without starting it, what is said where it is missing, and the simulator itself."""
 
+import gc
 import gzip
 import importlib.util
 import json
@@ -9,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from worldline.envs import load
 from worldline.envs.scienceworld.world import SPLITS, VARIATIONS, variations
+from worldline.rollout import Episode, Rollout
+from worldline.sft.demonstrations import Blundering
 from worldline.types import Exchange, InputError, LazyActions, Turn, World, WorldlineError
 
 simulated = pytest.mark.skipif(
@@ -45,6 +49,17 @@ def test_without_java_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         load("scienceworld")
 
 
+@simulated
+def test_the_shipped_recipe_names_tasks_that_are_there() -> None:
+    recipe = yaml.safe_load((Path(__file__).parents[2] / "recipes" / "scienceworld-clone.yaml").read_text())
+    world = load("scienceworld", options=recipe["options"])
+    assert {world.get_task("train", index).rpartition("/")[0] for index in range(9)} == {
+        *("find-animal", "find-living-thing", "find-non-living-thing", "find-plant"),
+        *("lifespan-longest-lived", "lifespan-longest-lived-then-shortest-lived", "lifespan-shortest-lived"),
+        *("use-thermometer", "test-conductivity-of-unknown-substances"),
+    }
+
+
 @pytest.fixture(scope="module")
 def world() -> World:
     return load("scienceworld", options={"max_steps": 1000})
@@ -61,9 +76,21 @@ def test_any_prefix_of_the_tasks_is_balanced(world: World) -> None:
     assert len({world.get_task("dev", index).split("/")[0] for index in range(30)}) == 30
     assert world.num_tasks("train") == 3592
     few = load("scienceworld", options={"tasks": ["boil", "melt"]})
-    assert [few.get_task("dev", index) for index in range(3)] == ["boil/14", "melt/14", "boil/15"]
+    # dev has the variations 14 to 20 of both: a prefix is spread over them, and the whole is all of them
+    assert [few.get_task("dev", index) for index in range(6)] == [
+        *("boil/14", "melt/14", "boil/18", "melt/18", "boil/16", "melt/16")
+    ]
+    assert {few.get_task("dev", index) for index in range(14)} == {
+        f"{task}/{variation}" for task in ("boil", "melt") for variation in range(14, 21)
+    }
     with pytest.raises(InputError, match="did you mean 'boil'"):
         load("scienceworld", options={"tasks": ["boli"]})
+    named = load("scienceworld", options={"tasks": ["melt", "find-*"]})
+    assert {named.get_task("train", index).split("/")[0] for index in range(named.num_tasks("train"))} == {
+        *("find-animal", "find-living-thing", "find-non-living-thing", "find-plant", "melt")
+    }
+    with pytest.raises(InputError, match=r"no task 'bake-\*'"):
+        load("scienceworld", options={"tasks": ["bake-*"]})
 
 
 @simulated
@@ -122,6 +149,38 @@ def test_the_expert_wins_and_a_copy_stands_where_the_original_did(world: World) 
 
 
 @simulated
+def test_the_expert_told_the_task_solves_two_that_begin_alike_side_by_side(world: World) -> None:
+    tasks = ("lifespan-longest-lived/1", "lifespan-longest-lived/61")
+    starts = [world.make().reset(task=task) for task in tasks]
+    assert starts[0][0] == starts[1][0]
+    assert starts[0][1]["goal"] == starts[1][1]["goal"]
+    episodes = [Episode(f"x-{n}", task, "train", seed=n) for n, task in enumerate(tasks)]
+    played = list(Rollout(world, Blundering(world, 0.0)).play(episodes))
+    assert [episode.success for episode in played] == [True, True]
+    assert played[0].steps[-1].action != played[1].steps[-1].action
+
+
+@simulated
+def test_the_expert_names_only_what_it_has_seen(world: World) -> None:
+    """The simulator's solution focuses on an animal outside without having looked."""
+    (played,) = Rollout(world, Blundering(world, 0.0)).play([Episode("x", "lifespan-longest-lived/1", "train", seed=0)])
+    *_, before, last = [step.action for step in played.steps]
+    assert (before, last) == ("look around", "focus on baby baby brown bear")
+    assert "brown bear" in played.steps[-1].observation
+    assert not any("bear" in step.observation for step in played.steps[:-1])
+
+
+@simulated
+@pytest.mark.data
+def test_stored_solutions_are_followed_by_task(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = load("scienceworld", shared_data / "scienceworld" / "gold_trajectories.jsonl.gz")
+    monkeypatch.setattr("worldline.envs.scienceworld.world.Simulator", None)  # nothing is worked out anew
+    assert stored.expert(Turn("", "", "", None, (), task="lifespan-longest-lived/61")) == "open door to hallway"
+    with pytest.raises(InputError, match="no solution for this episode"):
+        stored.expert(Turn("", "a goal", "a start", None, ()))
+
+
+@simulated
 def test_the_splits_of_the_simulator_are_ours(world: World) -> None:
     from worldline.envs.scienceworld.simulator import Simulator
 
@@ -144,6 +203,27 @@ def test_a_dead_java_process_costs_the_episode_and_the_next_one_starts_another(w
     with pytest.raises(WorldlineError, match="its Java process does not answer"):
         environment.step("look around")
     assert world.make().reset(task="boil/0")[0]
+
+
+@simulated
+def test_a_finished_episode_gives_its_java_memory_back_at_once(world: World) -> None:
+    """An episode holds about 12 MB there: without this, some two hundred fill the Java process."""
+    from worldline.envs.scienceworld.simulator import _gateway
+
+    def used() -> float:
+        java = _gateway().jvm.java.lang
+        java.System.gc()
+        return float(java.Runtime.getRuntime().totalMemory() - java.Runtime.getRuntime().freeMemory()) / 2**20
+
+    world.make().reset(task="boil/0")
+    gc.disable()  # Python's collector would give it back some day: here it has to be at once
+    try:
+        before = used()
+        for _ in range(6):
+            world.make().reset(task="boil/0")
+        assert used() - before < 30
+    finally:
+        gc.enable()
 
 
 @simulated

@@ -1,6 +1,7 @@
 """Prompts against the paper's printed figures, and responses against what they mean."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,12 @@ def test_every_family_has_a_prompt_at_the_first_step(make_turn: Make, name: str,
     assert "Below" not in text
     assert "admissible actions of" not in text
     assert ("<think>" in text) == (name == "paper")
+
+
+@pytest.mark.parametrize("name", list(TEMPLATES))
+def test_no_agent_is_shown_which_task_it_is(make_turn: Make, name: str) -> None:
+    turn = make_turn()
+    assert render(TEMPLATES[name], replace(turn, task="boil/6")) == render(TEMPLATES[name], turn)
 
 
 def test_transcript_is_the_episode_and_nothing_else(make_turn: Make) -> None:

@@ -34,6 +34,8 @@ class Turn:
     history: Sequence[Exchange]
     seed: int = 0
     """All randomness of this decision comes from here."""
+    task: str = ""
+    """Which task this is, where it is known: for experts that follow a solution. No agent is shown it."""
 
     @property
     def step(self) -> int:
@@ -51,6 +53,7 @@ def turns(trajectory: Trajectory) -> Iterator[Turn]:
             admissible=step.admissible,
             history=tuple(history),
             seed=derive_seed(trajectory.seed, index),
+            task=trajectory.task_id,
         )
         history.append(Exchange(step.observation, step.action))
 

@@ -8,6 +8,7 @@ import functools
 import json
 import logging
 import shutil
+import weakref
 from typing import Any
 
 from worldline.types import InputError, WorldlineError
@@ -35,6 +36,8 @@ class Simulator:
             forget(_gateway())
         self._gateway = _gateway()
         self._java = self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface()
+        # py4j's proxies are cyclic garbage, of which Python sees too little to collect it: 12 MB of Java memory each.
+        weakref.finalize(self, self._gateway.detach, self._java).atexit = False
 
     def load(self, task: str, variation: int, simplifications: str, *, gold: bool = False) -> None:
         """Set the stage for a variation of a task; with `gold`, work out a solution too."""

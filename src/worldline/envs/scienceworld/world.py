@@ -2,9 +2,11 @@
 
 The reward is the change of the score, which goes up to 1 and may start above 0 (the right room is worth points);
 failing for good takes back what was earned and ends the episode. The list of valid actions is lazy: it costs more than
-a step. The expert follows solutions, stored or generated; where two episodes begin alike it may follow the wrong one.
+a step. The expert follows the solution of the task, stored or generated; where it is not told the task it goes by how
+the episode began, which many variations share.
 """
 
+import fnmatch
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Self
 from worldline.config import Config, option, suggest
 from worldline.envs.jsonlines import rows_of
 from worldline.envs.scienceworld.simulator import Simulator, check_installed
-from worldline.types import Info, InputError, LazyActions, StepResult, Turn, WorldlineError, derive_seed
+from worldline.types import Exchange, Info, InputError, LazyActions, StepResult, Turn, WorldlineError, derive_seed
 
 SPLITS = ("train", "dev", "test")
 VARIATIONS = {
@@ -32,7 +34,10 @@ VARIATIONS = {
 """How often each task is varied: what the simulator would say, known without starting it."""
 
 NOT_UNDERSTOOD = ("No known action matches that input.", "Unknown action.")
-RESTART = "reset task"
+RESTART, LOOK = "reset task", "look around"
+MOVING = ("open door", "close door", "go to", "wait")
+"""What can be done unseen. Moving into a room does not show it, and solutions name things there all the same, which
+nobody could learn from what was seen."""
 
 
 def variations(task: str, split: str) -> range:
@@ -45,7 +50,7 @@ def variations(task: str, split: str) -> range:
 class ScienceWorldConfig(Config):
     """The ScienceWorld simulator."""
 
-    tasks: tuple[str, ...] = option((), help="only these of the 30 tasks, e.g. boil melt")
+    tasks: tuple[str, ...] = option((), help="only these of the 30 tasks, e.g. [boil, 'find-*']; none for all")
     simplifications: str = option("easy", help="the simulator's: easy, or a comma-separated choice; empty for none")
     max_steps: int = option(200, help="step budget of an episode; its own solutions take up to 178", ge=1)
 
@@ -62,13 +67,13 @@ class ScienceWorld:
         check_installed()
         self.config = config or ScienceWorldConfig()
         self.max_steps = self.config.max_steps
-        for task in self.config.tasks:
-            if task not in VARIATIONS:
-                raise InputError(f"scienceworld has no task '{task}'{suggest(task, list(VARIATIONS))}")
-        chosen = self.config.tasks or tuple(VARIATIONS)
+        chosen = _chosen(self.config.tasks)
         self._tasks = {split: list(_interleaved(chosen, split)) for split in SPLITS}
-        self._solutions = dict(_stored(data)) if data else {}
+        self._solutions: dict[str, tuple[str, ...]] = {}
         self._started: dict[tuple[str, str], str] = {}
+        for task, goal, start, actions in _stored(data) if data else ():
+            self._solutions[task] = actions
+            self.note(goal, start, task)
 
     def splits(self) -> tuple[str, ...]:
         return SPLITS
@@ -85,26 +90,27 @@ class ScienceWorld:
         return ScienceWorldEnvironment(self)
 
     def expert(self, turn: Turn) -> str:
-        """The next action of the solution that has not been done yet."""
+        """The next action of the solution that has not been done yet; but it does not touch what it has not seen."""
         start = turn.history[0].observation if turn.history else turn.observation
-        left = list(self.solution(turn.goal, start))
+        task = turn.task or self._started.get((turn.goal, start))
+        if task is None:
+            raise InputError("scienceworld has no solution for this episode: give stored ones by --data FILE")
+        left = list(self.solution(task))
         for exchange in turn.history:
             if left and exchange.action == left[0]:
                 left.pop(0)
-        return left[0] if left else "look around"
+        return left[0] if left and (left[0].startswith(MOVING) or _looked(turn.history)) else LOOK
 
-    def solution(self, goal: str, start: str) -> tuple[str, ...]:
-        """A solution of the episode that begins so: stored, or worked out by the simulator."""
-        if (goal, start) not in self._solutions:
-            if (goal, start) not in self._started:
-                raise InputError("scienceworld has no solution for this episode: give stored ones by --data FILE")
+    def solution(self, task: str) -> tuple[str, ...]:
+        """A solution of the task: stored, or worked out by the simulator."""
+        if task not in self._solutions:
             simulator = Simulator()
-            simulator.load(*_parts(self._started[goal, start]), self.config.simplifications, gold=True)
-            self._solutions[goal, start] = simulator.gold_actions()
-        return self._solutions[goal, start]
+            simulator.load(*_parts(task), self.config.simplifications, gold=True)
+            self._solutions[task] = simulator.gold_actions()
+        return self._solutions[task]
 
     def note(self, goal: str, start: str, task: str) -> None:
-        """Remember which task begins so: the expert sees texts, not task ids."""
+        """Remember which task begins so, for an expert that sees texts only."""
         self._started[goal, start] = task
 
     def _of(self, split: str) -> list[str]:
@@ -175,10 +181,30 @@ class ScienceWorldEnvironment:
         return LazyActions(listed)
 
 
+def _chosen(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The tasks that the names or patterns mean, in the order of the whole list; all where there are none."""
+    for pattern in patterns:
+        if not fnmatch.filter(VARIATIONS, pattern):
+            raise InputError(f"scienceworld has no task '{pattern}'{suggest(pattern, list(VARIATIONS))}")
+    return tuple(task for task in VARIATIONS if any(fnmatch.fnmatch(task, pattern) for pattern in patterns or "*"))
+
+
+def _looked(history: Sequence[Exchange]) -> bool:
+    """Whether the room has been looked at since it was entered; the first one is shown at the start."""
+    return next((past.action == LOOK for past in reversed(history) if past.action.startswith((LOOK, "go to"))), True)
+
+
 def _interleaved(tasks: Sequence[str], split: str) -> Iterator[str]:
-    """One variation of every task, then the next of every task: any prefix of the list is balanced."""
-    places = sorted((rank, order) for order, task in enumerate(tasks) for rank in range(len(variations(task, split))))
-    return (f"{tasks[order]}/{variations(tasks[order], split)[rank]}" for rank, order in places)
+    """One variation of every task, then another of every task: any prefix of the list is balanced and varied."""
+    spread = [[variations(task, split)[at] for at in _spread(len(variations(task, split)))] for task in tasks]
+    places = sorted((rank, order) for order, found in enumerate(spread) for rank in range(len(found)))
+    return (f"{tasks[order]}/{spread[order][rank]}" for rank, order in places)
+
+
+def _spread(count: int) -> list[int]:
+    """0 to count - 1, by reversed bits (van der Corput): neighbouring variations resemble one another."""
+    bits = max(1, (count - 1).bit_length())
+    return sorted(range(count), key=lambda at: int(f"{at:0{bits}b}"[::-1], 2))
 
 
 def _parts(task: str) -> tuple[str, int]:
@@ -190,11 +216,14 @@ def _parts(task: str) -> tuple[str, int]:
     return name, int(variation)
 
 
-def _stored(file: Path) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
-    """The solutions of a file of episodes: by goal and first observation, the actions."""
+def _stored(file: Path) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+    """The solutions of a file of episodes: task, goal, first observation, actions."""
     for place, row in rows_of(file):
         try:
             goal = row["task"].removeprefix("Task Description:").strip()
-            yield (goal, row["initial_observation"]), tuple(step["action"] for step in row["steps"])
+            actions = tuple(step["action"] for step in row["steps"])
+            yield row["task_id"], goal, row["initial_observation"], actions
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{place}: no episode with task, initial_observation and steps ({error!r})") from None
+            raise InputError(
+                f"{place}: no episode with task_id, task, initial_observation and steps ({error!r})"
+            ) from None
