@@ -247,6 +247,17 @@ def test_guidance_through_a_language_model_makes_its_action_likelier(
     assert scores[3.0] > scores[0.0]
 
 
+def test_a_prompt_without_room_for_the_observation_is_not_guided(
+    fitted: Fitted, reader: HFPolicy, adapters: list[Adapter], log: list[Trajectory]
+) -> None:
+    """Nothing depends on the latent there: the gradient is 0, and the sample is the unguided one."""
+    policy = soft_policy(remade(reader, mode="generate", temperature=0.0, max_new_tokens=4), adapters)
+    policy.encoder.max_tokens = 16
+    plain = sampled_latents(fitted, replace(GUIDED, alpha=0.0), None, log)
+    guided = sampled_latents(fitted, replace(GUIDED, alpha=3.0, clip=10.0), guide_through(policy), log)
+    assert torch.allclose(guided, plain, atol=1e-6)
+
+
 def test_guidance_needs_soft_tokens(reader: HFPolicy) -> None:
     with pytest.raises(InputError, match="--interface soft or distilled"):
         guide_through(reader)

@@ -24,6 +24,7 @@ from worldline.types import Trajectory
 
 BUCKETS = 1 << 16
 _MOST_FILLERS = 24
+_MOST_KNOWN = 1 << 18
 
 
 class Fillers:
@@ -130,7 +131,7 @@ class Situation:
             self.outline,
             self._hands[self.held in things],
             command.kinds,
-            tuple([name in self.wanted for name in command.kinds]),
+            tuple([kind(thing) in self.wanted for thing in things]),
         )
 
     def _role(self, thing: str) -> str:
@@ -204,6 +205,8 @@ class Admissibility(Hashed):
         """The logit of each. The same few thousand come up again and again: each is worked out once."""
         new = [one for one in dict.fromkeys(relations) if one not in self._known]
         if new:
+            if len(self._known) > _MOST_KNOWN:
+                self._known, new = {}, list(dict.fromkeys(relations))
             logits = self(torch.from_numpy(padded_ids([_ids(one) for one in new])))
             self._known |= dict(zip(new, logits.tolist(), strict=True))
         return [self._known[one] for one in relations]

@@ -127,7 +127,8 @@ class Continuation:
             values = self._scored(behind, [self._actions[row] for row in rows], past)
             found |= dict(zip(rows, values, strict=True))
         self._calls += 1
-        return torch.stack([found[row] for row in range(len(self._turns))]).to(z.device)
+        # a prompt that had no room for the observation does not depend on it, and its gradient is 0
+        return torch.stack([found[row] for row in range(len(self._turns))]).to(z.device) + 0 * z.sum(-1)
 
     def _around(self) -> list[tuple[list[int], list[int] | None]]:
         """Each prompt before and behind the observation that is to come: only that changes as the diffusion goes on."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from worldline.adwm.chronicle import Chronicle, shared
-from worldline.adwm.grammar import SLOT, Command
+from worldline.adwm.grammar import SLOT, Command, kind
 from worldline.adwm.memory import Memory, Transition
 from worldline.adwm.tokenizer import stable_hash, vocabulary
 
@@ -52,7 +52,7 @@ class Evidence:
     def _event(self, command: Command, goal: str) -> str:
         """The action with its things reduced to whether the goal names them: "move * to *|11"."""
         named = self.grammar.goal_roles(goal).values()
-        return f"{command.template}|{''.join('1' if name in named else '0' for name in command.kinds)}"
+        return f"{command.template}|{''.join('1' if kind(thing) in named else '0' for thing in command.things)}"
 
     def _had(self, chronicle: Chronicle, command: Command) -> list[str]:
         """What had been done before to the first thing the action is about."""

@@ -13,7 +13,7 @@ from worldline.adwm.ensemble import BOUND, Member
 from worldline.adwm.episodes import encoded
 from worldline.adwm.model import Outcome
 from worldline.adwm.narrator import Answer, Question
-from worldline.adwm.networks import Cache
+from worldline.adwm.networks import current
 from worldline.adwm.reading import texts
 from worldline.types import WorldlineError
 
@@ -73,7 +73,7 @@ def _remember(member: Member, batch: Batch, z: Tensor, action: Tensor) -> None:
 
 
 def _histories(batch: Batch) -> Tensor:
-    return Cache.stack([environment.state for environment in batch if environment.state is not None]).h
+    return current([environment.state for environment in batch if environment.state is not None])
 
 
 def sampled(member: Member, batch: Batch, action: Tensor, world: ImaginedWorld) -> Tensor:

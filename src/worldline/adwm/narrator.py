@@ -25,6 +25,7 @@ from worldline.adwm.memory import SAME, SHAPE, Candidate
 _EPOCHS = 6
 _UNSURE = "?"
 _NOT_OFFERED = ("no", "no 0")
+_EXACT = "donot_use_mm_for_euclid_dist"
 _RARE = 0.05
 """A sort of answer (an outline) less likely than this is not drawn."""
 
@@ -150,7 +151,7 @@ class Narrator(nn.Module):
             if not len(rows):
                 found |= {at: Answer(chronicles[at].observation, None, float("inf")) for at in asked}
                 continue
-            apart = (z[asked, None] - self.latents[rows]).pow(2).mean(-1)
+            apart = torch.cdist(z[asked], self.latents[rows], compute_mode=_EXACT).pow(2) / z.shape[-1]
             for at, best, distance in zip(asked, rows[apart.argmin(1)].tolist(), apart.amin(1).tolist(), strict=True):
                 found[at] = replace(self.copied(best), distance=distance)
         return [found[at] for at in range(len(actions))]

@@ -162,6 +162,14 @@ class Row:
         return self.cache.tokens[self.at][self.cache.real[self.at]]
 
 
+def current(rows: Sequence[Row]) -> Tensor:
+    """Where each history stands (n, width)."""
+    caches = list({id(row.cache): row.cache for row in rows}.values())
+    starts = dict(zip(map(id, caches), itertools.accumulate((len(c.h) for c in caches), initial=0), strict=False))
+    places = torch.tensor([starts[id(row.cache)] + row.at for row in rows], device=caches[0].h.device)
+    return torch.cat([cache.h for cache in caches])[places]
+
+
 class HistoryEncoder(nn.Module):
     """Causal transformer over steps; token t holds what was seen at t and what was done just before it."""
 

@@ -89,7 +89,7 @@ def _kept(name: str, stage: Stage, settings: Settings) -> dict[str, float | None
     """What a row came to in one world; measured now unless it was before, with the same settings."""
     path = stage.out / "ablate" / "rows.json"
     known: dict[str, dict[str, float | None]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    key = f"{name}, {settings.tasks} and {settings.guided} tasks, seed {settings.seed}"
+    key = f"{VARIANTS[name]}, {settings.tasks} and {settings.guided} tasks, seed {settings.seed}"
     if key not in known:
         known[key] = _measured(VARIANTS[name], stage, settings)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _starts(log: Sequence[Trajectory], tasks: int) -> list[Trajectory]:
 
 def _fitted(variant: Variant, log: Sequence[Trajectory], folder: Path, settings: Settings) -> Ensemble:
     """One member for each way of fitting, made once."""
-    out = folder / f"{variant.loggers}-loggers-{variant.latent or 'full'}"
+    out = folder / f"{variant.loggers}-loggers-{variant.latent or 'full'}-{settings.seed}"
     if (out / "figures.json").is_file():
         return Ensemble.load(out)
     out.mkdir(parents=True, exist_ok=True)

@@ -159,7 +159,7 @@ def _threads() -> tuple[int]:
 
 def _trained(recipe: TrainConfig) -> list[dict[str, float]]:
     train(recipe)
-    _free()
+    gc.collect()
     return [json.loads(line) for line in (recipe.out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
@@ -239,10 +239,5 @@ def _model(settings: Settings, folder: Path) -> str:
             source=settings.env, options=settings.options, out=folder / "clone", prompt=prompt, episodes=100, epochs=2
         )
     )
-    _free()
-    return str(folder / "clone" / "model")
-
-
-def _free() -> None:
-    """Memory goes back to the allocator, not to the device: the next run would have to ask for it on the clock."""
     gc.collect()
+    return str(folder / "clone" / "model")

@@ -44,17 +44,32 @@ def stage_of(settings: Settings) -> Stage:
 
 def run(settings: Settings) -> Figures:
     stage, seeds = stage_of(settings), range(settings.seeds)
-    tables = [stage.out / f"evaluation-{seed}.json" for seed in seeds]
-    missing = [seed for seed in seeds if not tables[seed].is_file()]
+    missing = [seed for seed in seeds if _table(stage, seed) is None]
     with Crew(stage) as crew:
         crew.do([Work("play", name) for name in (*stage.cast.loggers, *stage.cast.targets)], _tell)
         truth = stage.truth()
-        crew.do([work for seed in missing for work in stage.fits(seed)], _tell)
+        crew.do(stage.fits(missing), _tell)
         crew.do([work for seed in missing for work in stage.questions(seed)], _tell)
     for seed in missing:
         told = judge(stage.case(seed), stage.estimators(seed)).as_dict()
-        tables[seed].write_text(json.dumps(told, allow_nan=False), encoding="utf-8")
-    return summary([json.loads(table.read_text(encoding="utf-8")) for table in tables], truth)
+        kept = {"asked": _asked(stage, seed), "evaluation": told}
+        _path(stage, seed).write_text(json.dumps(kept, allow_nan=False), encoding="utf-8")
+    return summary([found for seed in seeds if (found := _table(stage, seed)) is not None], truth)
+
+
+def _path(stage: Stage, seed: int) -> Path:
+    return stage.out / f"evaluation-{seed}.json"
+
+
+def _asked(stage: Stage, seed: int) -> list[object]:
+    return [list(stage.asked(seed)), stage.config.certificate, stage.config.refit]
+
+
+def _table(stage: Stage, seed: int) -> dict[str, Any] | None:
+    """The evaluation of an earlier run, if it was asked the same."""
+    path = _path(stage, seed)
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return dict(kept["evaluation"]) if kept.get("asked") == _asked(stage, seed) else None
 
 
 def _tell(done: int, of: int, work: Work) -> None:

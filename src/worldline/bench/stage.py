@@ -9,8 +9,9 @@ import multiprocessing
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,13 +27,12 @@ from worldline.bench.cast import Cast, ladder, played
 from worldline.config import Config, option
 from worldline.evaluate import EvaluateConfig
 from worldline.evaluate.case import Case
-from worldline.evaluate.imagined import CERTIFICATE, WorldModelEstimators
+from worldline.evaluate.imagined import CERTIFICATE, TOLD, WorldModelEstimators, written
 from worldline.evaluate.settings import DEFAULT
 from worldline.sft import SftConfig, sft
-from worldline.types import Policy, Trajectory
+from worldline.types import InputError, Policy, Trajectory
 
 RIVALS = ("wm-ar", "wm-joint", "wm-knn")
-TOLD = "wm-text"
 TEXT_EPOCHS = 8.0
 
 
@@ -68,12 +68,27 @@ class Work:
         return " ".join(part for part in (self.kind, self.manner, self.name, f"(seed {self.seed})") if part)
 
 
+_FIXED = ("tasks", "truth", "rollouts", "rival_rollouts", "members", "together", "seed")
+"""What everything in a stage's folder depends on."""
+
+
 class Stage:
     """Everything that a ranking needs: made when first asked for, kept in the folder `out`."""
 
     def __init__(self, config: StageConfig, env: str, cast: Cast, out: Path) -> None:
         self.config, self.env, self.cast, self.out = config, env, cast, out
         self.world = envs.load(env, None, cast.options)
+
+    def claim(self) -> None:
+        """Note down what the folder is made with; InputError where it was made with something else."""
+        path, wanted = self.out / "stage.json", self.config.model_dump(mode="json", include=set(_FIXED))
+        if path.is_file():
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            other = [f"--{name} {found.get(name)}" for name in _FIXED if found.get(name) != wanted[name]]
+            if other:
+                raise InputError(f"{self.out}: was made with {', '.join(other)}: give these, or another --out")
+        self.out.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
 
     @functools.cached_property
     def rungs(self) -> list[Path]:
@@ -109,15 +124,18 @@ class Stage:
         return found
 
     def fit(self, seed: int, watch: Watch = lambda row: None) -> Ensemble:
-        folder = self.out / f"wm-{seed}"
+        folder, rivals = self.out / f"wm-{seed}", any(self._asks(seed, name) for name in RIVALS)
         if (folder / FIGURES).is_file():
-            return Ensemble.load(folder)
+            found = Ensemble.load(folder)
+            if found.members[0].rivals is not None or not rivals:
+                return found
+            shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
         config = FitConfig(
             log=(folder,),
             out=folder,
             members=self.config.members,
-            rivals=any(self._asks(seed, name) for name in RIVALS),
+            rivals=rivals,
             horizon=self.config.horizon,
             seed=seed,
         )
@@ -161,8 +179,7 @@ class Stage:
         kept = [self.out / f"wm-{n}" / "imagined" for n in (seed, 0)]
         if not (kept[0] / CERTIFICATE).is_file() and (kept[1] / CERTIFICATE).is_file():
             # the certificate is about the log: one seed of it will do
-            kept[0].mkdir(parents=True, exist_ok=True)
-            shutil.copy(kept[1] / CERTIFICATE, kept[0] / CERTIFICATE)
+            written(kept[0] / CERTIFICATE, (kept[1] / CERTIFICATE).read_bytes())
         return WorldModelEstimators(self.case(seed), self.fit(seed), keep=kept[0])
 
     def asked(self, seed: int) -> tuple[str, ...]:
@@ -174,10 +191,10 @@ class Stage:
         """Whether an estimator is wanted; the language model, slow where answers are pages, only by its name."""
         return name in self.asked(seed) or (name != TOLD and "auto" in self.asked(seed))
 
-    def fits(self, seed: int) -> list[Work]:
-        """The world models of one seed; the one that speaks is the same for all."""
-        told = [Work("read")] if seed == 0 and self._asks(seed, TOLD) else []
-        return [*told, Work("fit", seed=seed)]
+    def fits(self, seeds: Sequence[int]) -> list[Work]:
+        """The world models of these seeds; the one that speaks is the same for all."""
+        told = [Work("read")] if any(self._asks(seed, TOLD) for seed in seeds) else []
+        return [*told, *(Work("fit", seed=seed) for seed in seeds)]
 
     def questions(self, seed: int) -> list[Work]:
         """All that an evaluation will ask, one by one."""
@@ -207,6 +224,7 @@ class Crew:
     """`config.jobs` processes at work for one stage."""
 
     def __init__(self, stage: Stage) -> None:
+        stage.claim()
         stage.rungs  # noqa: B018 - the cloning run comes first, and once
         context = multiprocessing.get_context("spawn")
         given = (stage.config, stage.env, stage.cast, stage.out)
@@ -220,8 +238,9 @@ class Crew:
 
     def do(self, work: Sequence[Work], told: Callable[[int, int, Work], None] = lambda done, of, work: None) -> None:
         """All of it; `told` hears of each that is done."""
-        for done, finished in enumerate(self._pool.map(_do, work), 1):
-            told(done, len(work), finished)
+        begun = [self._pool.submit(_do, one) for one in work]
+        for done, finished in enumerate(as_completed(begun), 1):
+            told(done, len(work), finished.result())
 
 
 _stage: Stage
@@ -231,8 +250,17 @@ def _begin(config: StageConfig, env: str, cast: Cast, out: Path) -> None:
     import torch
 
     global _stage
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     _stage = Stage(config, env, cast, out)
+
+
+def _leave_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _do(work: Work) -> Work:

@@ -81,16 +81,21 @@ def _start(settings: Settings) -> Start:
     plan = PLANS[settings.env]
     taught = settings.taught or plan.taught
     folder = settings.out / settings.env / ("clone" if taught == plan.taught else f"clone-{taught}")
+    wanted = TAUGHT[taught] | dict(plan.clone) | ({"model": settings.model} if settings.model else {})
+    config = SftConfig(source=settings.env, out=folder, options=dict(plan.options), **wanted)
+    begun = folder / "config.json"
+    if begun.is_file() and json.loads(begun.read_text(encoding="utf-8")).get("model") != config.model:
+        raise InputError(f"{folder}: is a clone of another --model; give another --out")
     if not (folder / "model").exists():
-        begun = (folder / "config.json").exists()
-        wanted = TAUGHT[taught] | dict(plan.clone) | ({"model": settings.model} if settings.model else {})
-        sft(SftConfig(source=settings.env, out=folder, options=dict(plan.options), resume=begun, **wanted))
+        sft(config.model_copy(update={"resume": begun.is_file()}))
     low, high = settings.start or (SPARSE if settings.case == "sparse" else plan.start)
-    known = _load(folder / "success.json")
+    episodes = min(256, settings.final)
+    measured = folder / f"success-{episodes}.json"
+    known = _load(measured)
     for checkpoint in sorted((folder / "checkpoints").glob("step-*"), reverse=True):
         if checkpoint.name not in known:
-            known[checkpoint.name] = _play(checkpoint, settings, min(256, settings.final))["success"]
-            (folder / "success.json").write_text(json.dumps(known), encoding="utf-8")
+            known[checkpoint.name] = _play(checkpoint, settings, episodes)["success"]
+            measured.write_text(json.dumps(known), encoding="utf-8")
         if known[checkpoint.name] <= high:
             if known[checkpoint.name] < low:
                 break

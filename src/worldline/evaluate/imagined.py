@@ -5,6 +5,7 @@ interval is widened by what resampling tasks cannot see: the members' disagreeme
 the log's own policies, played in it as themselves and left out of its log (or, where these cannot be asked, in replay).
 """
 
+import os
 import pickle
 import re
 import tempfile
@@ -40,6 +41,14 @@ CERTIFICATE = "certificate.pkl"
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
 SWEEP = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0))
+
+
+def written(path: Path, content: bytes) -> None:
+    """Write a file that another process may look for: it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
 
 
 @dataclass(frozen=True)
@@ -127,8 +136,7 @@ class WorldModelEstimators:
             return found
         played = self._dreamed(ensemble, player, starts, name, label, seed)
         if kept is not None:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_bytes(pickle.dumps(replace(played, trajectories=[])))
+            written(kept, pickle.dumps(replace(played, trajectories=[])))
         return played
 
     def _dreamed(
@@ -243,8 +251,7 @@ class WorldModelEstimators:
             else:
                 self._left_out[names] = list(self._leave_out(names))
                 if kept is not None:
-                    kept.parent.mkdir(parents=True, exist_ok=True)
-                    kept.write_bytes(pickle.dumps(self._left_out[names]))
+                    written(kept, pickle.dumps(self._left_out[names]))
         return self._left_out[names]
 
     def _leave_out(self, names: Sequence[str]) -> Iterator[Trial]:

@@ -105,7 +105,7 @@ class _Chunked(torch.autograd.Function):
 def _live(*grads: Tensor | None) -> Tensor:  # (live tokens,)
     """The tokens that some gradient reaches."""
     reached = [grad[:, 0] != 0 for grad in grads if grad is not None]
-    return torch.stack(reached).any(dim=0).nonzero()[:, 0]
+    return torch.stack(reached).any(dim=0).nonzero()[:, 0] if reached else torch.zeros(0, dtype=torch.long)
 
 
 def _parts(count: int, size: int) -> list[slice]:

@@ -35,7 +35,7 @@ class Turn:
     seed: int = 0
     """All randomness of this decision comes from here."""
     task: str = ""
-    """Which task this is, where it is known: for experts that follow a solution. No agent is shown it."""
+    """Which task this is, where it is known: for experts that follow a solution. No prompt shows it."""
 
     @property
     def step(self) -> int:
