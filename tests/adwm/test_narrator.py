@@ -3,10 +3,13 @@
 import torch
 from tiny_house import play
 
+from worldline.adwm.admissibility import Situation
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.fit import Fitted
+from worldline.adwm.grammar import Grammar
 from worldline.adwm.memory import Candidate
 from worldline.adwm.narrator import Narrator, Question
+from worldline.adwm.recall import Custom
 from worldline.types import Trajectory, World
 
 
@@ -96,3 +99,27 @@ def test_the_nearest_answer_is_of_the_same_action_and_never_the_episodes_own(
         assert told.candidate is not None
         assert told.candidate.source == best
         assert abs(told.distance - float((narrator.latents[best.index] - row).pow(2).mean())) < 1e-5
+
+
+def test_lists_keep_the_order_of_a_world_that_does_not_sort() -> None:
+    """Template by template; what was listed before, then in the order of the text, sentences after names."""
+    grammar = Grammar.induce(
+        [
+            *(f"<search>{q}</search>" for q in ("who", "ada", "bo", "cy")),
+            *(f"<answer>{q}</answer>" for q in ("ada", "x")),
+        ]
+    )
+    chronicle = Chronicle(grammar, "t", "who", "ask")
+    chronicle.advance("<search>who</search>", "Cy met Bo. It was long ago in 1902.")
+    before = ("<search>who</search>", "<answer>ada</answer>")
+    situation = Situation(chronicle, Custom({}), None, before, before)
+    wanted = (
+        *("<search>who</search>", "<search>cy</search>", "<search>bo</search>"),
+        *(
+            "<answer>ada</answer>",
+            "<answer>bo</answer>",
+            "<answer>1902</answer>",
+            "<answer>it was long ago in</answer>",
+        ),
+    )
+    assert situation.ordered(sorted(wanted)) == wanted

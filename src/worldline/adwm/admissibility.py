@@ -25,6 +25,8 @@ from worldline.types import Trajectory
 BUCKETS = 1 << 16
 _MOST_FILLERS = 24
 _MOST_KNOWN = 1 << 18
+_NAME = 4
+"""Words of a name at most; whole sentences are listed after names."""
 
 
 class Fillers:
@@ -81,7 +83,8 @@ class Situation:
         self.chronicle, self.grammar = chronicle, chronicle.grammar
         listed = source.source.admissible if source is not None and source.source is not None else None
         self.source = None if listed is None or source is None else _renamed(listed, source.names)
-        self.earlier = frozenset(earlier or ())
+        self.before = tuple(earlier or ())
+        self.earlier = frozenset(self.before)
         self.start = frozenset(start or ())
         self.action = chronicle.actions[-1] if chronicle.actions else ""
         self.command = chronicle.commands[-1] if chronicle.commands else Command("", ())
@@ -110,6 +113,22 @@ class Situation:
         things = list(dict.fromkeys([*focus, *local]))[:_MOST_FILLERS]
         filled = fillers.fill(tuple(sorted(things)))
         return sorted(filled.union(self.source or (), self.earlier, self.start))
+
+    def ordered(self, actions: Sequence[str]) -> tuple[str, ...]:
+        """As a world lists them that does not sort: by template, what was listed before, then in the text's order."""
+        parsed = [self.grammar.parse(action).template for action in self.before]
+        shapes = {shape: at for at, shape in enumerate(dict.fromkeys(parsed))}
+        before = {action: at for at, action in enumerate(self.before)}
+        text = self.chronicle.observation.lower()
+
+        def place(action: str) -> tuple[int, int, bool, int, str]:
+            command = self.grammar.parse(action)
+            named = command.things[0] if command.things else ""
+            long, shown = named.count(" ") >= _NAME, text.find(named)
+            row = shapes.get(command.template, len(shapes))
+            return row, before.get(action, len(before)), long, shown if shown >= 0 else len(text), action
+
+        return tuple(sorted(actions, key=place))
 
     def ids(self, action: str) -> list[int]:
         """The features of `action`, hashed."""

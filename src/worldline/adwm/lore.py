@@ -32,6 +32,8 @@ class Lore:
     evidence: Evidence
     lists: bool
     """Whether the log lists admissible actions."""
+    sorts: bool
+    """Whether it always lists them in alphabetical order: some policies go by the order."""
     obedient: bool
     """Whether the log's policies only ever did what was listed: then nothing is known of what the world refuses."""
 
@@ -42,8 +44,10 @@ class Lore:
         memory = Memory.of(grammar, episodes)
         listed = [step for episode in episodes for step in episode.steps if step.admissible]
         obedient = bool(listed) and all(step.action in (step.admissible or ()) for step in listed)
+        sorts = all(list(step.admissible or ()) == sorted(step.admissible or ()) for step in listed)
         fillers = Fillers.of(grammar, actions)
-        return cls(tuple(episodes), grammar, memory, fillers, Evidence(memory, buckets), bool(listed), obedient)
+        evidence = Evidence(memory, buckets)
+        return cls(tuple(episodes), grammar, memory, fillers, evidence, bool(listed), sorts, obedient)
 
     def chronicle(self, number: int) -> Chronicle:
         """The beginning of a logged episode."""

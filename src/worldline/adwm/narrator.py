@@ -171,7 +171,9 @@ class Narrator(nn.Module):
             scores = list(itertools.islice(logits, len(many)))
             kept = tuple([action for action, score in zip(many, scores, strict=True) if score > 0])
             found.append(kept or ((many[scores.index(max(scores))],) if many else ()))
-        return found
+        if self.lore.sorts:
+            return found
+        return [situation.ordered(kept) for situation, kept in zip(situations, found, strict=True)]
 
     def distances(self, options: Choice, z: Tensor) -> npt.NDArray[np.float32]:
         """Mean squared distance of each candidate's latent from z; 0 for what comes from the episode itself."""
