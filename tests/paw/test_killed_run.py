@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counting_recipe import RECIPE
 
 import worldline
 from worldline.collect import CollectConfig, collect
@@ -30,18 +31,6 @@ if sys.argv.pop(1) == "deadly":
 from worldline.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-
-RECIPE = {
-    "env": "counting:CountingWorld",
-    "updates": 4,
-    "groups": 3,
-    "group_size": 4,
-    "max_steps": 3,
-    "checkpoint_every": 2,
-    "rollout": {"max_new_tokens": 4, "device": "cpu"},
-    "evaluation": {"every": 2, "episodes": 24, "temperature": 1.0},
-    "update": {"lr": 2e-3, "mini_batch": 16, "batch_tokens": 1024},
-}
 
 
 def run(kind: str, recipe: Path, out: Path, *flags: str) -> int:

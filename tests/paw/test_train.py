@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from counting_recipe import RECIPE
 from transformers import AutoModelForCausalLM
 
 from counting import CountingWorld
@@ -21,20 +22,7 @@ from worldline.types import InputError, WorldlineError
 
 
 def recipe(start: Path, out: Path, **changes: Any) -> TrainConfig:
-    settings: dict[str, Any] = {
-        "env": "counting:CountingWorld",
-        "model": str(start),
-        "out": out,
-        "updates": 4,
-        "groups": 3,
-        "group_size": 4,
-        "max_steps": 3,
-        "checkpoint_every": 2,
-        "rollout": {"max_new_tokens": 4, "device": "cpu"},
-        "evaluation": {"every": 2, "episodes": 24, "temperature": 1.0},
-        "update": {"lr": 2e-3, "mini_batch": 16, "batch_tokens": 1024},
-    }
-    return TrainConfig.model_validate(settings | changes)
+    return TrainConfig.model_validate({**RECIPE, "model": str(start), "out": out} | changes)
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
