@@ -7,6 +7,7 @@ model sees when it acts, what it is scored on, and what it is trained on.
 A prompt over its budget loses its oldest history first, then the middle of the observation, and is counted.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -90,8 +91,7 @@ class Encoder:
         """The tokens that end a response: the end of text, and any line break where a response is one line."""
         stops = {self.end, self.tokenizer.eos_token_id} - {None}
         if self.template.one_line:
-            texts = self.tokenizer.batch_decode([[token] for token in range(len(self.tokenizer))])
-            stops |= {token for token, text in enumerate(texts) if "\n" in text}
+            stops |= _line_breaks(self.tokenizer)
         return stops
 
     def _end_token(self) -> int:
@@ -167,3 +167,10 @@ class Encoder:
 
 def _length(pieces: Sequence[Piece]) -> int:
     return sum(len(piece.ids) for piece in pieces)
+
+
+@functools.lru_cache(maxsize=4)
+def _line_breaks(tokenizer: Tokenizer) -> frozenset[int]:
+    """The tokens with a line break in them; a vocabulary takes its time."""
+    texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+    return frozenset(token for token, text in enumerate(texts) if "\n" in text)

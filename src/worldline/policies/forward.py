@@ -123,7 +123,7 @@ def positions(mask: Tensor) -> Tensor:
 
 
 def takes_positions(model: Model) -> bool:
-    return "position_ids" in inspect.signature(_bare(model).forward).parameters
+    return "position_ids" in inspect.signature(bare(model).forward).parameters
 
 
 def is_recurrent(model: Model) -> bool:
@@ -176,5 +176,6 @@ def inference(model: Model) -> Iterator[None]:
         model.train(training)
 
 
-def _bare(model: Model) -> Model:
+def bare(model: Model) -> Model:
+    """The transformers model inside, adapters and all."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model

@@ -1,7 +1,7 @@
 """Sampling responses in batches: a decode loop of our own, because a row's draws must not depend on its company.
 
 Each row has one uniform number per position, from its own seed, and takes the token that inverse-CDF sampling
-gives. Rows that have ended leave the batch as soon as they are half of it.
+gives. Rows that have ended leave the batch when they are half of it.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from worldline.policies.choice import uniform
-from worldline.policies.forward import Model, Prefix, entropy, forward, log_softmax
+from worldline.policies.decoding import begin
+from worldline.policies.forward import Model, Prefix, entropy, log_softmax
 
 
 @dataclass
@@ -40,7 +41,7 @@ def generate(
     """A response to each row of `prefix` (which is used up)."""
     responses = [Response() for _ in seeds]
     rows, going = list(range(len(seeds))), set(range(len(seeds)))
-    logits, position = prefix.logits, prefix.lengths
+    logits, steps, since = prefix.logits, begin(model, prefix, max_new_tokens - 1), 0
     for place in range(max_new_tokens):
         draws = [uniform(seeds[row], "token", place) if row in going else 0.0 for row in rows]
         tokens, logprobs, entropies = _sample(logits, draws, temperature)
@@ -50,14 +51,12 @@ def generate(
         going = {row for row in going if responses[row].ids[-1] not in stops}
         if not going or place + 1 == max_new_tokens:
             break
-        if 2 * len(going) <= len(rows):  # copying the cache costs as much as some decoding, so not for every row
+        if 2 * len(going) <= len(rows) and place - since >= steps.patience:  # copying costs as much as some decoding
             kept = torch.tensor([i for i, row in enumerate(rows) if row in going], device=tokens.device)
-            prefix.keep(kept)
-            tokens, position = tokens[kept], position[kept]
+            steps.keep(kept)
+            tokens, since = tokens[kept], place
             rows = [row for row in rows if row in going]
-        prefix.mask = torch.nn.functional.pad(prefix.mask, (0, 1), value=1)
-        logits = forward(model, tokens[:, None], prefix.mask, position[:, None], prefix.cache)[:, -1]
-        position = position + 1
+        logits = steps.read(tokens)
     return responses
 
 

@@ -18,10 +18,11 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
+from worldline.policies import attention
 from worldline.policies.budget import Counts
 from worldline.policies.choice import admissible, pick, uniform
 from worldline.policies.encoding import Encoder, Tokenizer
-from worldline.policies.forward import Model, Prefix, chunks, inference, is_recurrent, read, shares_prefix
+from worldline.policies.forward import Model, Prefix, bare, chunks, inference, is_recurrent, read, shares_prefix
 from worldline.policies.generation import Response, generate
 from worldline.policies.memory import Memory, waves
 from worldline.policies.prompts import TEMPLATES
@@ -56,6 +57,7 @@ def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name:
         raise InputError(
             f"{name}: models with recurrent layers cannot be read in padded batches; use an attention model"
         )
+    attention.prepare(bare(model))
     encoder = _encoder(model, tokenizer, settings)
     scores = settings.mode == "choose" or encoder.template.one_line
     return (ScoringHFPolicy if scores else HFPolicy)(model, encoder, settings, name)
