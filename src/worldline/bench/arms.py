@@ -74,12 +74,12 @@ PLANS: dict[str, Plan] = {
     # letters must be copied from the page, which a pretrained model can do and a small new one does not learn in time.
     "shop": Plan(
         options={"products": 2400, "goals_per_product": 2, "max_steps": 8},
-        clone={"model": "HuggingFaceTB/SmolLM2-135M-Instruct", "learning_rate": 1e-4, "episodes": 200, "epochs": 1}
+        clone={"model": "HuggingFaceTB/SmolLM2-135M-Instruct", "learning_rate": 1e-4, "episodes": 400, "epochs": 1}
         | {"noise": 0.05, "checkpoints": 4, "context": 2048, "batch_tokens": 8192, "reading": 0.0},
         recipe=RECIPE
-        | {"updates": 12, "groups": 8, "batch_size": 128, "precision": "bf16"}
+        | {"updates": 20, "groups": 8, "batch_size": 128, "precision": "bf16"}
         | {"rollout": {"max_new_tokens": 32, "dtype": "bfloat16", "cache_gib": 4.0}}
-        | {"evaluation": {"every": 6, "episodes": 64, "temperature": 1.0}}
+        | {"evaluation": {"every": 10, "episodes": 64, "temperature": 1.0}}
         | {"update": {**UPDATE, "lr": 3e-5, "mini_batch": 64, "batch_tokens": 8192}},
         algorithms={"grpo": 99},
         taught="action",
