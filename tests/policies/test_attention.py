@@ -66,3 +66,11 @@ def test_is_not_written_into_checkpoints(tmp_path: Any) -> None:
     attention.prepare(model)
     model.save_pretrained(tmp_path)
     assert attention.NAME not in (tmp_path / "config.json").read_text()
+
+
+def test_leaves_the_choice_of_kernels_as_it_was() -> None:
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    with pytest.raises(ZeroDivisionError), attention.without_plans():
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        _ = 1 / 0
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before

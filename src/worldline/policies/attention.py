@@ -5,6 +5,8 @@ because torch's masked kernels want as many of one as of the other. Laying a gro
 further queries of the same key head says the same sums, and nothing is copied.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -23,9 +25,17 @@ def prepare(model: Any) -> None:
     heads, shared = (getattr(config, f"num_{kind}_heads", None) for kind in ("attention", "key_value"))
     if model.config._attn_implementation == "sdpa" and heads and shared and shared < heads:
         model.set_attn_implementation(NAME)
-    if model.device.type == "cuda":
-        # cuDNN plans anew for every length it meets, and behind a cache that is every token.
-        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+@contextmanager
+def without_plans() -> Iterator[None]:
+    """Without cuDNN's attention inside: it plans anew for every length it meets, and behind a cache that is every token."""
+    before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def _attend(

@@ -15,6 +15,8 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, LinearAttentionCacheLayerMixin
 
+from worldline.policies.attention import without_plans
+
 Model = Any
 """A transformers causal language model (transformers publishes no types)."""
 
@@ -98,14 +100,15 @@ def read(model: Model, prompts: Sequence[Sequence[int]]) -> Prefix:
 def forward(model: Model, ids: Tensor, mask: Tensor, position_ids: Tensor, cache: Any, keep: int = 0) -> Tensor:
     """Float32 logits of the last `keep` positions (0: all) of `ids`, read after what `cache` holds."""
     placed = {"position_ids": position_ids} if takes_positions(model) else {}
-    out = model(
-        input_ids=ids,
-        attention_mask=mask,
-        past_key_values=cache,
-        use_cache=cache is not None,
-        logits_to_keep=keep,
-        **placed,
-    )
+    with without_plans():
+        out = model(
+            input_ids=ids,
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            logits_to_keep=keep,
+            **placed,
+        )
     logits: Tensor = out.logits
     return logits.float()
 
