@@ -144,7 +144,7 @@ class WorldModelEstimators:
     ) -> Imagined:
         config, done = self.case.config, 0
         tasks = len({start.task_id for start in starts})
-        rollouts = config.rollouts if name == "adwm" else config.rival_rollouts or config.rollouts
+        rollouts = config.rollouts if name == "adwm" else config.rival_rollouts
 
         def watch(trajectory: Trajectory) -> None:
             nonlocal done

@@ -38,7 +38,7 @@ class EvaluateConfig(PolicyConfig):
     )
     text_model: str = option("", help="hf:PATH of a model that predicts observations: adds the world model wm-text")
     rollouts: int | None = option(None, help="imagined episodes per task; default: enough for 512 in all", ge=1)
-    rival_rollouts: int | None = option(None, help="the same for rival world models; default: as --rollouts", ge=1)
+    rival_rollouts: int = option(1, help="the same for rival world models, which are there to be compared with", ge=1)
     imagined_at_once: int = option(256, help="imagined episodes in one batch", ge=1)
     refit: bool = option(True, help="refit the world model on part of the loggers for its certificate: takes minutes")
     sensitivity: int = option(0, help="starts from which the ranking is imagined again with guidance; 0: not", ge=0)
