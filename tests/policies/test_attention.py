@@ -1,5 +1,7 @@
 """Attention of heads that share keys: what transformers' own says, gradients too."""
 
+import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,6 +61,32 @@ def test_leaves_alone_what_it_is_not_for() -> None:
     attention.prepare(single)
     attention.prepare(eager)
     assert [model.config._attn_implementation for model in (single, eager)] == ["sdpa", "eager"]
+
+
+@pytest.mark.parametrize("how", [{"masks": 6}, {"width": 4}, {"position_bias": 0.5}])
+def test_leaves_to_torch_what_it_cannot_do(how: dict[str, Any]) -> None:
+    """A mask for each head, values of another size, a bias on the positions: as transformers' own would do it."""
+    torch.manual_seed(0)
+    query, key = torch.randn(2, 6, 1, 8), torch.randn(2, 2, 5, 8)
+    value = torch.randn(2, 2, 5, how.get("width", 8))
+    mask = torch.rand(2, how.get("masks", 1), 1, 5) > 0.3
+    mask[..., 0] = True
+    given = {"position_bias": torch.randn(1, 6, 1, 5)} if "position_bias" in how else {}
+    module = SimpleNamespace(num_key_value_groups=3)
+    found, _ = attention._attend(module, query, key, value, mask, scaling=0.3, **given)
+    scores = query @ key.repeat_interleave(3, 1).mT * 0.3 + given.get("position_bias", 0.0)
+    expected = scores.masked_fill(~mask, -torch.inf).softmax(-1) @ value.repeat_interleave(3, 1)
+    torch.testing.assert_close(found, expected.transpose(1, 2))
+
+
+def test_a_text_model_keeps_its_own_choice() -> None:
+    model = made(2, "sdpa")
+    inner = copy.deepcopy(model.config)
+    inner._attn_implementation = "eager"
+    model.config.get_text_config = lambda *args, **kwargs: inner
+    attention.prepare(model)
+    assert model.config._attn_implementation == "sdpa"
+    assert not attention.masked_by_torch(model)
 
 
 def test_is_not_written_into_checkpoints(tmp_path: Any) -> None:

@@ -23,13 +23,22 @@ def prepare(model: Any) -> None:
     """Let `model` attend this way where it uses torch's attention and its heads share keys."""
     config = model.config.get_text_config()
     heads, shared = (getattr(config, f"num_{kind}_heads", None) for kind in ("attention", "key_value"))
-    if model.config._attn_implementation == "sdpa" and heads and shared and shared < heads:
+    if _torchs(model.config) and _torchs(config) and heads and shared and shared < heads:
         model.set_attn_implementation(NAME)
+
+
+def masked_by_torch(model: Any) -> bool:
+    """Whether attention takes a mask of truth values as it is."""
+    return model.config.get_text_config()._attn_implementation in ("sdpa", NAME)
+
+
+def _torchs(config: Any) -> bool:
+    return bool(config._attn_implementation == "sdpa")
 
 
 @contextmanager
 def without_plans() -> Iterator[None]:
-    """Without cuDNN's attention inside: it plans anew for every length it meets, and behind a cache that is every token."""
+    """Without cuDNN's attention: it plans anew for every length it meets, and behind a cache that is every token."""
     before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
@@ -44,7 +53,9 @@ def _attend(
     """Query (B, H, N, D), key and value (B, H / groups, T, D), mask (B, 1, N, T) to (B, N, H, D)."""
     groups: int = getattr(module, "num_key_value_groups", 1)
     batch, heads, new, size = query.shape
-    if groups == 1 or attention_mask is None or new == key.shape[2]:
+    one_mask = attention_mask is not None and attention_mask.shape[1] == 1
+    plain = value.shape[-1] == size and all(how.get(name) is None for name in ("position_bias", "softcap", "s_aux"))
+    if groups == 1 or new == key.shape[2] or not plain or attention_mask is None or not one_mask:
         told: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **how)
         return told
     stacked = query.reshape(batch, heads // groups, groups * new, size)

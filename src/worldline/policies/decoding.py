@@ -14,7 +14,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from worldline.policies import attention
-from worldline.policies.forward import Model, Prefix, RoomyLayer, bare, forward
+from worldline.policies.forward import Model, Prefix, RoomyLayer, bare, forward, shares_prefix
 
 LEAST = 8
 """Tokens below which recording a step costs more than it saves."""
@@ -22,10 +22,14 @@ LEAST = 8
 
 def begin(model: Model, prefix: Prefix, most: int) -> "Steps":
     """The way to read on by up to `most` tokens that suits the model and where it is."""
-    plain = model.config._attn_implementation in ("sdpa", attention.NAME)
-    roomy = all(type(layer) is RoomyLayer for layer in prefix.cache.layers)
-    recorded = model.device.type == "cuda" and most >= LEAST and plain and roomy
+    recorded = model.device.type == "cuda" and most >= LEAST and recordable(model, prefix)
     return RecordedSteps(model, prefix, most) if recorded else Steps(model, prefix)
+
+
+def recordable(model: Model, prefix: Prefix) -> bool:
+    """Whether the model attends plainly, takes our masks as they are, and lies on one device."""
+    plain = shares_prefix(model) and attention.masked_by_torch(model)
+    return plain and all(type(at) is RoomyLayer and at.keys.device == model.device for at in prefix.cache.layers)
 
 
 class Steps:
@@ -74,6 +78,7 @@ class RecordedSteps(Steps):
         super().__init__(bare(model), prefix)
         used, device = prefix.mask.shape[1], prefix.mask.device
         rooms = [layer.room for layer in prefix.cache.layers]
+        prefix.cache.layers.clear()  # a room that is enlarged is not kept beside the larger one
         lacking = max(0, used + most - rooms[0][0].shape[-2])
         self._at = torch.tensor([used], device=device)
         self._cache = DynamicCache(config=model.config)
@@ -83,20 +88,30 @@ class RecordedSteps(Steps):
         ]
         self._seen = pad(prefix.mask.bool(), (0, self._cache.layers[0].keys.shape[-2] - used))[:, None, None]
         self._tokens = torch.zeros_like(self._position)
-        self._begun = False
+        self._begun, self._records = False, device.type == "cuda"
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def read(self, tokens: Tensor) -> Tensor:
         self._tokens.copy_(tokens)
-        if self._begun and self._graph is None and tokens.is_cuda:
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
-                self._logits = self._step()
+        if self._begun and self._records and self._graph is None:
+            self._record()
         if self._graph is not None:
             self._graph.replay()
         else:
             self._logits, self._begun = self._step(), True
         return self._logits
+
+    def _record(self) -> None:
+        """Record a step; a model that waits for its own results on the way cannot be, and goes on as before."""
+        graph, device = torch.cuda.CUDAGraph(), self._at.device
+        stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        try:
+            with torch.cuda.device(device), torch.cuda.graph(graph, stream=stream):
+                self._logits = self._step()
+        except RuntimeError:
+            self._records = False
+        else:
+            self._graph = graph
 
     def keep(self, rows: Tensor) -> None:
         self._cache.batch_select_indices(rows)
