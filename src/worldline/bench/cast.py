@@ -2,6 +2,7 @@
 
 Small language models of one cloning run at different stages, writing freely or choosing, with less history or at
 another temperature; and scripted agents that go wrong in their own ways (they forget, they dawdle, they fumble).
+Where all ten are scripted there are language models besides: some rows of `bench ablate` need a policy's weights.
 """
 
 import re
@@ -119,10 +120,18 @@ class Cast:
 
     loggers: dict[str, Make]
     targets: dict[str, Make]
+    further: dict[str, Make] = field(default_factory=dict)
+    """Players that `bench rank` does not judge."""
     clone: dict[str, Any] = field(default_factory=dict)
     """Settings of the cloning run; none: nobody here is a clone."""
     split: str = "unseen"
     options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def language_models(self) -> list[str]:
+        """Who can be asked for a gradient: the language models that act for themselves at every step."""
+        everyone = self.targets | self.further
+        return [name for name, make in everyone.items() if isinstance(make, Clone) and not make.epsilon]
 
 
 CASTS: dict[str, Cast] = {
@@ -166,6 +175,15 @@ CASTS: dict[str, Cast] = {
             "dawdles": Faults(again=0.5, chance=0.3),
             "reads on": Faults(haste=0.6, hasty="click[next", chance=0.3),
         },
+        # long pages, and article numbers that so small a model cannot copy: it chooses
+        clone={"episodes": 1000, "checkpoints": 6, "context": 2048, "vocabulary": 2048},
+        further={
+            "rung 1, choosing": Clone(0, settings=_CHOOSE),
+            "rung 2, choosing": Clone(1, settings=_CHOOSE),
+            "rung 4, choosing": Clone(3, settings=_CHOOSE),
+            "rung 6, choosing": Clone(5, settings=_CHOOSE),
+            "rung 6, choosing, hot": Clone(5, settings=PolicyConfig(cache_gib=0.25, mode="choose", temperature=3.0)),
+        },
     ),
     "searchqa": Cast(
         split="test",
@@ -186,6 +204,14 @@ CASTS: dict[str, Cast] = {
             "answers soon": Faults(haste=0.4, hasty="<answer>"),
             "dawdles": Faults(again=0.5),
             "dawdles and fumbles": Faults(again=0.3, fumble=0.4),
+        },
+        clone={"episodes": 3000, "checkpoints": 6},
+        further={
+            "rung 1, choosing": Clone(0, settings=_CHOOSE),
+            "rung 2, choosing": Clone(1, settings=_CHOOSE),
+            "rung 4, choosing": Clone(3, settings=_CHOOSE),
+            "rung 6, choosing": Clone(5, settings=_CHOOSE),
+            "rung 6, choosing, hot": Clone(5, settings=PolicyConfig(cache_gib=0.25, mode="choose", temperature=3.0)),
         },
     ),
 }
