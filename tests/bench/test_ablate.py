@@ -18,21 +18,21 @@ CAST = Cast(
     targets={"c": Faults(), "d": Faults(chance=0.9), "half by chance": Clone(1, 0.5, CHOOSE)},
     further={"e": Clone(0, settings=CHOOSE), "f": Clone(1, settings=CHOOSE)},
     clone={"episodes": 40, "checkpoints": 2},
-    options={"level": "small"},
+    split="test",
 )
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     config = StageConfig(tasks=12, truth=1, members=1, jobs=1)
-    return Stage(config, "household", CAST, tmp_path_factory.mktemp("stage"))
+    return Stage(config, "searchqa", CAST, tmp_path_factory.mktemp("stage"))
 
 
 @pytest.fixture
 def settings(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> ablate.Settings:
     monkeypatch.setattr(ablate.rank, "stage_of", lambda settings: stage)
     monkeypatch.setattr(ablate, "FitConfig", functools.partial(FitConfig, epochs=1, text_steps=40))
-    return ablate.Settings(envs=("household",), tasks=4, guided=4, out=stage.out)
+    return ablate.Settings(envs=("searchqa",), tasks=4, guided=4, out=stage.out)
 
 
 def test_what_needs_weights_is_over_language_models() -> None:
@@ -49,12 +49,12 @@ def test_soft_and_text_rows_are_over_the_same_policies(
 ) -> None:
     rows = ("adwm", "language models: paper, no adapter", "language models: paper")
     found = ablate.run(settings.model_copy(update={"variants": rows}))
-    assert [row["household policies"] for row in found.rows] == [3, 2, 2]
+    assert [row["searchqa policies"] for row in found.rows] == [3, 2, 2]
     told = capsys.readouterr().err
     assert [told.count(f"  {name}: ") for name in "cdef"] == [1, 1, 2, 2]
     for row in found.rows:
-        assert 0 <= row["household mae"] <= 1
-        assert row["household spearman"] is None or math.isfinite(row["household spearman"])
+        assert 0 <= row["searchqa mae"] <= 1
+        assert row["searchqa spearman"] is None or math.isfinite(row["searchqa spearman"])
     assert stage.truth().keys() == CAST.targets.keys(), "bench rank judges the same as before"
 
 
@@ -72,9 +72,9 @@ def test_a_row_is_measured_once_for_the_same_policies(
     for _ in range(2):
         figures = ablate.run(fresh)
         assert asked == [["c", "d", "half by chance"], ["e", "f"]]
-    assert "adwm household spearman" not in figures.figures
-    more = Cast(CAST.loggers, CAST.targets, CAST.further | {"g": Clone(0)}, CAST.clone, options=CAST.options)
-    other = Stage(stage.config, "household", more, stage.out)
+    assert "adwm searchqa spearman" not in figures.figures
+    more = Cast(CAST.loggers, CAST.targets, CAST.further | {"g": Clone(0)}, CAST.clone, CAST.split)
+    other = Stage(stage.config, "searchqa", more, stage.out)
     monkeypatch.setattr(ablate.rank, "stage_of", lambda settings: other)
     ablate.run(fresh)
     assert asked[2:] == [["e", "f", "g"]], "the targets are the same"

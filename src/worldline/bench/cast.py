@@ -100,6 +100,7 @@ class FaultyExpert:
 
 # all of them are alive at once: little memory each for what they have read
 _WRITE, _CHOOSE = PolicyConfig(cache_gib=0.25), PolicyConfig(cache_gib=0.25, mode="choose")
+_PAGE = _CHOOSE.model_copy(update={"history": 0})
 
 
 @dataclass(frozen=True)
@@ -175,14 +176,14 @@ CASTS: dict[str, Cast] = {
             "dawdles": Faults(again=0.5, chance=0.3),
             "reads on": Faults(haste=0.6, hasty="click[next", chance=0.3),
         },
-        # long pages, and article numbers that so small a model cannot copy: it chooses
+        # long pages, and article numbers that so small a model cannot copy: it chooses, and sees the present page only
         clone={"episodes": 1000, "checkpoints": 6, "context": 2048, "vocabulary": 2048},
         further={
-            "rung 1, choosing": Clone(0, settings=_CHOOSE),
-            "rung 2, choosing": Clone(1, settings=_CHOOSE),
-            "rung 4, choosing": Clone(3, settings=_CHOOSE),
-            "rung 6, choosing": Clone(5, settings=_CHOOSE),
-            "rung 6, choosing, hot": Clone(5, settings=PolicyConfig(cache_gib=0.25, mode="choose", temperature=3.0)),
+            "rung 1": Clone(0, settings=_PAGE),
+            "rung 2": Clone(1, settings=_PAGE),
+            "rung 6": Clone(5, settings=_PAGE),
+            "rung 6, hot": Clone(5, settings=_PAGE.model_copy(update={"temperature": 20.0})),
+            "rung 6, remembers a page": Clone(5, settings=_PAGE.model_copy(update={"history": 1})),
         },
     ),
     "searchqa": Cast(
@@ -205,13 +206,13 @@ CASTS: dict[str, Cast] = {
             "dawdles": Faults(again=0.5),
             "dawdles and fumbles": Faults(again=0.3, fumble=0.4),
         },
-        clone={"episodes": 3000, "checkpoints": 6},
+        clone={"episodes": 2000, "checkpoints": 6},
         further={
-            "rung 1, choosing": Clone(0, settings=_CHOOSE),
-            "rung 2, choosing": Clone(1, settings=_CHOOSE),
-            "rung 4, choosing": Clone(3, settings=_CHOOSE),
-            "rung 6, choosing": Clone(5, settings=_CHOOSE),
-            "rung 6, choosing, hot": Clone(5, settings=PolicyConfig(cache_gib=0.25, mode="choose", temperature=3.0)),
+            "rung 1": Clone(0, settings=_CHOOSE),
+            "rung 2": Clone(1, settings=_CHOOSE),
+            "rung 4": Clone(3, settings=_CHOOSE),
+            "rung 6": Clone(5, settings=_CHOOSE),
+            "rung 6, hot": Clone(5, settings=_CHOOSE.model_copy(update={"temperature": 4.0})),
         },
     ),
 }
