@@ -50,6 +50,10 @@ VARIANTS: dict[str, Variant] = {
     "paper, no adapter": Variant(replace(PAPER, alpha=0.0)),
     "paper, no adapter, no CFG": Variant(replace(PAPER, alpha=0.0, w=0.0)),
     "language models: adwm": Variant(over="language models"),
+    "language models: adwm, soft tokens": Variant(interface="soft", over="language models"),
+    "language models: adwm, soft tokens, continuation": Variant(
+        replace(MANNERS["adwm"], alpha=PAPER.alpha), "soft", over="language models"
+    ),
     "language models: paper, no adapter": Variant(replace(GUIDED, alpha=0.0), over="language models"),
     "language models: paper, no continuation": Variant(replace(GUIDED, alpha=0.0), "soft", over="language models"),
     "language models: paper, no CFG": Variant(replace(GUIDED, w=0.0), "soft", over="language models"),
