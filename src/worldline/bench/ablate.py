@@ -39,6 +39,7 @@ class Variant:
     loggers: int = 3
     latent: int | None = None
     over: Literal["targets", "language models"] = field(default="targets", repr=False)
+    """Whom the row is about. Not in what a row is kept by: there the names of the language models stand."""
 
 
 VARIANTS: dict[str, Variant] = {
@@ -51,9 +52,6 @@ VARIANTS: dict[str, Variant] = {
     "paper, no adapter, no CFG": Variant(replace(PAPER, alpha=0.0, w=0.0)),
     "language models: adwm": Variant(over="language models"),
     "language models: adwm, soft tokens": Variant(interface="soft", over="language models"),
-    "language models: adwm, soft tokens, continuation": Variant(
-        replace(MANNERS["adwm"], alpha=PAPER.alpha), "soft", over="language models"
-    ),
     "language models: paper, no adapter": Variant(replace(GUIDED, alpha=0.0), over="language models"),
     "language models: paper, no continuation": Variant(replace(GUIDED, alpha=0.0), "soft", over="language models"),
     "language models: paper, no CFG": Variant(replace(GUIDED, w=0.0), "soft", over="language models"),
