@@ -1,13 +1,14 @@
 """What a stage keeps, and the processes that work for it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from worldline.bench import rank
-from worldline.bench.cast import Cast, Faults
+from worldline.bench.cast import CASTS, Cast, Clone, Faults
 from worldline.bench.stage import Crew, Stage, StageConfig, Work
 from worldline.types import InputError
 
@@ -35,6 +36,26 @@ def test_a_crew_plays_and_what_goes_wrong_in_it_is_heard_of(tmp_path: Path) -> N
             crew.do([Work("play", "nobody")])
     assert len(stage(tmp_path).log()) == 8
     assert stage(tmp_path).truth()["b"] > 0.5, "the expert without faults"
+
+
+def test_nobody_is_cloned_before_a_clone_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ClonedError(Exception):
+        pass
+
+    def cloned(*given: object) -> list[Path]:
+        raise ClonedError
+
+    monkeypatch.setattr("worldline.bench.stage.ladder", cloned)
+    with_clone = replace(CAST, further={"c": Clone(0)}, clone={"episodes": 1})
+    asked = Stage(stage(tmp_path).config, "household", with_clone, tmp_path)
+    with Crew(asked):
+        assert asked.truth().keys() == {"b"}
+    for work in asked.questions(0):
+        assert work.name != "c", "bench rank asks nothing of it"
+    with pytest.raises(ClonedError):
+        asked.value("c")
+    with pytest.raises(ClonedError):
+        Crew(Stage(asked.config, "household", CASTS["household"], tmp_path))
 
 
 def test_the_speaking_world_model_is_made_once_for_all_seeds(tmp_path: Path) -> None:

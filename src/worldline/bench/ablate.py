@@ -1,14 +1,14 @@
 """What each part of the method is worth: the ablations of the paper's figure 4 and appendix H.2, and our own choices.
 
 On the log, the targets and the truth of `bench rank`, in the same folder. Rows that need a policy's weights (adapter,
-continuation) are over the language models among the targets; scripted ones have none, and a world without language
-models leaves those rows empty.
+continuation) are over the world's language models, and stand below the same world model read as text by the same
+policies from the same tasks.
 """
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -20,13 +20,14 @@ from worldline.adwm.fit import FitConfig, fit_episodes
 from worldline.adwm.imagine import MANNERS, Manner
 from worldline.adwm.value import imagine
 from worldline.bench import Figures, rank
-from worldline.bench.cast import Clone
 from worldline.bench.stage import Stage
 from worldline.config import Config, option
 from worldline.ope.agreement import spearman
-from worldline.types import Trajectory
+from worldline.types import Policy, Trajectory
 
 PAPER = MANNERS["adwm-paper"]
+GUIDED = replace(PAPER, steps=10, eta=0.0)
+"""The paper's manner in as many diffusion steps as ours: each asks a language model for a gradient."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Variant:
     interface: Literal["text", "soft"] = "text"
     loggers: int = 3
     latent: int | None = None
+    over: Literal["targets", "language models"] = field(default="targets", repr=False)
+    """Whom the row is about. Not in what a row is kept by: there the names of the language models stand."""
 
 
 VARIANTS: dict[str, Variant] = {
@@ -47,9 +50,12 @@ VARIANTS: dict[str, Variant] = {
     "adwm, d_z halved": Variant(latent=16),
     "paper, no adapter": Variant(replace(PAPER, alpha=0.0)),
     "paper, no adapter, no CFG": Variant(replace(PAPER, alpha=0.0, w=0.0)),
-    "paper": Variant(replace(PAPER, steps=10, eta=0.0), "soft"),
-    "paper, no CFG": Variant(replace(PAPER, steps=10, eta=0.0, w=0.0), "soft"),
-    "paper, no continuation": Variant(replace(PAPER, steps=10, eta=0.0, alpha=0.0), "soft"),
+    "language models: adwm": Variant(over="language models"),
+    "language models: adwm, soft tokens": Variant(interface="soft", over="language models"),
+    "language models: paper, no adapter": Variant(replace(GUIDED, alpha=0.0), over="language models"),
+    "language models: paper, no continuation": Variant(replace(GUIDED, alpha=0.0), "soft", over="language models"),
+    "language models: paper, no CFG": Variant(replace(GUIDED, w=0.0), "soft", over="language models"),
+    "language models: paper": Variant(GUIDED, "soft", over="language models"),
 }
 
 
@@ -66,7 +72,7 @@ class Settings(Config):
     )
     variants: tuple[str, ...] = option(tuple(VARIANTS), help="which rows", min_length=1)
     tasks: int = option(96, help="tasks imagined for each policy", ge=4)
-    guided: int = option(24, help="tasks imagined where every step asks the policy for a gradient", ge=4)
+    guided: int = option(24, help="the same for each language model, which may be asked for gradients", ge=4)
     seed: int = option(0, help="of world models and imagination")
     out: Path = option(Path("bench-rank"), help="the folder of bench rank: what is there is used again")
 
@@ -89,37 +95,51 @@ def _kept(name: str, stage: Stage, settings: Settings) -> dict[str, float | None
     """What a row came to in one world; measured now unless it was before, with the same settings."""
     path = stage.out / "ablate" / "rows.json"
     known: dict[str, dict[str, float | None]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    key = f"{VARIANTS[name]}, {settings.tasks} and {settings.guided} tasks, seed {settings.seed}"
+    variant = VARIANTS[name]
+    key = f"{variant}, {settings.tasks} and {settings.guided} tasks, seed {settings.seed}"
+    if variant.over != "targets":
+        key += f", over {_policies(variant, stage)}"
     if key not in known:
-        known[key] = _measured(VARIANTS[name], stage, settings)
+        known[key] = _measured(variant, stage, settings)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     return known[key]
 
 
+def _policies(variant: Variant, stage: Stage) -> list[str]:
+    return list(stage.cast.targets) if variant.over == "targets" else stage.cast.language_models
+
+
 def _measured(variant: Variant, stage: Stage, settings: Settings) -> dict[str, float | None]:
-    soft = variant.interface == "soft"
-    names = [n for n, make in stage.cast.targets.items() if not soft or (isinstance(make, Clone) and not make.epsilon)]
-    if len(names) < 2:
-        return {"spearman": None, "mae": None, "policies": 0}
     log = [episode for name in list(stage.cast.loggers)[: variant.loggers] for episode in stage.play(name)]
     ensemble = _fitted(variant, log, stage.out / "ablate", settings)
-    truth = stage.truth()
-    starts = _starts(log, settings.guided if soft else settings.tasks)
-    said = []
-    for name in names:
-        channel = connect(stage.targets[name], ensemble, variant.interface, seed=settings.seed)
-        guide = channel.guide if variant.manner.alpha else None
-        played = imagine(
-            ensemble, channel.policy, manner=variant.manner, guide=guide, starts=starts, rollouts=1, seed=settings.seed
-        )
-        said.append(float(played.values.mean()))
-    true = [truth[name] for name in names]
+    starts = _starts(log, settings.tasks if variant.over == "targets" else settings.guided)
+    names = _policies(variant, stage)
+    said = [_imagined(stage.judged(name), variant, ensemble, starts, stage.out / "ablate", settings) for name in names]
+    true = [stage.value(name) for name in names]
+    for name, imagined, real in zip(names, said, true, strict=True):
+        print(f"  {name}: {imagined:.4f}, really {real:.4f}", file=sys.stderr, flush=True)
     return {
         "spearman": spearman(np.array(said), np.array(true)),
         "mae": float(np.abs(np.array(said) - np.array(true)).mean()),
         "policies": len(names),
     }
+
+
+def _imagined(
+    policy: Policy,
+    variant: Variant,
+    ensemble: Ensemble,
+    starts: Sequence[Trajectory],
+    folder: Path,
+    settings: Settings,
+) -> float:
+    channel = connect(policy, ensemble, variant.interface, folder=folder / "adapters", seed=settings.seed)
+    guide = channel.guide if variant.manner.alpha else None
+    played = imagine(
+        ensemble, channel.policy, manner=variant.manner, guide=guide, starts=starts, rollouts=1, seed=settings.seed
+    )
+    return float(played.values.mean())
 
 
 def _starts(log: Sequence[Trajectory], tasks: int) -> list[Trajectory]:

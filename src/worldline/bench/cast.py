@@ -2,6 +2,7 @@
 
 Small language models of one cloning run at different stages, writing freely or choosing, with less history or at
 another temperature; and scripted agents that go wrong in their own ways (they forget, they dawdle, they fumble).
+Where all ten are scripted there are language models besides: some rows of `bench ablate` need a policy's weights.
 """
 
 import re
@@ -99,6 +100,7 @@ class FaultyExpert:
 
 # all of them are alive at once: little memory each for what they have read
 _WRITE, _CHOOSE = PolicyConfig(cache_gib=0.25), PolicyConfig(cache_gib=0.25, mode="choose")
+_PAGE = _CHOOSE.model_copy(update={"history": 0})
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,18 @@ class Cast:
 
     loggers: dict[str, Make]
     targets: dict[str, Make]
+    further: dict[str, Make] = field(default_factory=dict)
+    """Players that `bench rank` does not judge."""
     clone: dict[str, Any] = field(default_factory=dict)
     """Settings of the cloning run; none: nobody here is a clone."""
     split: str = "unseen"
     options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def language_models(self) -> list[str]:
+        """Who can be asked for a gradient: the language models that act for themselves at every step."""
+        everyone = self.targets | self.further
+        return [name for name, make in everyone.items() if isinstance(make, Clone) and not make.epsilon]
 
 
 CASTS: dict[str, Cast] = {
@@ -166,6 +176,15 @@ CASTS: dict[str, Cast] = {
             "dawdles": Faults(again=0.5, chance=0.3),
             "reads on": Faults(haste=0.6, hasty="click[next", chance=0.3),
         },
+        # long pages, and article numbers that so small a model cannot copy: it chooses, and sees the present page only
+        clone={"episodes": 1000, "checkpoints": 6, "context": 2048, "vocabulary": 2048},
+        further={
+            "rung 1": Clone(0, settings=_PAGE),
+            "rung 2": Clone(1, settings=_PAGE),
+            "rung 6": Clone(5, settings=_PAGE),
+            "rung 6, hot": Clone(5, settings=_PAGE.model_copy(update={"temperature": 20.0})),
+            "rung 6, remembers a page": Clone(5, settings=_PAGE.model_copy(update={"history": 1})),
+        },
     ),
     "searchqa": Cast(
         split="test",
@@ -186,6 +205,15 @@ CASTS: dict[str, Cast] = {
             "answers soon": Faults(haste=0.4, hasty="<answer>"),
             "dawdles": Faults(again=0.5),
             "dawdles and fumbles": Faults(again=0.3, fumble=0.4),
+        },
+        clone={"episodes": 4000, "epochs": 2, "checkpoints": 6, "vocabulary": 2048},
+        further={
+            "rung 1, choosing": Clone(0, settings=_CHOOSE),
+            "rung 2, choosing": Clone(1, settings=_CHOOSE),
+            "rung 3, choosing": Clone(2, settings=_CHOOSE),
+            "rung 6, choosing": Clone(5, settings=_CHOOSE),
+            "rung 6, choosing, hot": Clone(5, settings=_CHOOSE.model_copy(update={"temperature": 2.0})),
+            "rung 6, writing": Clone(5),
         },
     ),
 }

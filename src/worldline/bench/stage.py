@@ -23,7 +23,7 @@ from worldline import envs, store
 from worldline.adwm.ensemble import FIGURES, Ensemble
 from worldline.adwm.fit import FitConfig, Watch, fit_episodes
 from worldline.adwm.imagine import MANNERS
-from worldline.bench.cast import Cast, ladder, played
+from worldline.bench.cast import Cast, Clone, Make, ladder, played
 from worldline.config import Config, option
 from worldline.evaluate import EvaluateConfig
 from worldline.evaluate.case import Case
@@ -96,16 +96,27 @@ class Stage:
 
     @functools.cached_property
     def loggers(self) -> dict[str, Policy]:
-        return {name: make(self.world, self.rungs) for name, make in self.cast.loggers.items()}
+        return self._made(self.cast.loggers)
 
     @functools.cached_property
     def targets(self) -> dict[str, Policy]:
-        return {name: make(self.world, self.rungs) for name, make in self.cast.targets.items()}
+        return self._made(self.cast.targets)
+
+    @functools.cached_property
+    def further(self) -> dict[str, Policy]:
+        return self._made(self.cast.further)
+
+    def _made(self, cast: dict[str, Make]) -> dict[str, Policy]:
+        """Nobody is cloned for players who need no clone."""
+        return {name: make(self.world, self.rungs if isinstance(make, Clone) else ()) for name, make in cast.items()}
+
+    def judged(self, name: str) -> Policy:
+        return (self.targets if name in self.cast.targets else self.further)[name]
 
     def play(self, name: str) -> list[Trajectory]:
-        """A logger's part of the log, or a target's episodes for its truth."""
+        """A logger's part of the log, or anyone else's episodes for its true value."""
         logger = name in self.cast.loggers
-        policy = (self.loggers if logger else self.targets)[name]
+        policy = self.loggers[name] if logger else self.judged(name)
         times, seed = (1, self.config.seed) if logger else (self.config.truth, self.config.seed + 1)
         return played(
             self.world, policy, name, self.cast, self._folder(name), tasks=self.config.tasks, times=times, seed=seed
@@ -118,8 +129,12 @@ class Stage:
     def log(self) -> list[Trajectory]:
         return [episode for name in self.cast.loggers for episode in self.play(name)]
 
+    def value(self, name: str) -> float:
+        """What a policy is really worth."""
+        return float(np.mean([episode.episode_return for episode in self.play(name)]))
+
     def truth(self) -> dict[str, float]:
-        found = {name: float(np.mean([t.episode_return for t in self.play(name)])) for name in self.cast.targets}
+        found = {name: self.value(name) for name in self.cast.targets}
         (self.out / "truth.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         return found
 
@@ -225,7 +240,8 @@ class Crew:
 
     def __init__(self, stage: Stage) -> None:
         stage.claim()
-        stage.rungs  # noqa: B018 - the cloning run comes first, and once
+        if any(isinstance(make, Clone) for make in (stage.cast.loggers | stage.cast.targets).values()):
+            stage.rungs  # noqa: B018 - the cloning run comes first, and once
         context = multiprocessing.get_context("spawn")
         given = (stage.config, stage.env, stage.cast, stage.out)
         self._pool = ProcessPoolExecutor(stage.config.jobs, context, _begin, given)
