@@ -1,4 +1,3 @@
-import math
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +6,7 @@ import torch
 
 from worldline.adwm.episodes import EpisodeData, facts_of, read_episode
 from worldline.adwm.model import PRESETS, WorldModel
-from worldline.adwm.training import Schedule, effective_rank, outcome_loss, priors, train
+from worldline.adwm.training import Schedule, effective_rank, priors, train
 from worldline.types import Trajectory, WorldlineError
 
 
@@ -37,17 +36,6 @@ def test_priors_say_what_upsampling_did() -> None:
     assert found[1] == pytest.approx(1 / 95)
     assert found[0] == pytest.approx(weight / (5 * weight + 90 * other))
     assert priors(data, 0.05).hazard[0] == pytest.approx(1 / 95)
-
-
-def test_outcome_loss_by_hand() -> None:
-    logits = torch.tensor([[0.0, 1.0, -1.0, 2.0], [0.5, 1.0, -1.0, 2.0]])
-    y = torch.tensor([[1.0, 0.5, math.nan], [0.0, 0.0, 1.0]])
-
-    def bce(x: float, t: float) -> float:
-        return math.log1p(math.exp(-x)) * t + math.log1p(math.exp(x)) * (1 - t)
-
-    expected = (bce(0, 1) + bce(1, 0.5) + 3 * (bce(0.5, 0) + bce(-1, 0))) / 2
-    assert outcome_loss(logits, y, torch.tensor([1.0, 3.0])).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_collapsed_latents_are_an_error(log: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import math
 
 import pytest
 
@@ -52,9 +51,6 @@ def test_soft_and_text_rows_are_over_the_same_policies(
     assert [row["searchqa policies"] for row in found.rows] == [3, 2, 2]
     told = capsys.readouterr().err
     assert [told.count(f"  {name}: ") for name in "cdef"] == [1, 1, 2, 2]
-    for row in found.rows:
-        assert 0 <= row["searchqa mae"] <= 1
-        assert row["searchqa spearman"] is None or math.isfinite(row["searchqa spearman"])
     assert stage.truth().keys() == CAST.targets.keys(), "bench rank judges the same as before"
 
 

@@ -89,21 +89,34 @@ class Evidence:
             f"{event}|step {min(len(chronicle.actions), 40) // 4}",
         ]
 
-    def precedents(self, chronicle: Chronicle, action: str) -> tuple[str, str]:
-        """What other episodes of this task earned at their end: for nearly the same last action, for a similar path."""
+    def precedents(self, chronicle: Chronicle, action: str) -> list[str]:
+        """What other episodes of this task earned at their end, and how far this is from what earned most there.
+
+        Both for the last action and for the path to it. Nearly the same end tells what this one earns; an end that
+        earned all there is to earn tells, where tasks have one solution, that another one earns little.
+        """
         ends = [(end, named) for end, named in self._ends[chronicle.task] if end.episode != chronicle.episode]
-        command, said = self.grammar.parse(action), vocabulary(action)
+        command = self.grammar.parse(action)
         ours = _named([*chronicle.commands, command])
-        last = _nearest([(shared(vocabulary(end.action), said), end.reward) for end, _ in ends])
-        path = _nearest([(shared(named, ours), end.reward) for end, named in ends])
-        shape = command.template
-        return (f"last|{shape}|{last}" if last else "", f"path|{shape}|{path}" if path else "")
+        alike = {
+            "last": [(_likeness(end.command, command), end.reward) for end, _ in ends],
+            "path": [(shared(named, ours), end.reward) for end, named in ends],
+        }
+        told = {f"{part} {sort}": tell(found) for part, found in alike.items() for sort, tell in _TELL.items()}
+        return [f"{sort}|{command.template}|{fact}" if fact else "" for sort, fact in told.items()]
 
 
 def _named(path: Sequence[Command]) -> frozenset[str]:
     """The things that the last few actions of the last one's sort named: what was clicked, not what was searched."""
     alike = [command for command in path if command.template == path[-1].template]
     return frozenset(thing for command in alike[-_LAST:] for thing in command.things)
+
+
+def _likeness(one: Command, other: Command) -> float:
+    """Share of common words in what two actions of one sort are about; what makes them of one sort says nothing."""
+    if one.template != other.template:
+        return 0.0
+    return shared(vocabulary(" ".join(one.things)), vocabulary(" ".join(other.things)))
 
 
 def _nearest(ends: Sequence[tuple[float, float]]) -> str:
@@ -113,3 +126,12 @@ def _nearest(ends: Sequence[tuple[float, float]]) -> str:
         return ""
     earned = [reward for alike, reward in ends if round(alike, 1) == likeness]
     return f"{likeness}|{sum(earned) / len(earned):.1f}"
+
+
+def _best(ends: Sequence[tuple[float, float]]) -> str:
+    """What the best ends earned, and how alike the nearest of them is."""
+    best = max((reward for _, reward in ends), default=0.0)
+    return f"{best:.1f}|{max(alike for alike, reward in ends if reward == best):.1f}" if ends else ""
+
+
+_TELL = {"nearest": _nearest, "best": _best}

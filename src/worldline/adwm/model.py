@@ -23,7 +23,7 @@ from worldline.types import InputError
 
 Preset = Literal["paper", "small", "base"]
 MAX_TABLE = 256
-PRECEDENTS = 2
+PRECEDENTS = 4
 """The first features of a step's evidence: what other episodes of its task earned."""
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 

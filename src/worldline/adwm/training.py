@@ -16,16 +16,14 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
-from torch.nn import functional as F
 
 from worldline.adwm.episodes import EpisodeData, encode, windows
 from worldline.adwm.losses import losses, total
-from worldline.adwm.model import Outcome, WorldModel, wide_logits
-from worldline.adwm.tokenizer import padded
+from worldline.adwm.model import WorldModel
+from worldline.adwm.wide import fit_wide
 from worldline.types import WorldlineError, derive_seed
 
 Watch = Callable[[dict[str, Any]], None]
-_WIDE_RATE, _WIDE_DECAY, _WIDE_BATCH, _WIDE_EPOCHS = 0.02, 0.01, 128, 16
 _WIDE = ("wide.", "precedent.")
 _LEAST_RANK = 2.0
 
@@ -96,62 +94,6 @@ def train(
             "nothing can be told apart in them; fit with another seed or a lower rate"
         )
     return model.eval()
-
-
-def fit_wide(
-    model: WorldModel,
-    training: Sequence[EpisodeData],
-    held_out: Sequence[EpisodeData],
-    chances: np.ndarray[Any, Any],
-    seed: int,
-) -> None:
-    """Fit the wide part of the heads alone, to the best epoch on held-out tasks; the networks then learn the rest."""
-    x, y, w = _evidence(training, torch.from_numpy(chances * len(training)).float())
-    xt, yt, wt = _evidence(held_out, torch.ones(len(held_out)))
-    # Few of the buckets are ever used: those alone are trained, and then put where they belong.
-    used = torch.unique(torch.cat([torch.zeros(1, dtype=torch.long), x.flatten(), xt.flatten()]))
-    x, xt = torch.searchsorted(used, x), torch.searchsorted(used, xt)
-    tables = [torch.nn.Parameter(table.detach().cpu()[used]) for table in (model.wide.weight, model.precedent.weight)]
-    bias = torch.nn.Parameter(torch.zeros(len(Outcome._fields)))
-    optimizer = torch.optim.AdamW([*tables, bias], lr=_WIDE_RATE, weight_decay=_WIDE_DECAY)
-    best, kept = math.inf, [p.detach().clone() for p in (*tables, bias)]
-    for epoch in range(_WIDE_EPOCHS):
-        for group in optimizer.param_groups:
-            group["lr"] = _WIDE_RATE * (1 - epoch / _WIDE_EPOCHS)
-        order = torch.randperm(len(x), generator=_seeded(seed, -2 - epoch))
-        for rows in torch.split(order, _WIDE_BATCH):
-            optimizer.zero_grad()
-            outcome_loss(wide_logits(x[rows], *tables) + bias, y[rows], w[rows]).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-        with torch.no_grad():
-            score = outcome_loss(wide_logits(xt, *tables) + bias, yt, wt).item()
-        if score < best:
-            best, kept = score, [p.detach().clone() for p in (*tables, bias)]
-    with torch.no_grad():
-        for table, weight in zip((model.wide.weight, model.precedent.weight), kept, strict=False):
-            table[used.to(model.device)] = weight.to(model.device)
-        for head, part in ((model.termination_head, kept[-1][:1]), (model.reward_head, kept[-1][1:])):
-            list(head.parameters())[-1].copy_(part)
-
-
-def _evidence(data: Sequence[EpisodeData], weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Every step's features (n, F), targets (n, 3: end, reward, success) and weight (n,)."""
-    x = torch.from_numpy(padded([ids for one in data for ids in one.evidence]))
-    rows = [(end, reward, one.success) for one in data for end, reward in zip(one.ended, one.rewards, strict=True)]
-    w = torch.repeat_interleave(weights, torch.tensor([len(one) for one in data]))
-    return x, torch.tensor(rows, dtype=torch.float32), w
-
-
-def outcome_loss(logits: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    """Logarithmic score of hazard, of the reward at the end or on the way, and of success at the end."""
-    told = Outcome(*logits.unbind(-1))
-    ended, reward, success = y.unbind(-1)
-    earned = torch.where(ended > 0, told.reward_at_end, told.reward_on_way)
-    known = (ended > 0) & ~success.isnan()
-    terms = F.binary_cross_entropy_with_logits(told.hazard, ended, reduction="none")
-    terms = terms + F.binary_cross_entropy_with_logits(earned, reward, reduction="none")
-    won = F.binary_cross_entropy_with_logits(told.success, success.nan_to_num(0.0), reduction="none")
-    return torch.mean(weight * (terms + torch.where(known, won, 0.0)))
 
 
 def _step(

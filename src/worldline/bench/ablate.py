@@ -8,7 +8,7 @@ policies from the same tasks.
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -32,14 +32,13 @@ GUIDED = replace(PAPER, steps=10, eta=0.0)
 
 @dataclass(frozen=True)
 class Variant:
-    """One row: how to imagine, how policies perceive it, and what the world model is fitted on."""
+    """One row: how to imagine, how policies perceive it, what the world model is fitted on, and who is judged."""
 
     manner: Manner = MANNERS["adwm"]
     interface: Literal["text", "soft"] = "text"
     loggers: int = 3
     latent: int | None = None
-    over: Literal["targets", "language models"] = field(default="targets", repr=False)
-    """Whom the row is about. Not in what a row is kept by: there the names of the language models stand."""
+    over: Literal["targets", "language models"] = "targets"
 
 
 VARIANTS: dict[str, Variant] = {
@@ -96,9 +95,8 @@ def _kept(name: str, stage: Stage, settings: Settings) -> dict[str, float | None
     path = stage.out / "ablate" / "rows.json"
     known: dict[str, dict[str, float | None]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     variant = VARIANTS[name]
-    key = f"{variant}, {settings.tasks} and {settings.guided} tasks, seed {settings.seed}"
-    if variant.over != "targets":
-        key += f", over {_policies(variant, stage)}"
+    tasks = f"{settings.tasks} and {settings.guided} tasks"
+    key = f"{variant}, {tasks}, seed {settings.seed}, over {', '.join(_policies(variant, stage))}"
     if key not in known:
         known[key] = _measured(variant, stage, settings)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ another temperature; and scripted agents that go wrong in their own ways (they f
 Where all ten are scripted there are language models besides: some rows of `bench ablate` need a policy's weights.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from worldline.policies import PolicyConfig, mix
 from worldline.policies.choice import uniform
 from worldline.rollout import Episode, Rollout
 from worldline.sft import SftConfig, sft
-from worldline.types import Decision, Policy, Trajectory, Turn, World, derive_seed
+from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World, derive_seed
 
 _VERB = re.compile(r"[\s\[>]")
 Make = Callable[[World, Sequence[Path]], Policy]
@@ -182,6 +183,7 @@ CASTS: dict[str, Cast] = {
             "rung 1": Clone(0, settings=_PAGE),
             "rung 2": Clone(1, settings=_PAGE),
             "rung 6": Clone(5, settings=_PAGE),
+            # sums of many tokens' log-probabilities lie far apart: it takes this much heat to change a choice
             "rung 6, hot": Clone(5, settings=_PAGE.model_copy(update={"temperature": 20.0})),
             "rung 6, remembers a page": Clone(5, settings=_PAGE.model_copy(update={"history": 1})),
         },
@@ -221,11 +223,15 @@ CASTS: dict[str, Cast] = {
 
 def ladder(cast: Cast, env: str, out: Path, seed: int) -> list[Path]:
     """The checkpoints of the cloning run, made if they are not there."""
-    folder = out / "clone"
+    folder, begun = out / "clone", out / "clone" / "config.json"
     if not cast.clone:
         return []
+    config = SftConfig(source=env, out=folder, options=cast.options, seed=seed, overwrite=True, **cast.clone)
+    known = json.loads(begun.read_text(encoding="utf-8")) if begun.is_file() else {}
+    if any(known.get(name, value) != value for name, value in config.model_dump(include=set(cast.clone)).items()):
+        raise InputError(f"{folder}: was cloned with other settings; give another --out")
     if not (folder / "model").is_dir():
-        sft(SftConfig(source=env, out=folder, options=cast.options, seed=seed, overwrite=True, **cast.clone))
+        sft(config)
     return sorted((folder / "checkpoints").iterdir())
 
 
