@@ -1,5 +1,6 @@
 """Estimators of a world model, on a log of the tiny household whose truth can be played."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from worldline.evaluate.imagined import control_variate
 from worldline.ope.evidence import Evidence
 from worldline.ope.log import RaggedLog
 from worldline.rollout import Rollout, plan
-from worldline.types import InputError, Policy, Trajectory, World
+from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World
 
 LOGGERS = (0.2, 0.6, 0.9)
 TARGETS = (0.0, 0.4, 0.75, 1.0)
@@ -105,6 +106,23 @@ def test_the_recommended_estimator_has_the_least_certified_error(evaluation: Eva
     assert "naive" not in able
     assert best["error"] == pytest.approx(min(certified[n] for n in able))
     assert any("recommended" in note for note in evaluation.notes)
+
+
+class Singer:
+    """Does what nobody in the log ever did."""
+
+    name = "singer"
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        return [Decision(action="sing loudly to the moon", response="") for _ in turns]
+
+
+def test_what_nobody_ever_did_is_flagged(folder: Path) -> None:
+    asked = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    found = evaluate(asked.model_copy(update={"certificate": False}), {"singer": Singer()})
+    told = found.policies[0].estimates["adwm"]
+    assert told.flag is not None
+    assert "not supported by the log" in told.flag
 
 
 def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
