@@ -1,10 +1,12 @@
 """A small log of the tiny household, and a world model fitted on it: what most tests here read."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import settings
 from tiny_house import play, tiny_house
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_llama import tiny_llama
 
 from worldline.adwm.fit import FitConfig, Fitted, fit_episodes
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
@@ -44,49 +46,25 @@ def fitted(log: list[Trajectory], tmp_path_factory: pytest.TempPathFactory) -> F
     return fit_episodes(log, FitConfig(log=(), out=out, members=2, epochs=3, text_steps=400))
 
 
+def _tokenizer(log: list[Trajectory]) -> Any:
+    return small_tokenizer(
+        [text for episode in log for step in episode.steps for text in (step.observation, f" {step.action}\n")], 400
+    )
+
+
 @pytest.fixture(scope="session")
 def reader(log: list[Trajectory]) -> HFPolicy:
     """A language model of random weights, far from uniform, that reads the log's language and chooses."""
-    words = [text for episode in log for step in episode.steps for text in (step.observation, f" {step.action}\n")]
-    tokenizer = small_tokenizer(words, 400)
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=2048,
-            initializer_range=0.3,
-            pad_token_id=tokenizer.pad_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            bos_token_id=None,
-        )
-    ).eval()
+    tokenizer = _tokenizer(log)
+    model = tiny_llama(tokenizer, 32, intermediate_size=64, num_key_value_heads=2, initializer_range=0.3).eval()
     return from_model(model, tokenizer, PolicyConfig(mode="choose"), name="hf:reader")
 
 
 @pytest.fixture(scope="session")
 def agent(log: list[Trajectory], tmp_path_factory: pytest.TempPathFactory) -> HFPolicy:
     """A tiny language model cloned from the best logger: what it does depends on what it reads."""
-    words = [text for episode in log for step in episode.steps for text in (step.observation, f" {step.action}\n")]
-    tokenizer = small_tokenizer(words, 400)
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            max_position_embeddings=2048,
-            pad_token_id=tokenizer.pad_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            bos_token_id=None,
-        )
-    )
+    tokenizer = _tokenizer(log)
+    model = tiny_llama(tokenizer, 64, intermediate_size=128)
     shown = [of_log(episode) for episode in log if episode.epsilon < 0.5]
     examples = sequences(shown, Encoder(tokenizer, TEMPLATES["transcript"], 1500), "action")
     clone(

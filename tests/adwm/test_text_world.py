@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from tiny_house import mixed
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny_llama import tiny_llama
 
 from worldline.adwm.fit import Fitted
 from worldline.adwm.text_world import Judge, TextWorld
@@ -25,19 +24,7 @@ def speaker(episodes: list[Trajectory], folder: Any, epochs: float, outcome: boo
     """A tiny language model trained on what the world said in `episodes`."""
     shown = [of_log(episode) for episode in episodes]
     tokenizer = small_tokenizer(texts(shown), 500)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=192,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=2048,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-    )
-    model = LlamaForCausalLM(config)
+    model = tiny_llama(tokenizer, 64, intermediate_size=192)
     examples = sequences(shown, Encoder(tokenizer, TEMPLATES["transcript"], 1900), "observation", outcome)
     if epochs:
         schedule = Schedule(epochs, 512, 5e-3, muon_rate=0.01)
