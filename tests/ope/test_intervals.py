@@ -7,7 +7,17 @@ from tabular_world import TabularWorld
 
 from worldline.ope import estimators as e
 from worldline.ope import intervals as module
-from worldline.ope.intervals import bootstrap_means, empirical_bernstein, hcope_lower, interval, intervals, task_units
+from worldline.ope.intervals import (
+    Interval,
+    bootstrap_means,
+    empirical_bernstein,
+    error_by,
+    hcope_lower,
+    interval,
+    intervals,
+    task_units,
+    widened,
+)
 from worldline.ope.weights import cumulative, log_ratios
 from worldline.types import InputError
 
@@ -110,3 +120,16 @@ def test_interval_covers_the_exact_value() -> None:
             assert found.high is not None
             hits[k] += found.low <= exact <= found.high
     assert ((hits / 200 >= 0.90) & (hits / 200 <= 0.98)).all(), hits / 200
+
+
+@pytest.mark.parametrize("known", [1, 2, 5])
+def test_an_error_known_by_few_instances_covers_the_next_one(known: int) -> None:
+    """Normal errors of unknown size: an interval widened by the first few holds the next as often as it says."""
+    rng = np.random.default_rng(known)
+    errors = rng.normal(0.0, 0.3, (20_000, known + 1))
+    inside = 0
+    for *before, said in errors.tolist():
+        found = widened(Interval(said, said, said, 1), error_by(before, 0.9), 0.9)
+        inside += (found.low or 0) <= 0 <= (found.high or 0)
+    assert inside / len(errors) == pytest.approx(0.9, abs=0.01)
+    assert error_by([], 0.9) == 0.0

@@ -29,7 +29,7 @@ from worldline.ope.agreement import spearman
 from worldline.ope.certificate import CONFIDENCE, Trial
 from worldline.ope.estimators import model_based
 from worldline.ope.evidence import Doubt, Estimator, Evidence
-from worldline.ope.intervals import Interval, interval, widened
+from worldline.ope.intervals import Interval, error_by, interval, widened
 from worldline.ope.log import Episodes, RefusalError, Steps
 from worldline.ope.weights import exp
 from worldline.policies import mix
@@ -194,13 +194,13 @@ class WorldModelEstimators:
         return Doubt(error, caveat)
 
     def model_error(self, name: str) -> float:
-        """Root mean square error on the log's own policies: as themselves, and, where that was tried, left out.
+        """Standard error on the log's own policies: as themselves, and, where that was tried, left out.
 
         In replay where none of them can be asked.
         """
         trials = [*self.null([name]), *(trial for tried in self._left_out.values() for trial in tried)]
         errors = [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
-        return _root_mean_square(errors) if errors else self.ensemble.replay_error
+        return error_by(errors, CONFIDENCE) if errors else self.ensemble.replay_error
 
     @cached_property
     def _loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
@@ -226,7 +226,7 @@ class WorldModelEstimators:
             estimates = {}
             for name, raw in trial.estimates.items():
                 others = [t.estimates[name].value - t.truth for other, t in found.items() if other != label]
-                estimates[name] = widened(raw, _root_mean_square(others), CONFIDENCE)
+                estimates[name] = widened(raw, error_by(others, CONFIDENCE), CONFIDENCE)
             trials.append(replace(trial, estimates=estimates))
         return trials
 
@@ -335,10 +335,6 @@ def _around(values: Episodes, truth: Episodes, tasks: np.ndarray[tuple[int], np.
         mean + difference.high - difference.value,
         len(values),
     )
-
-
-def _root_mean_square(errors: Sequence[float]) -> float:
-    return float(np.sqrt(np.mean(np.square(errors)))) if errors else 0.0
 
 
 def _codes(episodes: Sequence[Trajectory]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -5,6 +5,7 @@ mean; everything after that is about independent units. With a single task the u
 says so.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -91,6 +92,15 @@ def widened(found: Interval, error: float, confidence: float) -> Interval:
     extra = float(stats.norm.ppf((1 + confidence) / 2)) * error
     low = found.value - float(np.hypot(found.value - found.low, extra))
     return Interval(found.value, low, found.value + float(np.hypot(found.high - found.value, extra)), found.n)
+
+
+def error_by(errors: Sequence[float], confidence: float) -> float:
+    """The error for `widened` that is known by a few instances of it only: their root mean square, and more of it the
+    fewer they are, by as much as Student's quantile exceeds the normal one. None at all: 0."""
+    if not errors:
+        return 0.0
+    few = stats.t.ppf((1 + confidence) / 2, len(errors)) / stats.norm.ppf((1 + confidence) / 2)
+    return float(few * np.sqrt(np.mean(np.square(errors))))
 
 
 def task_units(values: Annotated[Matrix, "episodes estimators"], tasks: Codes, centred: bool = True) -> Matrix:
