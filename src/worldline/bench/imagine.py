@@ -32,6 +32,7 @@ from worldline.rollout import Episode, Rollout, plan
 from worldline.types import Decision, Policy, Trajectory, Turn, derive_seed
 
 _EPSILONS = (0.2, 0.5, 0.8)
+_ROUNDS = 15
 
 
 class Settings(PolicyConfig):
@@ -111,11 +112,15 @@ def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]
     together = each("DDIM-10", fast, settings.batch, settings.batch)
     alone = each("DDIM-10", fast, 1, settings.alone)
     thorough = each("DDPM-50", slow, settings.batch, settings.batch)
-    step = _latent_step(ensemble, settings.batch, fast)
+    # turn about, and by medians over rounds: how fast a machine is changes from one second to the next
+    rounds = [
+        [_latent_step(ensemble, *which) for which in ((settings.batch, fast), (settings.batch, slow), (1, fast))]
+        for _ in range(_ROUNDS)
+    ]
     return {
-        "batched_over_one_by_one": settings.batch * _latent_step(ensemble, 1, fast) / step,
-        "ddim10_over_ddpm50": _latent_step(ensemble, settings.batch, slow) / step,
-        "milliseconds_per_step": 1e3 * step / settings.batch,
+        "batched_over_one_by_one": statistics.median(settings.batch * one / step for step, _, one in rounds),
+        "ddim10_over_ddpm50": statistics.median(fifty / step for step, fifty, _ in rounds),
+        "milliseconds_per_step": 1e3 * statistics.median(step for step, _, _ in rounds) / settings.batch,
         "batched_over_one_by_one_with_text": alone / together,
         "ddim10_over_ddpm50_with_text": thorough / together,
         "milliseconds_per_step_with_text": 1e3 * together,
