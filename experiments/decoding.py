@@ -31,8 +31,10 @@ def main(folder: str) -> None:
     for name, (kind, least) in KINDS.items():
         model.set_attn_implementation(kind)
         decoding.LEAST = least
-        for met in ("new lengths", "lengths met before"):
-            rows.append({"how": name, "lengths": met, "seconds": _seconds(model, prompts)})
+        rows += [
+            {"how": name, "lengths": met, "seconds": _seconds(model, prompts)}
+            for met in ("new lengths", "lengths met before")
+        ]
     device = torch.cuda.get_device_name()
     print(json.dumps({"command": "python experiments/decoding.py CONFIG", "device": device, "rows": rows}, indent=1))
 
