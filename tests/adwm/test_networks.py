@@ -6,7 +6,8 @@ from torch.nn import functional as F
 from worldline.adwm.networks import Block, Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, mlp
 
 
-def test_block_is_pytorchs_encoder_layer() -> None:
+@pytest.mark.parametrize("length", [1, 7])
+def test_block_is_pytorchs_encoder_layer(length: int) -> None:
     torch.manual_seed(0)
     ours, theirs = Block(16, 4, 32, 0.0), nn.TransformerEncoderLayer(16, 4, 32, 0.0, F.silu, batch_first=True)
     pairs = {
@@ -24,8 +25,8 @@ def test_block_is_pytorchs_encoder_layer() -> None:
         "norm2.bias": ours.norm_feedforward.bias,
     }
     theirs.load_state_dict(pairs)
-    x = torch.randn(3, 7, 16)
-    causal = torch.ones(7, 7, dtype=torch.bool).tril()
+    x = torch.randn(3, length, 16)
+    causal = torch.ones(length, length, dtype=torch.bool).tril()
     assert torch.allclose(ours(x, causal)[0], theirs(x, src_mask=~causal), atol=1e-5)
 
 

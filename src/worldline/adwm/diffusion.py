@@ -95,9 +95,13 @@ def guided(
     return predict
 
 
-def reverse_step(zk: Tensor, eps: Tensor, level: Tensor, target: Tensor, eta: float, noise: Tensor) -> Tensor:
+def reverse_step(
+    zk: Tensor, eps: Tensor, level: Tensor, target: Tensor, eta: float = 0.0, noise: Tensor | None = None
+) -> Tensor:
     """From abar = `level` down to abar = `target`: DDIM (Song et al. 2021) at eta = 0, DDPM's posterior at eta = 1."""
     clean = (zk - (1 - level).sqrt() * eps) / level.sqrt()
+    if noise is None:
+        return target.sqrt() * clean + (1 - target).sqrt() * eps
     spread = eta * ((1 - target) / (1 - level) * (1 - level / target)).clamp(min=0).sqrt()
     return target.sqrt() * clean + (1 - target - spread**2).clamp(min=0).sqrt() * eps + spread * noise
 
@@ -127,5 +131,5 @@ def sample(
         if bound is not None:
             clean = ((zk - (1 - level).sqrt() * eps) / level.sqrt()).clamp(-bound, bound)
             eps = (zk - level.sqrt() * clean) / (1 - level).sqrt()
-        zk = reverse_step(zk, eps, level, target, eta, torch.zeros_like(zk) if noise is None else noise[index])
+        zk = reverse_step(zk, eps, level, target, eta, None if noise is None else noise[index])
     return zk

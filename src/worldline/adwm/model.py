@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from worldline.adwm.diffusion import Noise, cosine_schedule
-from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, mlp
+from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, caches, mlp
 from worldline.adwm.tokenizer import HashTokenizer
 from worldline.types import InputError
 
@@ -214,7 +214,9 @@ class WorldModel(nn.Module):
     def advance(self, tokens: Tensor, states: Sequence[Row | None]) -> Cache:
         """One more step token (B, inputs) for each history; one that outgrows the window forgets its older half."""
         fresh = Row(self.history_encoder.empty())
-        before = [fresh if state is None else self._shortened(state) for state in states]
+        before = [fresh if state is None else state for state in states]
+        if max(cache.real.shape[1] for cache in caches(before)) >= self.architecture.window:
+            before = [self._shortened(row) for row in before]
         return self.history_encoder.step(tokens, Cache.stack(before))
 
     def _shortened(self, state: Row) -> Row:

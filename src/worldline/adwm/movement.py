@@ -79,13 +79,14 @@ def _histories(batch: Batch) -> Tensor:
 def sampled(member: Member, batch: Batch, action: Tensor, world: ImaginedWorld) -> Tensor:
     """z_{t+1} for every episode, the noise keyed by what was done and how often it had been."""
     model, how = member.model, world.manner
-    h, size = _histories(batch), model.architecture.latent
+    h = _histories(batch)
+    draws = 1 if how.dynamics == "diffusion" and not how.eta else 1 + how.steps  # DDIM draws its start alone
     drawn = [
         environment.noise(
             "latent",
             act := environment.action or "",
             len(environment.chronicle.answers(act)),
-            shape=(1 + how.steps, size),
+            shape=(draws, model.architecture.latent),
         )
         for environment in batch
     ]

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,21 @@ def mlp(*sizes: int, activation: type[nn.Module] = nn.SiLU) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
+def attended(query: Tensor, known: Tensor, mask: Tensor | None, heads: int) -> Tensor:
+    """What queries (B, T, width) find in keys and values (2, B, P, width), by heads."""
+    size = heads, query.shape[-1] // heads
+    query, key, value = (part.reshape(*part.shape[:2], *size) for part in (query, *known))
+    if query.shape[1] > 1:
+        query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
+    # one query, as in every step of a rollout: plain products cost less than the call made for many
+    match = (query * key).sum(-1) / math.sqrt(key.shape[-1])
+    if mask is not None:
+        match = match.masked_fill(~mask.reshape(-1, key.shape[1], 1), -math.inf)
+    seen: Tensor = (match.softmax(1).unsqueeze(-1) * value).sum(1, keepdim=True)
+    return seen.flatten(2)
+
+
 class Block(nn.Module):
     """One transformer layer."""
 
@@ -41,15 +57,13 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """x (B, T, width); `mask` is True where a query may look; `past` (2, B, heads, P, -) holds earlier steps."""
-        batch, length, width = x.shape
-        query, key, value = self.attend(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        if past is not None:
-            key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)
-        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        x = self.norm_attention(x + self.dropout(self.join(seen.transpose(1, 2).reshape(batch, length, width))))
+        """x (B, T, width); `mask` is True where a query may look; `past` (2, B, P, width) holds earlier steps."""
+        query, key, value = self.attend(x).chunk(3, -1)
+        known = torch.stack([key, value])
+        known = known if past is None else torch.cat([past, known], 2)
+        x = self.norm_attention(x + self.dropout(self.join(attended(query, known, mask, self.heads))))
         x = self.norm_feedforward(x + self.dropout(self.narrow(self.dropout(F.silu(self.widen(x))))))
-        return x, torch.stack([key, value])
+        return x, known
 
 
 class TextEncoder(nn.Module):
@@ -94,7 +108,7 @@ class TextEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class Cache:
-    """B histories: keys and values of their steps, one (2, B, heads, P, -) per layer, and which are real (B, P).
+    """B histories: keys and values of their steps, one (2, B, P, width) per layer, and which are real (B, P).
 
     Histories of different length share a batch: the order of keys does not matter, because positions were added
     before the layers, so gaps are only marked.
@@ -137,7 +151,7 @@ class Cache:
             return self
         rows = torch.tensor(which, device=self.real.device)
         used = self.real[rows].any(0).nonzero().squeeze(-1)
-        layers = tuple(layer[:, rows][:, :, :, used] for layer in self.layers)
+        layers = tuple(layer[:, rows][:, :, used] for layer in self.layers)
         return Cache(layers, self.real[rows][:, used], self.tokens[rows][:, used], self.h[rows])
 
     def split(self) -> list["Row"]:
@@ -145,8 +159,7 @@ class Cache:
         return [Row(self, at) for at in range(len(self.real))]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One history's part of a cache."""
 
     cache: Cache
@@ -162,12 +175,17 @@ class Row:
         return self.cache.tokens[self.at][self.cache.real[self.at]]
 
 
+def caches(rows: Sequence[Row]) -> list[Cache]:
+    """Where the rows are kept, each place once."""
+    return list({id(row.cache): row.cache for row in rows}.values())
+
+
 def current(rows: Sequence[Row]) -> Tensor:
     """Where each history stands (n, width)."""
-    caches = list({id(row.cache): row.cache for row in rows}.values())
-    starts = dict(zip(map(id, caches), itertools.accumulate((len(c.h) for c in caches), initial=0), strict=False))
-    places = torch.tensor([starts[id(row.cache)] + row.at for row in rows], device=caches[0].h.device)
-    return torch.cat([cache.h for cache in caches])[places]
+    held = caches(rows)
+    starts = dict(zip(map(id, held), itertools.accumulate((len(cache.h) for cache in held), initial=0), strict=False))
+    places = torch.tensor([starts[id(row.cache)] + row.at for row in rows], device=held[0].h.device)
+    return torch.cat([cache.h for cache in held])[places]
 
 
 class HistoryEncoder(nn.Module):
@@ -197,17 +215,16 @@ class HistoryEncoder(nn.Module):
         """One more token (B, inputs) for every row; its h is the same as `forward` would give."""
         x = (self.enter(token) + self.positions(cache.real.sum(1))).unsqueeze(1)
         real = F.pad(cache.real, (0, 1), value=True)
-        kept = []
+        mask, kept = None if real.all() else real[:, None, None, :], []
         for block, past in zip(self.blocks, cache.layers, strict=True):
-            x, layer = block(x, real[:, None, None, :], past)
+            x, layer = block(x, mask, past)
             kept.append(layer)
         return Cache(tuple(kept), real, torch.cat([cache.tokens, token.unsqueeze(1)], 1), x.squeeze(1))
 
     def empty(self) -> Cache:
         """The cache of one history that has not begun."""
-        width, heads = self.positions.embedding_dim, self.heads
-        nothing = self.positions.weight.new_zeros(2, 1, heads, 0, width // heads)
-        tokens, h = nothing.new_zeros(1, 0, self.enter.in_features), nothing.new_zeros(1, width)
+        nothing = self.positions.weight.new_zeros(2, 1, 0, self.positions.embedding_dim)
+        tokens, h = nothing.new_zeros(1, 0, self.enter.in_features), nothing.new_zeros(1, self.positions.embedding_dim)
         return Cache((nothing,) * len(self.blocks), nothing.new_zeros(1, 0, dtype=torch.bool), tokens, h)
 
 

@@ -2,8 +2,8 @@
 language model as the policy, through soft tokens with continuation guidance on.
 
 Batching and fewer diffusion steps make the networks faster; decoding to text, which `adwm` does at every step and the
-paper does not, is Python that costs the same for each episode. So both are told: the world model's own step (sample,
-go on with the history, ask the heads), and the whole step with its text."""
+paper does not, is Python that costs the same for each episode. So both are told: the world model's own step (draw the
+noise, sample, go on with the history, ask the heads), and the whole step with its text."""
 
 import itertools
 import statistics
@@ -211,10 +211,11 @@ def _latent_step(ensemble: Ensemble, batch: int, manner: Manner, steps: int = 12
     states = model.advance(model.step_tokens(latent, action, goals), [None] * batch)
     taken = []
     for _ in range(steps):
-        noise = torch.randn(1 + manner.steps, *latent.shape, device=model.device)
         started = time.perf_counter()
+        noise = torch.randn(1 + manner.steps * (manner.eta > 0), *latent.shape, device=model.device)
+        injected = noise[1:] if manner.eta > 0 else None
         predict = model.conditional(states.h, action)
-        latent = sample(predict, noise[0], model.abar, steps=manner.steps, eta=manner.eta, noise=noise[1:], bound=BOUND)
+        latent = sample(predict, noise[0], model.abar, steps=manner.steps, eta=manner.eta, noise=injected, bound=BOUND)
         states = model.advance(model.step_tokens(latent, action, goals), states.split())
         model.outcome(latent, states.h).hazard.cpu()
         taken.append(time.perf_counter() - started)
