@@ -7,10 +7,11 @@ from worldline.adwm.admissibility import Situation
 from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.fit import Fitted
 from worldline.adwm.grammar import Grammar
+from worldline.adwm.lore import Lore
 from worldline.adwm.memory import Candidate
 from worldline.adwm.narrator import Narrator, Question
 from worldline.adwm.recall import Custom
-from worldline.types import Trajectory, World
+from worldline.types import Step, Trajectory, World
 
 
 def walk(narrator: Narrator, episodes: list[Trajectory]):  # type: ignore[no-untyped-def]
@@ -66,6 +67,43 @@ def test_an_unheard_of_action_is_answered_and_flagged(fitted: Fitted, log: list[
     )
     assert told[0].text
     assert not told[0].supported
+
+
+def sings(house: World) -> Trajectory:
+    """An episode that says what the world does not understand, the second time in vain like the first."""
+    environment = house.make()
+    before, info = environment.reset(seed=0, task=house.get_task("train", 0))
+    steps = []
+    for _ in range(2):
+        after, reward, _, _, told = environment.step("sing a song")
+        listed = info["admissible"]
+        steps.append(
+            Step(observation=before, admissible=listed, action="sing a song", reward=reward, valid=told["valid"])
+        )
+        before, info = after, told
+    played = {"steps": tuple(steps), "final_observation": before, "terminated": False, "truncated": True}
+    made: Trajectory = play(house, 0.0, 1)[0].model_copy(update={"id": "sings", **played})
+    return made
+
+
+def test_what_the_world_only_ever_says_to_refuse_changes_nothing(house: World, log: list[Trajectory]) -> None:
+    sung = sings(house)
+    assert not any(step.valid for step in sung.steps)
+    lore = Lore.of([*log, sung], 64)
+    assert lore.refusals == {lore.grammar.outline(sung.final_observation)}
+    assert not Lore.of(log, 64).refusals
+    told = Narrator(lore, 4).answers([Question(lore.chronicle(0), "juggle 3 cups", "no", 0.5)], torch.zeros(1, 4))[0]
+    assert (told.text, told.refused, told.valid) == (sung.final_observation, True, False)
+
+
+def test_a_refusal_that_ended_or_paid_or_was_also_said_in_earnest_is_left_to_the_heads(
+    house: World, log: list[Trajectory]
+) -> None:
+    sung = sings(house)
+    for changed in ({"reward": 1.0}, {"valid": True}):
+        steps = (sung.steps[0], sung.steps[1].model_copy(update=changed))
+        assert not Lore.of([*log, sung.model_copy(update={"steps": steps})], 64).refusals
+    assert not Lore.of([*log, sung.model_copy(update={"terminated": True, "truncated": False})], 64).refusals
 
 
 def test_luck_alone_decides_among_candidates(fitted: Fitted, log: list[Trajectory]) -> None:

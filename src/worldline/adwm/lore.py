@@ -36,6 +36,8 @@ class Lore:
     """Whether it always lists them in alphabetical order: some policies go by the order."""
     obedient: bool
     """Whether the log's policies only ever did what was listed: then nothing is known of what the world refuses."""
+    refusals: frozenset[str]
+    """Outlines of what the world only ever said to refuse, and that never ended an episode nor paid."""
 
     @classmethod
     def of(cls, episodes: Sequence[Trajectory], buckets: int) -> "Lore":
@@ -47,7 +49,8 @@ class Lore:
         sorts = all(list(step.admissible or ()) == sorted(step.admissible or ()) for step in listed)
         fillers = Fillers.of(grammar, actions)
         evidence = Evidence(memory, buckets)
-        return cls(tuple(episodes), grammar, memory, fillers, evidence, bool(listed), sorts, obedient)
+        refusals = _refusals(memory)
+        return cls(tuple(episodes), grammar, memory, fillers, evidence, bool(listed), sorts, obedient, refusals)
 
     def chronicle(self, number: int) -> Chronicle:
         """The beginning of a logged episode."""
@@ -66,6 +69,13 @@ class Lore:
         self, chronicle: Chronicle, source: Candidate | None, earlier: Sequence[str], start: Sequence[str]
     ) -> Situation:
         return Situation(chronicle, self.memory.custom, source, earlier, start)
+
+
+def _refusals(memory: Memory) -> frozenset[str]:
+    outline = memory.grammar.outline
+    refused = {outline(step.answer) for step in memory.transitions if not step.valid}
+    other = (outline(step.answer) for step in memory.transitions if step.valid or step.ended or step.reward)
+    return frozenset(refused.difference(other))
 
 
 @dataclass(frozen=True)

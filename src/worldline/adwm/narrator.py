@@ -38,7 +38,7 @@ class Answer:
     candidate: Candidate | None
     distance: float = 0.0
     refused: bool = False
-    """Taken for refused because it was not offered, in a world that was never seen to refuse: nothing changes."""
+    """Nothing changes: said as the log's world only ever refuses, or not offered where it was never seen to refuse."""
 
     @property
     def valid(self) -> bool:
@@ -66,7 +66,13 @@ class Question:
         return self.listed in _NOT_OFFERED
 
 
-def _drawn(question: Question, options: Choice, distance: npt.NDArray[np.float32], scores: Tensor) -> Answer:
+def _drawn(
+    question: Question,
+    options: Choice,
+    distance: npt.NDArray[np.float32],
+    scores: Tensor,
+    refusals: Collection[str],
+) -> Answer:
     if not options.candidates:
         return Answer(question.chronicle.observation, None, float("inf"))
     chances = scores.softmax(0).numpy()
@@ -78,7 +84,7 @@ def _drawn(question: Question, options: Choice, distance: npt.NDArray[np.float32
     least = min(_RARE, max(sorts.values()))
     mass = np.where([sorts[outline] >= least for outline in outlines], chances, 0.0).cumsum()
     at = min(int(np.searchsorted(mass, question.luck * mass[-1], side="right")), len(mass) - 1)
-    return Answer(options.candidates[at].text, options.candidates[at], float(distance[at]))
+    return Answer(options.candidates[at].text, options.candidates[at], float(distance[at]), outlines[at] in refusals)
 
 
 class Narrator(nn.Module):
@@ -135,7 +141,7 @@ class Narrator(nn.Module):
             torch.from_numpy(np.concatenate(near)),
         ).double()
         parts = torch.split(scores, [len(one.candidates) for one in options])
-        return [_drawn(*one) for one in zip(questions, options, near, parts, strict=True)]
+        return [_drawn(*one, self.lore.refusals) for one in zip(questions, options, near, parts, strict=True)]
 
     def nearest(self, chronicles: Sequence[Chronicle], actions: Sequence[str], z: Tensor) -> list[Answer]:
         """The logged answers with latents nearest to `z` (n, latent), of the same action or at least the same template.
