@@ -33,21 +33,23 @@ CHANNEL = ChannelConfig(adapter=AdapterConfig(batch=64))
 
 
 def main(model: str, out: Path, small: bool) -> None:
-    rungs, settings = 6, PolicyConfig(dtype="bfloat16" if torch.cuda.is_available() else "float32")
+    gpu = {"dtype": "bfloat16", "batch_tokens": 1 << 20, "cache_gib": 12.0} if torch.cuda.is_available() else {}
+    rungs, settings = 6, PolicyConfig(max_new_tokens=16, **gpu)
     cast = Cast(
         loggers=LOGGERS,
         targets={f"checkpoint {rung + 1}": Clone(rung, settings=settings) for rung in range(rungs)},
         clone={
             "model": model,
-            "episodes": 40 if small else 400,
+            "episodes": 40 if small else 800,
             "epochs": 1.0,
+            "learning_rate": 1e-4,
             "checkpoints": rungs,
             "batch_tokens": 2048 if small else 8192,
         },
         split="unseen",
         options={"level": "small"},
     )
-    config = StageConfig(tasks=8 if small else 171, truth=1, members=1, horizon=0, jobs=1)
+    config = StageConfig(tasks=8 if small else 171, truth=1 if small else 2, members=1, horizon=0, jobs=1)
     stage = Stage(config, "household", cast, out)
     path = out / "interfaces.json"
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.is_file() else []

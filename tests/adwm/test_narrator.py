@@ -92,17 +92,37 @@ def test_what_the_world_only_ever_says_to_refuse_changes_nothing(house: World, l
     lore = Lore.of([*log, sung], 64)
     assert lore.refusals == {lore.grammar.outline(sung.final_observation)}
     assert not Lore.of(log, 64).refusals
-    told = Narrator(lore, 4).answers([Question(lore.chronicle(0), "juggle 3 cups", "no", 0.5)], torch.zeros(1, 4))[0]
-    assert (told.text, told.refused, told.valid) == (sung.final_observation, True, False)
+    narrator, z = Narrator(lore, 4), torch.zeros(1, 4)
+    for listed in ("no", "no 4", "yes"):  # there is no other answer to it
+        told = narrator.answers([Question(lore.chronicle(0), "juggle 3 cups", listed, 0.5)], z)[0]
+        assert (told.text, told.refused, told.valid) == (sung.final_observation, True, False)
+
+
+def test_what_is_not_listed_and_was_never_done_is_refused(house: World, log: list[Trajectory]) -> None:
+    """In a world that refused all it had not listed; what was done before with such things, it may do again."""
+    lore = Lore.of([*log, sings(house)], 64)
+    assert lore.strict
+    assert lore.memory.candidates(lore.chronicle(0), "go to song 1")[0].near == "shape", "could be carried over"
+    narrator, z = Narrator(lore, 4), torch.zeros(1, 4)
+
+    def refused(action: str, listed: str) -> bool:
+        said = (narrator.answers([Question(lore.chronicle(0), action, listed, luck / 9)], z)[0] for luck in range(9))
+        return all(answer.refused for answer in said)
+
+    assert refused("go to song 1", "no 4")
+    assert not refused("go to song 1", "yes")
+    assert not refused(log[0].steps[0].action, "no 4")
 
 
 def test_a_refusal_that_ended_or_paid_or_was_also_said_in_earnest_is_left_to_the_heads(
     house: World, log: list[Trajectory]
 ) -> None:
     sung = sings(house)
-    for changed in ({"reward": 1.0}, {"valid": True}):
+    for changed, strict in (({"reward": 1.0}, True), ({"valid": True}, False)):
         steps = (sung.steps[0], sung.steps[1].model_copy(update=changed))
-        assert not Lore.of([*log, sung.model_copy(update={"steps": steps})], 64).refusals
+        lore = Lore.of([*log, sung.model_copy(update={"steps": steps})], 64)
+        assert not lore.refusals
+        assert lore.strict == strict, "once it did what it had not listed, and may again"
     assert not Lore.of([*log, sung.model_copy(update={"terminated": True, "truncated": False})], 64).refusals
 
 

@@ -36,6 +36,8 @@ class Lore:
     """Whether it always lists them in alphabetical order: some policies go by the order."""
     obedient: bool
     """Whether the log's policies only ever did what was listed: then nothing is known of what the world refuses."""
+    strict: bool
+    """Whether they did other things too, and the world refused every one of them."""
     refusals: frozenset[str]
     """Outlines of what the world only ever said to refuse, and that never ended an episode nor paid."""
 
@@ -45,12 +47,19 @@ class Lore:
         grammar = Grammar.induce(actions)
         memory = Memory.of(grammar, episodes)
         listed = [step for episode in episodes for step in episode.steps if step.admissible]
-        obedient = bool(listed) and all(step.action in (step.admissible or ()) for step in listed)
-        sorts = all(list(step.admissible or ()) == sorted(step.admissible or ()) for step in listed)
-        fillers = Fillers.of(grammar, actions)
-        evidence = Evidence(memory, buckets)
-        refusals = _refusals(memory)
-        return cls(tuple(episodes), grammar, memory, fillers, evidence, bool(listed), sorts, obedient, refusals)
+        unlisted = [step for step in listed if step.action not in (step.admissible or ())]
+        return cls(
+            episodes=tuple(episodes),
+            grammar=grammar,
+            memory=memory,
+            fillers=Fillers.of(grammar, actions),
+            evidence=Evidence(memory, buckets),
+            lists=bool(listed),
+            sorts=all(list(step.admissible or ()) == sorted(step.admissible or ()) for step in listed),
+            obedient=bool(listed) and not unlisted,
+            strict=bool(unlisted) and not any(step.valid for step in unlisted),
+            refusals=_refusals(memory),
+        )
 
     def chronicle(self, number: int) -> Chronicle:
         """The beginning of a logged episode."""

@@ -65,6 +65,11 @@ class Candidate:
     aligned: bool = True
     """Whether everything in it that had a history there has a counterpart here."""
 
+    @property
+    def done(self) -> bool:
+        """Whether it is of an action like this one, with things of these kinds, that the world did."""
+        return self.near in (OWN, TASK, SAME, KIND) and (self.source is None or self.source.valid)
+
 
 class Memory:
     """All transitions of a log, indexed by what one looks for."""

@@ -20,7 +20,7 @@ from worldline.adwm.chronicle import Chronicle
 from worldline.adwm.decoder import Choice, Decoder, choice
 from worldline.adwm.hashed import Rows, fit_hashed, stacked
 from worldline.adwm.lore import Exercises, Lore
-from worldline.adwm.memory import SAME, SHAPE, Candidate
+from worldline.adwm.memory import REFUSED, SAME, SHAPE, Candidate
 
 _EPOCHS = 6
 _UNSURE = "?"
@@ -38,7 +38,7 @@ class Answer:
     candidate: Candidate | None
     distance: float = 0.0
     refused: bool = False
-    """Nothing changes: said as the log's world only ever refuses, or not offered where it was never seen to refuse."""
+    """Nothing changes: the world says so as it only ever refuses, or was never seen to do what it does not offer."""
 
     @property
     def valid(self) -> bool:
@@ -59,11 +59,6 @@ class Question:
     action: str
     listed: str
     luck: float
-
-    @property
-    def unheard(self) -> bool:
-        """Whether the world did not offer the action, as far as we can tell."""
-        return self.listed in _NOT_OFFERED
 
 
 def _drawn(
@@ -123,12 +118,23 @@ class Narrator(nn.Module):
     @torch.no_grad()
     def answers(self, questions: Sequence[Question], z: Tensor) -> list[Answer]:
         """Draw the answer to each question by inverse CDF at its luck; `z` (n, latent) are the sampled latents."""
-        if self.lore.obedient:
-            asked = [at for at, question in enumerate(questions) if not question.unheard]
-            told = iter(self._answers([questions[at] for at in asked], z[asked]))
-            refused = (Answer(q.chronicle.observation, None, float("inf"), refused=True) for q in questions)
-            return [no if q.unheard else next(told) for q, no in zip(questions, refused, strict=True)]
-        return self._answers(questions, z)
+        refused = [self._refusal(question) for question in questions]
+        asked = [at for at, no in enumerate(refused) if no is None]
+        told = iter(self._answers([questions[at] for at in asked], z[asked]))
+        return [next(told) if no is None else no for no in refused]
+
+    def _refusal(self, question: Question) -> Answer | None:
+        """Where the world was never seen to do what it had not listed: that it will not do this; None: it may."""
+        chronicle, lore = question.chronicle, self.lore
+        if lore.obedient and question.listed in _NOT_OFFERED:
+            return Answer(chronicle.observation, None, float("inf"), refused=True)
+        if not lore.strict or not question.listed.startswith("no"):
+            return None
+        known = lore.memory.candidates(chronicle, question.action)
+        refusal = next((candidate for candidate in known if candidate.near == REFUSED), None)
+        if refusal is None or any(candidate.done for candidate in known):
+            return None
+        return Answer(refusal.text, refusal, refused=chronicle.grammar.outline(refusal.text) in lore.refusals)
 
     def _answers(self, questions: Sequence[Question], z: Tensor) -> list[Answer]:
         options = [choice(self.lore.memory, q.chronicle, q.action) for q in questions]

@@ -35,7 +35,7 @@ class Variant:
     """One row: how to imagine, how policies perceive it, what the world model is fitted on, and who is judged."""
 
     manner: Manner = MANNERS["adwm"]
-    interface: Literal["text", "soft"] = "text"
+    interface: Literal["text", "soft", "distilled"] = "text"
     loggers: int = 3
     latent: int | None = None
     over: Literal["targets", "language models"] = "targets"
@@ -51,6 +51,7 @@ VARIANTS: dict[str, Variant] = {
     "paper, no adapter, no CFG": Variant(replace(PAPER, alpha=0.0, w=0.0)),
     "language models: adwm": Variant(over="language models"),
     "language models: adwm, soft tokens": Variant(interface="soft", over="language models"),
+    "language models: adwm, distilled": Variant(interface="distilled", over="language models"),
     "language models: paper, no adapter": Variant(replace(GUIDED, alpha=0.0), over="language models"),
     "language models: paper, no continuation": Variant(replace(GUIDED, alpha=0.0), "soft", over="language models"),
     "language models: paper, no CFG": Variant(replace(GUIDED, w=0.0), "soft", over="language models"),
