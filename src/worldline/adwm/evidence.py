@@ -41,34 +41,31 @@ class Evidence:
     def features(self, chronicle: Chronicle, action: str, answer: str) -> list[str]:
         command = self.grammar.parse(action)
         asked = [word for word in self.grammar.outline(chronicle.goal).split() if word != SLOT and len(word) > 2]
-        event = self._event(command, chronicle.goal)
+        event = self.event(command, chronicle.goal)
         found = [event, f"{event}|{' '.join(self.grammar.outline(answer).split()[:5])}"]
-        had = self._had(chronicle, command)
+        done = sorted(self.done(chronicle, command)) or ["nothing"] * bool(command.things)
+        had = [f"had {template}" for template in done]
         past = self._past(chronicle, event)
         found += [f"{event}|{fact}" for fact in (*had, *past, *(f"asked {word}" for word in asked))]
         found += [f"{event}|{word}|{fact}" for word in asked for fact in (*had, *past)]
         return [*found, *self._overlap(chronicle, command, event)]
 
-    def _event(self, command: Command, goal: str) -> str:
+    def event(self, command: Command, goal: str) -> str:
         """The action with its things reduced to whether the goal names them: "move * to *|11"."""
         named = self.grammar.goal_roles(goal).values()
         return f"{command.template}|{''.join('1' if kind(thing) in named else '0' for thing in command.things)}"
 
-    def _had(self, chronicle: Chronicle, command: Command) -> list[str]:
+    def done(self, chronicle: Chronicle, command: Command) -> set[str]:
         """What had been done before to the first thing the action is about."""
-        if not command.things:
-            return []
-        thing = command.things[0]
-        done = {past.template for past in chronicle.commands if thing in past.things}
-        return [f"had {template}" for template in sorted(done)] or ["had nothing"]
+        return {past.template for past in chronicle.commands for thing in command.things[:1] if thing in past.things}
 
     def _past(self, chronicle: Chronicle, event: str) -> list[str]:
         """What has been achieved so far: how many things had this same event, and the last action on two things."""
-        alike = {past.things for past in chronicle.commands if self._event(past, chronicle.goal) == event}
+        alike = {past.things for past in chronicle.commands if self.event(past, chronicle.goal) == event}
         pair = next((past for past in reversed(chronicle.commands) if len(past.things) > 1), None)
         return [
             f"times {min(len(alike), 3)}",
-            f"holding {self._event(pair, chronicle.goal) if pair else ''}",
+            f"holding {self.event(pair, chronicle.goal) if pair else ''}",
         ]
 
     def _overlap(self, chronicle: Chronicle, command: Command, event: str) -> list[str]:

@@ -4,6 +4,7 @@ Describing a step (its candidates, its proposals) costs more than learning from 
 so it is done once. Each episode is described by the others: its own record is left out.
 """
 
+import functools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from worldline.adwm.evidence import Evidence
 from worldline.adwm.grammar import Grammar
 from worldline.adwm.hashed import Ids, padded_ids
 from worldline.adwm.memory import Candidate, Memory
+from worldline.adwm.ways import Ways
 from worldline.types import Trajectory
 
 
@@ -73,6 +75,12 @@ class Lore:
         for at, (step, answer) in enumerate(zip(episode.steps, answers, strict=True)):
             yield chronicle, at, step.action, answer
             chronicle.advance(step.action, answer, step.valid)
+
+    @functools.cached_property
+    def ways(self) -> Ways:
+        """How goals were reached."""
+        paths = (((before, action) for before, _, action, _ in self.replay(n)) for n in range(len(self.episodes)))
+        return Ways.of(self.evidence, zip(self.episodes, paths, strict=True))
 
     def situation(
         self, chronicle: Chronicle, source: Candidate | None, earlier: Sequence[str], start: Sequence[str]

@@ -151,7 +151,10 @@ def _settle(environment: ImaginedEnvironment, answer: Answer, world: ImaginedWor
         ended = told.hazard.item() > 0.5
         share = told.reward_at_end.item() if ended or last else 0.0
     else:
-        ended = environment.uniform("end", act, step) < told.hazard.item()
+        ways, hazard = world.ensemble.lore.ways, told.hazard.item()
+        if ways.lacking(environment.chronicle, act):
+            hazard = min(hazard, ways.chance)
+        ended = environment.uniform("end", act, step) < hazard
         share = (told.reward_at_end if ended else told.reward_on_way).item()
     won = ended and environment.uniform("won", act, step) < told.success.item()
     earns = facts.dense or ended or world.manner.heads == "paper"
