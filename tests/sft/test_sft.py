@@ -152,7 +152,7 @@ def test_the_shipped_recipes_are_valid(name: str, noise: float) -> None:
 
 def test_a_run_is_never_silently_overwritten(tmp_path: Path) -> None:
     sft(settings(tmp_path / "run", epochs=0.2))
-    with pytest.raises(InputError, match="holds a run already: --resume goes on with it, --overwrite starts anew"):
+    with pytest.raises(InputError, match="holds a cloning run: --resume goes on with it, --overwrite starts anew"):
         sft(settings(tmp_path / "run", epochs=0.2))
     sft(settings(tmp_path / "run", epochs=0.2, overwrite=True))
 

@@ -1,6 +1,7 @@
 """Logged episodes as tensors: read once, then batched, windowed and padded for training and for replay."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -69,6 +70,9 @@ def check(episodes: Sequence[Trajectory]) -> list[str]:
     worlds = sorted({episode.env for episode in episodes})
     if len(worlds) > 1:
         raise InputError(f"the log mixes environments ({', '.join(worlds)}): fit one world model for each")
+    twice = [name for name, times in Counter(episode.id for episode in episodes).items() if times > 1]
+    if twice:
+        raise InputError(f"episode {twice[0]} is in the log twice: was a log folder given twice?")
     for episode in episodes:
         if not episode.steps:
             raise InputError(f"episode {episode.id} has no steps: leave it out of the log")

@@ -6,7 +6,6 @@ that was interrupted goes on with `--resume`, at the epoch it had reached.
 """
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -42,8 +41,10 @@ from worldline.adwm.narrator import Narrator
 from worldline.adwm.rivals import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
 from worldline.config import Config, Folder, option, positional
-from worldline.types import InputError, Trajectory, derive_seed
+from worldline.run_folder import emptied, going_on
+from worldline.types import Trajectory, derive_seed
 
+ADJUSTABLE = {"out", "device", "resume", "overwrite"}
 FOLDS = 5
 HORIZON = "horizon.json"
 Watch = Callable[[dict[str, Any]], None]
@@ -239,16 +240,8 @@ def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:
 
 def _prepare(config: FitConfig) -> None:
     """Never overwrite in silence; resume only what was begun with the same settings."""
-    kept = config.model_dump_json(exclude={"resume", "overwrite", "device"}, indent=1)
-    path = config.out / "config.json"
-    if config.overwrite and path.is_file():
-        shutil.rmtree(config.out)
-    if path.is_file():
-        if not config.resume:
-            raise InputError(f"{config.out}: holds a world model: --resume goes on with it, --overwrite starts anew")
-        if path.read_text(encoding="utf-8") != kept:
-            raise InputError(f"{config.out}: was begun with other settings: resume with the same, or --overwrite")
-    elif config.out.exists() and any(config.out.iterdir()):
-        raise InputError(f"{config.out}: is not empty and holds no world model: name another folder")
-    config.out.mkdir(parents=True, exist_ok=True)
-    path.write_text(kept, encoding="utf-8")
+    asked = {"resume": config.resume, "overwrite": config.overwrite}
+    goes_on = going_on(config, config.out, "world model", **asked, adjustable=ADJUSTABLE)
+    out = config.out if goes_on else emptied(config.out)
+    kept = config.model_dump_json(exclude=ADJUSTABLE, indent=1)
+    (out / "config.json").write_text(kept, encoding="utf-8")

@@ -94,6 +94,8 @@ def run(settings: Settings) -> Outcome:
 
 def _make_room(settings: Settings) -> None:
     if settings.out.exists() and any(settings.out.iterdir()):
+        if not (settings.out / "stage.json").is_file():
+            raise InputError(f"{settings.out}: is not empty and holds no demo: name another folder with --out")
         if not settings.overwrite:
             raise InputError(f"{settings.out}: holds an earlier demo: --overwrite starts anew, --out goes elsewhere")
         shutil.rmtree(settings.out)

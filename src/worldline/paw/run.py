@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from worldline import __version__, store
+from worldline.config import Config
 from worldline.paw.actor import Actor
 from worldline.paw.groups import episode_prefix
-from worldline.types import InputError, Trajectory
+from worldline.run_folder import emptied, going_on
+from worldline.types import Trajectory
 
 STATE = "training_state.pt"
 PACKAGES = ("torch", "transformers", "accelerate", "peft")
@@ -28,22 +29,12 @@ PACKAGES = ("torch", "transformers", "accelerate", "peft")
 class RunFolder:
     """The main process writes; all wait for it where they will read."""
 
-    def __init__(self, config: BaseModel, folder: Path, *, resume: bool, overwrite: bool, adjustable: set[str]) -> None:
-        """Refuses a folder that holds a run, unless that is to be replaced, or gone on with under the same settings.
-
-        `adjustable` are the settings that may be told anew. Nothing is touched before `open`.
-        """
+    def __init__(self, config: Config, folder: Path, *, resume: bool, overwrite: bool, adjustable: set[str]) -> None:
+        """Refuses what `going_on` refuses. Nothing is touched before `open`."""
         self.folder = folder
         self._settings = config.model_dump(mode="json")
-        held = (folder / "config.json").exists()
-        self._replaces = held and not resume
-        if self._replaces and not overwrite:
-            raise InputError(f"{folder}: holds a run: --resume goes on with it, --overwrite starts anew")
-        if held and resume:
-            before = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            changed = [k for k in self._settings if k not in adjustable and before.get(k) != self._settings[k]]
-            if changed:
-                raise InputError(f"{folder}: was begun with another '{changed[0]}'; resume with the same settings")
+        goes_on = going_on(config, folder, "run", resume=resume, overwrite=overwrite, adjustable=adjustable)
+        self._replaces = not goes_on
 
     @property
     def log(self) -> Path:
@@ -60,8 +51,7 @@ class RunFolder:
         self._wait()  # all ranks have seen the folder as it was
         if self.main:
             if self._replaces:
-                shutil.rmtree(self.folder)
-            self.folder.mkdir(parents=True, exist_ok=True)
+                emptied(self.folder)
             for name, content in (("config.json", self._settings), ("env.json", _environment())):
                 (self.folder / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
         self._wait()

@@ -3,7 +3,6 @@
 Gives the start policies: a small model from nothing in minutes on a CPU, or any checkpoint, fully or by LoRA.
 """
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,12 +17,14 @@ from worldline import envs, store
 from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
 from worldline.rollout import plan
+from worldline.run_folder import emptied, going_on
 from worldline.sft.clone import Progress, Schedule, clone
 from worldline.sft.demonstrations import Demonstration, of_expert, of_log
 from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
 from worldline.types import InputError, WorldlineError
 
+ADJUSTABLE = ("out", "resume", "overwrite", "checkpoints")
 MUON_RATE, READING = 0.01, 0.1
 """For a model made from nothing, chosen by held-out accuracy of its actions at 1.5 million tokens."""
 
@@ -122,7 +123,8 @@ def sft(
     """Gather demonstrations, make or load the model, clone, save. The two callbacks watch the two phases."""
     started = time.perf_counter()
     transformers.utils.logging.disable_progress_bar()
-    _open_folder(config)
+    asked = {"resume": config.resume, "overwrite": config.overwrite}
+    goes_on = going_on(config, config.out, "cloning run", **asked, adjustable=ADJUSTABLE)
     shown: list[Demonstration] = []
     failed: list[str] = []
     for demonstration in islice(_demonstrations(config, failed), config.episodes):
@@ -143,6 +145,8 @@ def sft(
         _merged(wrapped).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 
+    out = config.out if goes_on else emptied(config.out)
+    (out / "config.json").write_text(config.model_dump_json(indent=1), encoding="utf-8")
     progress = clone(
         model,
         sequences(shown, encoder, config.target, config.outcome),
@@ -164,16 +168,6 @@ def sft(
     save(config.out / "model")
     count = sum(parameter.numel() for parameter in model.parameters())
     return Cloned(config, len(shown), count, progress, time.perf_counter() - started, tuple(failed))
-
-
-def _open_folder(config: SftConfig) -> None:
-    """The run folder with its config.json; never silently overwritten."""
-    if (config.out / "config.json").exists() and not config.resume:
-        if not config.overwrite:
-            raise InputError(f"{config.out}: holds a run already: --resume goes on with it, --overwrite starts anew")
-        shutil.rmtree(config.out)
-    config.out.mkdir(parents=True, exist_ok=True)
-    (config.out / "config.json").write_text(config.model_dump_json(indent=1), encoding="utf-8")
 
 
 def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstration]:
