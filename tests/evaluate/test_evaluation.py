@@ -119,6 +119,23 @@ def test_a_logger_that_is_not_the_one_is_told(episodes: list[Trajectory], write:
         evaluate(EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("nobody=random",)))
 
 
+def test_a_candidate_with_a_loggers_name_is_scored_as_itself(episodes: list[Trajectory], write: Write) -> None:
+    """Whether specified or given, and whoever stands for the logger of that name."""
+    folder, name = write(episodes[:80]), "seeker0.6"
+    wanted = {"estimators": ("wis",), "certificate": False, "log": (folder,)}
+    alone = evaluate(EvaluateConfig(policy=("mine=random",), **wanted), {"keen": GoalSeeker(1.6)})
+    at_random, keen = (alone.value(who, "wis").value for who in ("mine", "keen"))
+    itself = GoalSeeker(0.6)
+    both = EvaluateConfig(policy=(f"{name}=random",), logger=(f"{name}=expert",), **wanted)
+    assert evaluate(both).value(name, "wis").value == pytest.approx(at_random)
+    specified = evaluate(EvaluateConfig(policy=(f"{name}=random",), **wanted), loggers={name: itself})
+    assert specified.value(name, "wis").value == pytest.approx(at_random)
+    assert not any("is not what logged" in note for note in specified.notes)
+    given = evaluate(EvaluateConfig(**wanted), {name: GoalSeeker(1.6)}, loggers={name: itself})
+    assert given.value(name, "wis").value == pytest.approx(keen)
+    assert not any("is not what logged" in note for note in given.notes)
+
+
 def test_one_episode(episodes: list[Trajectory], write: Write) -> None:
     result = evaluate(EvaluateConfig(log=(write(episodes[:1]),), policy=("random",), estimators=(*QUICK, "magic")))
     found = result.value("random", "wis")
