@@ -97,6 +97,22 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World) -
     assert record.mae < 0.25
 
 
+def test_who_did_not_log_is_not_played_as_a_logger(folder: Path, house: World) -> None:
+    """One logger is itself, one is another policy, one cannot be scored: it may still be the one."""
+
+    class Mute:
+        name = "logger0.9"
+
+        def act(self, turns: Sequence[Turn]) -> list[Decision]:
+            return expert(house, 0.9).act(turns)
+
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    given = {"logger0.2": expert(house, 0.2), "logger0.6": expert(house, 0.0), "logger0.9": Mute()}
+    found = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
+    assert any("is not what logged 'logger0.6'" in note for note in found.notes)
+    assert {trial.policy for trial in found.null if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
+
+
 def test_the_recommended_estimator_has_the_least_certified_error(evaluation: Evaluation) -> None:
     best = evaluation.meta["recommended"]
     certified = {n: r.mae for n in evaluation.meta["estimators"] if (r := evaluation.record(n)) is not None}

@@ -116,9 +116,8 @@ class WorldModelEstimators:
         for candidate in self.case.candidates:
             if candidate.name == name:
                 self.played(candidate, manner)
-        for label in self._loggers:
-            if label == name:
-                self.null([manner], only=label)
+        if name in self._loggers:
+            self.null([manner], only=name)
 
     def _imagine(
         self,
@@ -204,7 +203,7 @@ class WorldModelEstimators:
 
     @cached_property
     def _loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
-        """Each logger that can be asked, and the episodes it logged."""
+        """Each logger that can be played, and the episodes it logged."""
         found: dict[str, tuple[Player, Sequence[Trajectory]]] = {}
         log = self.case.log
         for code, label in enumerate(log.policy_names):
@@ -217,10 +216,12 @@ class WorldModelEstimators:
     def null(self, names: Sequence[str], only: str = "") -> list[Trial]:
         """Each logger that can be asked, played from its own starts: its own logged value is the truth.
 
-        The interval knows the error that the model made on the other loggers.
+        The interval knows the error that the model made on the other loggers. Nobody is played in a logger's place who
+        is not the one that logged.
         """
         asked = [name for name in names if name in self._played_in]
-        found = {label: self._null(label, asked) for label in self._loggers if not only or label == only}
+        labels = [label for label in ([only] if only else self._loggers) if not self.case.impostor(label)]
+        found = {label: self._null(label, asked) for label in labels}
         trials = []
         for label, trial in found.items():
             estimates = {}
@@ -258,7 +259,8 @@ class WorldModelEstimators:
         log = self.case.log
         present = np.unique(log.policies)
         for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
-            asked = [log.policy_names[k] for k in held if log.policy_names[k] in self._loggers]
+            asked = [label for k in held if (label := log.policy_names[k]) in self._loggers]
+            asked = [label for label in asked if not self.case.impostor(label)]
             if not asked or not len(pool):
                 continue
             episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]
