@@ -6,13 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from worldline import envs, policies, store
+from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit
 from worldline.evaluate import Evaluation, evaluate
+from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
-from worldline.evaluate.imagined import control_variate
+from worldline.evaluate.imagined import WorldModelEstimators, control_variate
+from worldline.ope.certificate import Trial
 from worldline.ope.evidence import Evidence
+from worldline.ope.intervals import Interval
 from worldline.ope.log import RaggedLog
 from worldline.rollout import Rollout, plan
 from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World
@@ -149,6 +154,19 @@ def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
         assert found.low is not None
         assert found.high is not None
         assert (found.high - found.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.99])
+def test_the_models_error_is_as_confident_as_asked(folder: Path, confidence: float) -> None:
+    """Known by two instances: Student's quantile at the confidence asked for, not at 95 %."""
+    case = Case(EvaluateConfig(log=(folder / "log",), confidence=confidence), {}, {}, lambda what, done, total: None)
+    world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
+    world.null = lambda names: [  # type: ignore[method-assign]
+        Trial("a", ("a",), 0.0, {"adwm": Interval(error, None, None, 9)}, {}) for error in (0.3, -0.1)
+    ]
+    both = (1 + confidence) / 2
+    expected = np.sqrt(0.05) * stats.t.ppf(both, 2) / stats.norm.ppf(both)
+    assert world.model_error("adwm") == pytest.approx(expected)
 
 
 def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folder: Path) -> None:

@@ -18,9 +18,9 @@ from worldline.evaluate.case import Case
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig
 from worldline.evaluate.truth import read_truth
 from worldline.ope.agreement import agreement
-from worldline.ope.certificate import Record, Trial, leave_out, null_test, record
+from worldline.ope.certificate import Record, Trial, comparable, leave_out, null_test, record
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
-from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, Values, estimate
+from worldline.ope.evidence import BLIND, ESTIMATORS, Estimator, Evidence, Values, estimate
 from worldline.ope.intervals import Interval, bootstrap_means, intervals
 from worldline.ope.log import Episodes
 from worldline.ope.predictors import RANK_ONLY, trivial
@@ -200,7 +200,7 @@ def _measured(
 ) -> tuple[list[Trial], list[Trial]]:
     """The null test of every logger, and the certificate where there are several."""
     classical = [name for name in names if name in ESTIMATORS]
-    null = null_test(case.plain, classical)
+    null = null_test(case.plain, classical, confidence=case.config.confidence)
     if world is not None:
         null = _joined(null, world.null(names))
     if len(case.log.policy_names) < 2:
@@ -212,7 +212,7 @@ def _measured(
             f"certificate of {', '.join(missing)}: by estimators that are blind to the policy only; "
             "--logger NAME=SPEC says how to ask the policy itself"
         )
-    trials = leave_out(case.plain, classical, case.loggers)
+    trials = leave_out(case.plain, classical, case.loggers, confidence=case.config.confidence)
     if world is not None and case.config.refit:
         trials = _joined(trials, world.leave_out(names))
     return null, trials
@@ -227,14 +227,18 @@ def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
 def _recommended(
     names: Sequence[str], trials: Sequence[Trial], judged: Sequence[Judged], case: Case
 ) -> dict[str, Any] | None:
-    """The estimator with the smallest certified error, of those that judge every candidate and tell them apart."""
+    """The estimator with the smallest certified error, of those that judge every candidate and tell them apart.
+
+    Errors are compared over the same trials: see `comparable`.
+    """
     able = [
         name
         for name in names
-        if all(j.estimates[name].value is not None for j in judged)
+        if name not in BLIND
+        and all(j.estimates[name].value is not None for j in judged)
         and len({j.estimates[name].value for j in judged}) > min(1, len(judged) - 1)
     ]
-    errors = {name: found.mae for name in able if (found := record(trials, name)) is not None}
+    errors = comparable(trials, able)
     if not errors:
         return None
     best, *rest = sorted(errors, key=lambda name: errors[name])

@@ -26,11 +26,11 @@ from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
 from worldline.ope.agreement import spearman
-from worldline.ope.certificate import CONFIDENCE, Trial
+from worldline.ope.certificate import Trial
 from worldline.ope.estimators import model_based
 from worldline.ope.evidence import Doubt, Estimator, Evidence
 from worldline.ope.intervals import Interval, error_by, interval, widened
-from worldline.ope.log import Episodes, RefusalError, Steps
+from worldline.ope.log import Codes, Episodes, RefusalError, Steps
 from worldline.ope.weights import exp
 from worldline.policies import mix
 from worldline.policies.hf import HFPolicy
@@ -199,7 +199,7 @@ class WorldModelEstimators:
         """
         trials = [*self.null([name]), *(trial for tried in self._left_out.values() for trial in tried)]
         errors = [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
-        return error_by(errors, CONFIDENCE) if errors else self.ensemble.replay_error
+        return error_by(errors, self.case.config.confidence) if errors else self.ensemble.replay_error
 
     @cached_property
     def _loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
@@ -222,12 +222,12 @@ class WorldModelEstimators:
         asked = [name for name in names if name in self._played_in]
         labels = [label for label in ([only] if only else self._loggers) if not self.case.impostor(label)]
         found = {label: self._null(label, asked) for label in labels}
-        trials = []
+        trials, confidence = [], self.case.config.confidence
         for label, trial in found.items():
             estimates = {}
             for name, raw in trial.estimates.items():
                 others = [t.estimates[name].value - t.truth for other, t in found.items() if other != label]
-                estimates[name] = widened(raw, error_by(others, CONFIDENCE), CONFIDENCE)
+                estimates[name] = widened(raw, error_by(others, confidence), confidence)
             trials.append(replace(trial, estimates=estimates))
         return trials
 
@@ -239,7 +239,7 @@ class WorldModelEstimators:
             key = (label, -1.0, name)
             if key not in self._played:
                 self._played[key] = self._imagine(self.ensemble, player, own, name, f"null test of {label}", seed=1)
-            found[name] = _around(self._played[key].values, truth, _codes(own))
+            found[name] = _around(self._played[key].values, truth, _codes(own), self.case.config.confidence)
         return Trial(label, (label,), float(truth.mean()), found, {})
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
@@ -256,7 +256,7 @@ class WorldModelEstimators:
         return self._left_out[names]
 
     def _leave_out(self, names: Sequence[str]) -> Iterator[Trial]:
-        log = self.case.log
+        log, config = self.case.log, self.case.config
         present = np.unique(log.policies)
         for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
             asked = [label for k in held if (label := log.policy_names[k]) in self._loggers]
@@ -267,11 +267,13 @@ class WorldModelEstimators:
             ensemble = self._fitted(episodes, "+".join(log.policy_names[k] for k in pool))
             for label in asked:
                 player, own = self._loggers[label]
-                truth = float(np.mean([discounted(t, self.case.config.gamma) for t in own]))
+                truth = float(np.mean([discounted(t, config.gamma) for t in own]))
                 found = {}
                 for name in (n for n in names if n in self._played_in):
                     played = self._imagine(ensemble, player, episodes, name, f"certificate of {label}", seed=2)
-                    found[name] = interval(played.values, _codes(episodes), seed=self.case.config.seed)
+                    found[name] = interval(
+                        played.values, _codes(episodes), confidence=config.confidence, seed=config.seed
+                    )
                 yield Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {})
 
     def _fitted(self, episodes: Sequence[Trajectory], pool: str) -> Ensemble:
@@ -325,9 +327,9 @@ def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> E
     return imagined + rho * (evidence.log.returns(evidence.gamma) - imagined)
 
 
-def _around(values: Episodes, truth: Episodes, tasks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Interval:
+def _around(values: Episodes, truth: Episodes, tasks: Codes, confidence: float) -> Interval:
     """The mean of `values`, with an interval as wide as the scatter of its difference from what was logged."""
-    difference = interval(values - truth, tasks)
+    difference = interval(values - truth, tasks, confidence=confidence)
     mean = float(values.mean())
     if difference.low is None or difference.high is None:
         return Interval(mean, None, None, len(values))
@@ -339,6 +341,6 @@ def _around(values: Episodes, truth: Episodes, tasks: np.ndarray[tuple[int], np.
     )
 
 
-def _codes(episodes: Sequence[Trajectory]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _codes(episodes: Sequence[Trajectory]) -> Codes:
     codes = {task: code for code, task in enumerate(dict.fromkeys(t.task_id for t in episodes))}
     return np.array([codes[t.task_id] for t in episodes], dtype=np.int64)

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from pydantic import ValidationInfo, field_validator
+
 from worldline.config import option
 from worldline.ope.evidence import Critic
-from worldline.ope.intervals import Method
+from worldline.ope.intervals import BOUNDED, Method
 from worldline.policies import PolicyConfig
 
 AUTO = "auto"
@@ -51,7 +53,9 @@ class EvaluateConfig(PolicyConfig):
     critic: Critic = option("linear", help="value function of dr, wdr, magic: linear (lfqe) or network (fqe)")
     features: str = option("ngrams:256", help="text features of value functions: ngrams:WIDTH or module:attr")
     interval: Method = option("bootstrap", help="kind of interval; the last two need --bounds")
-    bounds: tuple[float, float] | None = option(None, help="smallest and largest value an episode can have")
+    bounds: tuple[float, float] | None = option(
+        None, help="smallest and largest value an episode can have", validate_default=True
+    )
     confidence: float = option(0.95, help="of the intervals", gt=0, lt=1)
     bootstrap: int = option(1000, help="resamples of the tasks", ge=100)
     certificate: bool = option(True, help="measure the estimators on the log's own policies first")
@@ -61,3 +65,16 @@ class EvaluateConfig(PolicyConfig):
     seed: int = option(0, help="decides resamples and fits")
     out: Path | None = option(None, help="folder for evaluation.json and the models' log-probs")
     overwrite: bool = option(False, help="replace an evaluation.json that is there")
+
+    @field_validator("bounds")
+    @classmethod
+    def _as_the_interval_needs(
+        cls, bounds: tuple[float, float] | None, info: ValidationInfo
+    ) -> tuple[float, float] | None:
+        if bounds is None and (method := info.data.get("interval")) in BOUNDED:
+            raise ValueError(
+                f"--interval {method} needs the smallest and largest value an episode can have, such as 0 1"
+            )
+        if bounds is not None and not 0 < bounds[1] - bounds[0] < float("inf"):
+            raise ValueError("the smallest value must lie below the largest, both finite")
+        return bounds

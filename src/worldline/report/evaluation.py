@@ -93,7 +93,8 @@ def _every_estimator(evaluation: EvaluationFile, policies: Sequence[Candidate], 
     if any(policy.truth is not None for policy in policies):
         rows.append([Cell("truth"), Cell(""), Cell(""), *(figure(policy.truth, tone="best") for policy in policies)])
     for name in evaluation.estimators:
-        tried = [trial.estimates[name].covers for trial in meta.null_test if name in trial.estimates]
+        hits = [trial.estimates[name].covers for trial in meta.null_test if name in trial.estimates]
+        tried = [hit for hit in hits if hit is not None]
         record = meta.certificate.record.get(name)
         rows.append([
             Cell(name, tone="best" if name == best else ""),
