@@ -2,16 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from goal_seekers import Write
 from scipy import stats
 
 from worldline import envs, policies, store
+from worldline.adwm.channel import Channel
+from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit
+from worldline.adwm.imagine import ImaginedEnvironment
 from worldline.evaluate import Evaluation, evaluate
+from worldline.evaluate import imagined as module
 from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
 from worldline.evaluate.imagined import WorldModelEstimators, control_variate
@@ -180,9 +186,66 @@ def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folde
 
 def test_the_sensitivity_to_guidance_is_told(evaluation: Evaluation) -> None:
     rows = evaluation.meta["sensitivity"]
-    assert [row["w"] for row in rows] == [0.0, 0.5, 1.0]
+    assert [(row["w"], row["alpha"]) for row in rows] == [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0)]  # nobody has a gradient
     assert rows[0]["spearman_with_plain"] == pytest.approx(1.0)
     assert all(len(row["values"]) == len(TARGETS) for row in rows)
+
+
+def test_the_sensitivity_is_to_guidance_alone(
+    folder: Path, house: World, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From every start and unguided it is `adwm`; alpha is tried, and guides, where the channel has a guide."""
+    asked = 0
+
+    def guide(batch: Sequence[ImaginedEnvironment]) -> LogPolicy:
+        nonlocal asked
+        asked += 1
+        return lambda latents: latents.sum(-1)
+
+    def connect(policy: Policy, *args: object, **settings: object) -> Channel:
+        return Channel("soft", policy, None if isinstance(policy, Singer) else guide)
+
+    monkeypatch.setattr(module, "connect", connect)
+    guided = expert(house, 0.4)
+    log = write(play(house, 0.6, 5, "short", seed=5))
+    config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), rollouts=1, seed=3)
+    config = config.model_copy(update={"certificate": False, "sensitivity": 5})
+    found = evaluate(config, {"one": guided})
+    rows = found.meta["sensitivity"]
+    assert rows[0]["values"] == [pytest.approx(found.value("one", "adwm").value, abs=1e-12)]
+    assert [(row["w"], row["alpha"]) for row in rows][3:] == [(0.0, 0.1), (0.5, 0.1)]
+    assert asked > 0
+    mixed = evaluate(config.model_copy(update={"sensitivity": 1}), {"one": guided, "singer": Singer()})
+    assert {row["alpha"] for row in mixed.meta["sensitivity"]} == {0.0}
+
+
+def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path: Path) -> None:
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    config = config.model_copy(update={"certificate": False, "out": tmp_path, "overwrite": True})
+    evaluate(config, {"old": Singer(), "singer": Singer()})
+    evaluate(config, {"singer": Singer()})  # replaced
+    (tmp_path / "evaluation.json").unlink()
+    evaluate(config.model_copy(update={"overwrite": False}), {"singer": Singer()})  # interrupted
+    kept = [t.id for t in store.read([tmp_path / "imagined"])]
+    assert len(kept) == len(set(kept)) == 24
+    assert all(name.startswith("singer-") for name in kept)
+    with pytest.raises(InputError, match="give another --out"):
+        evaluate(config.model_copy(update={"log": (tmp_path / "imagined",)}), {"singer": Singer()})
+
+
+def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[FitConfig] = []
+
+    def fit_episodes(episodes: object, config: FitConfig, watch: object) -> SimpleNamespace:
+        asked.append(config)
+        return SimpleNamespace(ensemble=None)
+
+    monkeypatch.setattr(module, "fit_episodes", fit_episodes)
+    ensemble = Ensemble.load(folder / "wm")
+    ensemble.members[0].model.architecture = ensemble.members[0].model.architecture.model_copy(update={"latent": 6})
+    case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
+    WorldModelEstimators(case, ensemble)._fitted(case.trajectories, "all")
+    assert asked[0].architecture == ensemble.members[0].model.architecture
 
 
 @pytest.mark.parametrize(

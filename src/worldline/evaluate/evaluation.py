@@ -7,7 +7,6 @@ log (null test, certificate), then the estimates, then, where the truth is known
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from worldline.config import suggest
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
+from worldline.evaluate.folder import forget, free_path
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig
 from worldline.evaluate.truth import read_truth
 from worldline.ope.agreement import agreement
@@ -109,9 +109,11 @@ def evaluate(
 
     `loggers` are policies that made the log, given as objects, by their name in it.
     """
-    path = _free_path(config)
+    path = free_path(config)
     case = Case(config, candidates or {}, loggers or {}, watch)
-    evaluation = judge(case, _world_model(case), extra)
+    world = _world_model(case)
+    forget(config)
+    evaluation = judge(case, world, extra)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(evaluation.as_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -142,17 +144,10 @@ def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra 
     agreed = _agreement(judged, [values.values for values in said], case, names)
     meta = _meta(case, names) | {"recommended": _recommended(names, trials, judged, case)}
     if world is not None and config.sensitivity:
-        meta["sensitivity"] = world.sensitivity(case.candidates, config.sensitivity)
+        from worldline.evaluate.sensitivity import sensitivity
+
+        meta["sensitivity"] = sensitivity(world, case.candidates, config.sensitivity)
     return Evaluation(judged, agreed, null, trials, case.notes, meta)
-
-
-def _free_path(config: EvaluateConfig) -> Path | None:
-    if config.out is not None and config.out.exists() and not config.out.is_dir():
-        raise InputError(f"--out {config.out}: is a file: give a folder")
-    path = config.out / "evaluation.json" if config.out else None
-    if path is not None and path.exists() and not config.overwrite:
-        raise InputError(f"{path}: there is an evaluation already: --overwrite replaces it")
-    return path
 
 
 def _listed(candidates: Sequence[Candidate]) -> str:

@@ -25,7 +25,7 @@ from worldline.adwm.imagine import MANNERS, Manner
 from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
-from worldline.ope.agreement import spearman
+from worldline.evaluate.folder import IMAGINED
 from worldline.ope.certificate import Trial
 from worldline.ope.estimators import model_based
 from worldline.ope.evidence import Doubt, Estimator, Evidence
@@ -40,7 +40,6 @@ CORRECTED, TOLD = "am-dr", "wm-text"
 CERTIFICATE = "certificate.pkl"
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
-SWEEP = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0))
 
 
 def written(path: Path, content: bytes) -> None:
@@ -150,17 +149,31 @@ class WorldModelEstimators:
             done += 1
             self.case.watch(f"{name}: {label}", done, tasks * (rollouts or enough(tasks)))
 
-        seed = derive_seed(config.seed, seed)
-        how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "gamma": config.gamma, "watch": watch}
+        how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "watch": watch}
         policy = player.load()
         if name == TOLD:
-            return tell(self._speaker, ensemble, mix(policy, player.epsilon), seed=seed, **how)
-        channel = self._connected(policy, ensemble)
-        acting, at_once = mix(channel.policy, player.epsilon), config.imagined_at_once
-        manner = self.manners[name]
-        return imagine(ensemble, acting, manner=manner, guide=channel.guide, batch_size=at_once, seed=seed, **how)
+            drawn = derive_seed(config.seed, seed)
+            return tell(self._speaker, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how)
+        channel = self.connected(policy, ensemble)
+        return self.play(ensemble, channel, player.epsilon, self.manners[name], seed, **how)
 
-    def _connected(self, policy: Policy, ensemble: Ensemble) -> Channel:
+    def play(
+        self, ensemble: Ensemble, channel: Channel, epsilon: float, manner: Manner, seed: int = 0, **how: Any
+    ) -> Imagined:
+        """A connected policy, mixed with chance, in one manner; `how` is for `imagine`."""
+        config = self.case.config
+        return imagine(
+            ensemble,
+            mix(channel.policy, epsilon),
+            manner=manner,
+            guide=channel.guide,
+            batch_size=config.imagined_at_once,
+            seed=derive_seed(config.seed, seed),
+            gamma=config.gamma,
+            **how,
+        )
+
+    def connected(self, policy: Policy, ensemble: Ensemble) -> Channel:
         """The policy as it perceives this imagined world."""
         config = self.case.config
         folder = config.out / "adapters" if config.out is not None else None
@@ -180,7 +193,7 @@ class WorldModelEstimators:
     def _keep(self, candidate: Candidate, trajectories: Sequence[Trajectory]) -> None:
         """Imagined episodes go to a store like real ones, so that they can be read."""
         assert self.case.config.out is not None
-        with store.StoreWriter(self.case.config.out / "imagined") as writer:
+        with store.StoreWriter(self.case.config.out / IMAGINED) as writer:
             for t in trajectories:
                 named = {"id": f"{candidate.label}-{t.id}", "policy": candidate.name, "epsilon": candidate.epsilon}
                 writer.append(t.model_copy(update=named))
@@ -288,6 +301,7 @@ class WorldModelEstimators:
                 log=(Path(folder),),
                 out=Path(folder),
                 preset=model.architecture.preset,
+                latent=model.architecture.latent,
                 members=1,
                 rivals=self.ensemble.members[0].rivals is not None,
                 horizon=0,
@@ -295,27 +309,6 @@ class WorldModelEstimators:
                 device=str(model.device),
             )
             return fit_episodes(episodes, config, watch).ensemble
-
-    def sensitivity(self, candidates: Sequence[Candidate], starts: int) -> list[dict[str, object]]:
-        """The ranking again with guidance: its rank correlation with the unguided one, from every few starts."""
-        chosen = self.case.trajectories[:: max(1, len(self.case.trajectories) // starts)][:starts]
-        able = [candidate for candidate in candidates if candidate.load is not None]
-        rows: list[dict[str, object]] = []
-        for w, alpha in SWEEP:
-            manner: Manner = replace(self.manners["adwm"], w=w, alpha=alpha)
-            values = []
-            for candidate in able:
-                assert candidate.load is not None
-                policy = mix(candidate.load(), candidate.epsilon)
-                played = imagine(
-                    self.ensemble, policy, manner=manner, starts=chosen, rollouts=1, gamma=self.case.config.gamma
-                )
-                values.append(float(played.values.mean()))
-                self.case.watch(f"sensitivity: w {w:g}, alpha {alpha:g}", len(values), len(able))
-            plain = rows[0]["values"] if rows else values
-            rank = spearman(np.array(values), np.array(plain))
-            rows.append({"w": w, "alpha": alpha, "values": values, "spearman_with_plain": rank})
-        return rows
 
 
 def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> Episodes:

@@ -43,7 +43,11 @@ class EvaluateConfig(PolicyConfig):
     rival_rollouts: int = option(1, help="the same for rival world models, which are there to be compared with", ge=1)
     imagined_at_once: int = option(256, help="imagined episodes in one batch", ge=1)
     refit: bool = option(True, help="refit the world model on part of the loggers for its certificate: takes minutes")
-    sensitivity: int = option(0, help="starts from which the ranking is imagined again with guidance; 0: not", ge=0)
+    sensitivity: int = option(
+        0,
+        help="starts from which the ranking is imagined again with guidance (w, and alpha where it can be); 0: not",
+        ge=0,
+    )
     logger: tuple[str, ...] = option(
         (), help="policies that made the log, NAME=SPEC by their name in it: balanced weights and the certificate"
     )

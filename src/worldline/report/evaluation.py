@@ -193,7 +193,10 @@ def _sensitivity(told: Any, labels: Sequence[str]) -> list[Block]:
     flattened = [{name.removeprefix("values."): value for name, value in flat(row)} for row in rows]
     columns = list(dict.fromkeys(name for row in flattened for name in row))
     cells = [[_setting(row.get(column, "–")) for column in columns] for row in flattened]
-    caption = "The ranking imagined again with other guidance weights w and alpha."
+    caption = (
+        "The ranking imagined again with other guidance weights: w, and alpha where every policy reads the imagined "
+        "world as soft tokens (else there is no gradient to guide by)."
+    )
     return [Table("Sensitivity of the ranking", columns, cells, caption)] if cells else []
 
 
