@@ -11,11 +11,13 @@ from goal_seekers import Write
 from scipy import stats
 
 from worldline import envs, policies, store
+from worldline.adwm import value
 from worldline.adwm.channel import Channel
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit
 from worldline.adwm.imagine import ImaginedEnvironment
+from worldline.adwm.value import Imagined
 from worldline.evaluate import Evaluation, evaluate
 from worldline.evaluate import imagined as module
 from worldline.evaluate.case import Case
@@ -26,7 +28,7 @@ from worldline.ope.evidence import Evidence
 from worldline.ope.intervals import Interval
 from worldline.ope.log import RaggedLog
 from worldline.rollout import Rollout, plan
-from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World
+from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World, derive_seed
 
 LOGGERS = (0.2, 0.6, 0.9)
 TARGETS = (0.0, 0.4, 0.75, 1.0)
@@ -203,19 +205,26 @@ def test_the_sensitivity_is_to_guidance_alone(
         return lambda latents: latents.sum(-1)
 
     def connect(policy: Policy, *args: object, **settings: object) -> Channel:
-        return Channel("soft", policy, None if isinstance(policy, Singer) else guide)
+        return Channel("soft", policy, guide if policy is guided else None)
 
+    def imagine(*args: object, **settings: object) -> Imagined:
+        how.add((settings["seed"], settings["batch_size"]))
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]
+
+    how: set[tuple[object, object]] = set()
     monkeypatch.setattr(module, "connect", connect)
-    guided = expert(house, 0.4)
-    log = write(play(house, 0.6, 5, "short", seed=5))
-    config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), rollouts=1, seed=3)
-    config = config.model_copy(update={"certificate": False, "sensitivity": 5})
+    monkeypatch.setattr(module, "imagine", imagine)
+    guided = expert(house, 0.2)
+    log = write(play(house, 0.6, 2, "short", seed=5))
+    config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), imagined_at_once=7, seed=3)
+    config = config.model_copy(update={"certificate": False, "sensitivity": 2, "rollouts": 1})
     found = evaluate(config, {"one": guided})
     rows = found.meta["sensitivity"]
     assert rows[0]["values"] == [pytest.approx(found.value("one", "adwm").value, abs=1e-12)]
     assert [(row["w"], row["alpha"]) for row in rows][3:] == [(0.0, 0.1), (0.5, 0.1)]
     assert asked > 0
-    mixed = evaluate(config.model_copy(update={"sensitivity": 1}), {"one": guided, "singer": Singer()})
+    assert how == {(derive_seed(3, 0), 7)}
+    mixed = evaluate(config.model_copy(update={"sensitivity": 1}), {"one": guided, "two": expert(house, 0.0)})
     assert {row["alpha"] for row in mixed.meta["sensitivity"]} == {0.0}
 
 
