@@ -119,6 +119,29 @@ def test_a_logger_that_is_not_the_one_is_told(episodes: list[Trajectory], write:
         evaluate(EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("nobody=random",)))
 
 
+def test_every_estimator_refuses(episodes: list[Trajectory], write: Write) -> None:
+    folder = write(without_logprobs(episodes[:80]))
+    result = evaluate(EvaluateConfig(log=(folder,), policy=("random",), estimators=("wis",), certificate=False))
+    assert result.value("random", "wis").value is None
+
+
+def test_a_candidate_with_a_loggers_name_is_scored_as_itself(episodes: list[Trajectory], write: Write) -> None:
+    """Whether specified or given, and whoever stands for the logger of that name."""
+    folder, name = write(episodes[:80]), "seeker0.6"
+    wanted = {"estimators": ("wis",), "certificate": False, "log": (folder,)}
+    alone = evaluate(EvaluateConfig(policy=("mine=random",), **wanted), {"keen": GoalSeeker(1.6)})
+    at_random, keen = (alone.value(who, "wis").value for who in ("mine", "keen"))
+    itself = GoalSeeker(0.6)
+    both = EvaluateConfig(policy=(f"{name}=random",), logger=(f"{name}=expert",), **wanted)
+    assert evaluate(both).value(name, "wis").value == pytest.approx(at_random)
+    specified = evaluate(EvaluateConfig(policy=(f"{name}=random",), **wanted), loggers={name: itself})
+    assert specified.value(name, "wis").value == pytest.approx(at_random)
+    assert not any("is not what logged" in note for note in specified.notes)
+    given = evaluate(EvaluateConfig(**wanted), {name: GoalSeeker(1.6)}, loggers={name: itself})
+    assert given.value(name, "wis").value == pytest.approx(keen)
+    assert not any("is not what logged" in note for note in given.notes)
+
+
 def test_one_episode(episodes: list[Trajectory], write: Write) -> None:
     result = evaluate(EvaluateConfig(log=(write(episodes[:1]),), policy=("random",), estimators=(*QUICK, "magic")))
     found = result.value("random", "wis")
@@ -175,8 +198,20 @@ def test_bad_settings(episodes: list[Trajectory], write: Write, tmp_path: Path) 
         evaluate(EvaluateConfig(log=(folder,), policy=("random",), epsilon=(1.5,)))
     with pytest.raises(InputError, match="ngrams:WIDTH"):
         evaluate(EvaluateConfig(log=(folder,), policy=("random",), features="ngrams:many"))
-    with pytest.raises(InputError, match="needs bounds"):
-        evaluate(EvaluateConfig(log=(folder,), policy=("random",), interval="hcope", certificate=False))
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"interval": "hcope"}, "--bounds: --interval hcope needs"),
+        ({"interval": "bernstein"}, "--bounds: --interval bernstein needs"),
+        ({"bounds": (1, 0)}, "--bounds: the smallest value must lie below the largest"),
+        ({"bounds": (0, "inf")}, "both finite"),
+    ],
+)
+def test_bounds_are_checked_before_anything_is_read(settings: dict[str, object], line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        worldline.evaluate(log=["nowhere"], policy=["random"], **settings)
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,33 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from goal_seekers import Write
+from scipy import stats
 
 from worldline import envs, policies, store
+from worldline.adwm import value
+from worldline.adwm.channel import Channel
+from worldline.adwm.diffusion import LogPolicy
+from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit
+from worldline.adwm.imagine import ImaginedEnvironment
+from worldline.adwm.value import Imagined
 from worldline.evaluate import Evaluation, evaluate
+from worldline.evaluate import imagined as module
+from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
-from worldline.evaluate.imagined import control_variate
+from worldline.evaluate.imagined import WorldModelEstimators, control_variate
+from worldline.ope.certificate import Trial
 from worldline.ope.evidence import Evidence
+from worldline.ope.intervals import Interval
 from worldline.ope.log import RaggedLog
 from worldline.rollout import Rollout, plan
-from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World
+from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World, derive_seed
 
 LOGGERS = (0.2, 0.6, 0.9)
 TARGETS = (0.0, 0.4, 0.75, 1.0)
@@ -97,6 +110,22 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World) -
     assert record.mae < 0.25
 
 
+def test_who_did_not_log_is_not_played_as_a_logger(folder: Path, house: World) -> None:
+    """One logger is itself, one is another policy, one cannot be scored: it may still be the one."""
+
+    class Mute:
+        name = "logger0.9"
+
+        def act(self, turns: Sequence[Turn]) -> list[Decision]:
+            return expert(house, 0.9).act(turns)
+
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    given = {"logger0.2": expert(house, 0.2), "logger0.6": expert(house, 0.0), "logger0.9": Mute()}
+    found = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
+    assert any("is not what logged 'logger0.6'" in note for note in found.notes)
+    assert {trial.policy for trial in found.null if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
+
+
 def test_the_recommended_estimator_has_the_least_certified_error(evaluation: Evaluation) -> None:
     best = evaluation.meta["recommended"]
     certified = {n: r.mae for n in evaluation.meta["estimators"] if (r := evaluation.record(n)) is not None}
@@ -135,6 +164,19 @@ def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
         assert (found.high - found.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
 
 
+@pytest.mark.parametrize("confidence", [0.5, 0.99])
+def test_the_models_error_is_as_confident_as_asked(folder: Path, confidence: float) -> None:
+    """Known by two instances: Student's quantile at the confidence asked for, not at 95 %."""
+    case = Case(EvaluateConfig(log=(folder / "log",), confidence=confidence), {}, {}, lambda what, done, total: None)
+    world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
+    world.null = lambda names: [  # type: ignore[method-assign]
+        Trial("a", ("a",), 0.0, {"adwm": Interval(error, None, None, 9)}, {}) for error in (0.3, -0.1)
+    ]
+    both = (1 + confidence) / 2
+    expected = np.sqrt(0.05) * stats.t.ppf(both, 2) / stats.norm.ppf(both)
+    assert world.model_error("adwm") == pytest.approx(expected)
+
+
 def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folder: Path) -> None:
     kept = list(store.read([folder / "evaluation" / "imagined"]))
     assert {t.env for t in kept} == {"imagined:household"}
@@ -146,9 +188,73 @@ def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folde
 
 def test_the_sensitivity_to_guidance_is_told(evaluation: Evaluation) -> None:
     rows = evaluation.meta["sensitivity"]
-    assert [row["w"] for row in rows] == [0.0, 0.5, 1.0]
+    assert [(row["w"], row["alpha"]) for row in rows] == [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0)]  # nobody has a gradient
     assert rows[0]["spearman_with_plain"] == pytest.approx(1.0)
     assert all(len(row["values"]) == len(TARGETS) for row in rows)
+
+
+def test_the_sensitivity_is_to_guidance_alone(
+    folder: Path, house: World, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From every start and unguided it is `adwm`; alpha is tried, and guides, where the channel has a guide."""
+    asked = 0
+
+    def guide(batch: Sequence[ImaginedEnvironment]) -> LogPolicy:
+        nonlocal asked
+        asked += 1
+        return lambda latents: latents.sum(-1)
+
+    def connect(policy: Policy, *args: object, **settings: object) -> Channel:
+        return Channel("soft", policy, guide if policy is guided else None)
+
+    def imagine(*args: object, **settings: object) -> Imagined:
+        how.add((settings["seed"], settings["batch_size"]))
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]
+
+    how: set[tuple[object, object]] = set()
+    monkeypatch.setattr(module, "connect", connect)
+    monkeypatch.setattr(module, "imagine", imagine)
+    guided = expert(house, 0.2)
+    log = write(play(house, 0.6, 2, "short", seed=5))
+    config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), imagined_at_once=7, seed=3)
+    config = config.model_copy(update={"certificate": False, "sensitivity": 2, "rollouts": 1})
+    found = evaluate(config, {"one": guided})
+    rows = found.meta["sensitivity"]
+    assert rows[0]["values"] == [pytest.approx(found.value("one", "adwm").value, abs=1e-12)]
+    assert [(row["w"], row["alpha"]) for row in rows][3:] == [(0.0, 0.1), (0.5, 0.1)]
+    assert asked > 0
+    assert how == {(derive_seed(3, 0), 7)}
+    mixed = evaluate(config.model_copy(update={"sensitivity": 1}), {"one": guided, "two": expert(house, 0.0)})
+    assert {row["alpha"] for row in mixed.meta["sensitivity"]} == {0.0}
+
+
+def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path: Path) -> None:
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    config = config.model_copy(update={"certificate": False, "out": tmp_path, "overwrite": True})
+    evaluate(config, {"old": Singer(), "singer": Singer()})
+    evaluate(config, {"singer": Singer()})  # replaced
+    (tmp_path / "evaluation.json").unlink()
+    evaluate(config.model_copy(update={"overwrite": False}), {"singer": Singer()})  # interrupted
+    kept = [t.id for t in store.read([tmp_path / "imagined"])]
+    assert len(kept) == len(set(kept)) == 24
+    assert all(name.startswith("singer-") for name in kept)
+    with pytest.raises(InputError, match="give another --out"):
+        evaluate(config.model_copy(update={"log": (tmp_path / "imagined",)}), {"singer": Singer()})
+
+
+def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[FitConfig] = []
+
+    def fit_episodes(episodes: object, config: FitConfig, watch: object) -> SimpleNamespace:
+        asked.append(config)
+        return SimpleNamespace(ensemble=None)
+
+    monkeypatch.setattr(module, "fit_episodes", fit_episodes)
+    ensemble = Ensemble.load(folder / "wm")
+    ensemble.members[0].model.architecture = ensemble.members[0].model.architecture.model_copy(update={"latent": 6})
+    case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
+    WorldModelEstimators(case, ensemble)._fitted(case.trajectories, "all")
+    assert asked[0].architecture == ensemble.members[0].model.architecture
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from tabular_world import TabularLog, TabularWorld
 
-from worldline.ope.certificate import leave_out, null_test, record
+from worldline.ope.certificate import Trial, comparable, leave_out, null_test, record
 from worldline.ope.diagnostics import diagnostics, distrust
-from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, estimate
+from worldline.ope.evidence import BLIND, ESTIMATORS, Estimator, Evidence, estimate
 from worldline.ope.features import Features
+from worldline.ope.intervals import Interval, interval
 from worldline.ope.log import Choices, RaggedLog, TargetLog
 from worldline.ope.predictors import trivial
 
@@ -92,6 +93,60 @@ def test_a_logger_that_cannot_be_asked_is_left_to_the_blind(evidence: Evidence, 
     for trial in trials:
         assert "naive" in trial.estimates
         assert ("wis" in trial.estimates) == (trial.policy == "a")
+
+
+def test_a_mixture_that_makes_no_sense_is_a_refusal_of_its_trials(evidence: Evidence, logs: list[TabularLog]) -> None:
+    """Two loggers deny what one of them did: who weighs by their mixture refuses, nobody else and nowhere else."""
+    loggers = {name: asked(logs, policy) for name, policy in zip("abcd", POLICIES, strict=True)}
+    first = int(evidence.log.offsets[300])  # the first step of the first episode of 'b'
+    for name in "bd":
+        denied = loggers[name].logprobs.copy()
+        denied[first] = -np.inf
+        loggers[name] = replace(loggers[name], logprobs=denied)
+    for trial in leave_out(evidence, ["naive", "lfqe", "wis", "dr"], loggers):
+        if trial.pool == ("b", "d"):
+            assert set(trial.estimates) == {"naive", "lfqe"}
+            assert all("probability 0" in trial.refused[name] for name in ("wis", "dr"))
+        else:
+            assert not trial.refused
+
+
+def test_errors_are_compared_over_the_same_trials() -> None:
+    """Who answers the easy one only has the smaller mean error, and is not compared."""
+    easy = Trial("a", ("b",), 1.0, {"brave": _said(1.1), "timid": _said(1.05), "none": _said(1.0)}, {})
+    hard = Trial("b", ("a",), 0.0, {"brave": _said(0.3), "none": _said(0.0)}, {"timid": "no overlap"})
+    timid, brave = record([easy, hard], "timid"), record([easy, hard], "brave")
+    assert timid is not None
+    assert brave is not None
+    assert timid.mae < brave.mae
+    assert comparable([easy, hard], ["brave", "timid", "mute"]) == {"brave": pytest.approx(0.2)}
+    assert comparable([easy], ["brave", "timid"]) == {"brave": pytest.approx(0.1), "timid": pytest.approx(0.05)}
+    assert comparable([], ["brave"]) == {}
+
+
+def _said(value: float) -> Interval:
+    return Interval(value, None, None, 1)
+
+
+def test_an_estimate_without_interval_is_not_tried() -> None:
+    bare = Trial("a", ("b",), 1.0, {"x": _said(5.0)}, {})
+    missed = Trial("b", ("a",), 1.0, {"x": Interval(5.0, 4.0, None, 9)}, {})
+    assert bare.covers("x") is None
+    assert missed.covers("x") is False
+    alone, both = record([bare], "x"), record([bare, missed], "x")
+    assert alone is not None
+    assert both is not None
+    assert (alone.coverage, both.coverage) == (None, 0.0)
+
+
+def test_trials_are_as_confident_as_asked(evidence: Evidence) -> None:
+    for k, trial in enumerate(null_test(evidence, ["naive"], confidence=0.5)):
+        own = evidence.take(np.arange(300 * k, 300 * k + 300)).log
+        assert trial.estimates["naive"] == interval(own.returns(1.0), own.tasks, confidence=0.5)
+
+
+def test_the_blind_are_those_who_need_no_target(evidence: Evidence) -> None:
+    assert set(estimate(evidence, list(ESTIMATORS)).values) == BLIND
 
 
 def test_leaving_out_in_turn_would_anti_correlate() -> None:

@@ -133,3 +133,11 @@ def test_an_error_known_by_few_instances_covers_the_next_one(known: int) -> None
         inside += (found.low or 0) <= 0 <= (found.high or 0)
     assert inside / len(errors) == pytest.approx(0.9, abs=0.01)
     assert error_by([], 0.9) == 0.0
+
+
+def test_the_limit_that_there_is_is_widened() -> None:
+    """3 and 4 make 5; a limit that is not there stays away."""
+    error = 4 / stats.norm.ppf(0.95)
+    assert widened(Interval(10.0, 7.0, None, 9), error, 0.9) == Interval(10.0, pytest.approx(5.0), None, 9)
+    assert widened(Interval(10.0, None, 13.0, 9), error, 0.9) == Interval(10.0, None, pytest.approx(15.0), 9)
+    assert widened(Interval(10.0, None, None, 1), error, 0.9) == Interval(10.0, None, None, 1)

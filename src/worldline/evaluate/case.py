@@ -20,6 +20,8 @@ from worldline.types import InputError, Policy, Trajectory, World
 
 CLOSE_ENOUGH = 0.05
 """Nats per step by which a logger's recomputed log-probs may differ from the logged ones."""
+CANDIDATE, LOGGER = "", "<logger>"
+"""Specifications of policies that are given as objects: a candidate and a logger may share a name."""
 
 
 @dataclass(eq=False)
@@ -36,7 +38,11 @@ class Case:
     """What a user should know, in the order it was found."""
 
     def __post_init__(self) -> None:
-        self._scores: dict[str, Scores | None] = {}
+        self._scores: dict[tuple[str, str], Scores | None] = {}
+        self._logged: dict[str, TargetLog | None] = {}
+        self._impostors: set[str] = set()
+        self._objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
+        self._objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
         self._loaded: dict[str, Policy] = {}
         self.log  # noqa: B018 - bad logs are told before anything is computed
 
@@ -78,7 +84,7 @@ class Case:
         for name in self.given:
             if name in specs:
                 raise InputError(f"two candidates are called '{name}'")
-        specs |= dict.fromkeys(self.given, "")
+        specs |= dict.fromkeys(self.given, CANDIDATE)
         for epsilon in self.config.epsilon:
             if not 0 <= epsilon <= 1:
                 raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon:g}")
@@ -122,17 +128,18 @@ class Case:
     @cached_property
     def loggers(self) -> dict[str, TargetLog]:
         """Log-probs, on the whole log, of those policies that made it and can be asked: --logger, or a candidate."""
-        found: dict[str, TargetLog] = {}
-        for label, (name, spec, epsilon) in self.makers.items():
-            if (target := self._logger(label, name, spec, epsilon)) is not None:
-                found[label] = target
-        return found
+        return {label: target for label in self.makers if (target := self._logger(label)) is not None}
+
+    def impostor(self, label: str) -> bool:
+        """Whether the policy given for a logger is another than the one that logged; not if it cannot be scored."""
+        self._logger(label)
+        return label in self._impostors
 
     @cached_property
     def makers(self) -> dict[str, tuple[str, str, float]]:
         """Name, specification and epsilon of those loggers that can be asked, by their label in the log."""
-        known = named(self.config.policy, "--policy") | named(self.config.logger, "--logger")
-        known |= dict.fromkeys([*self.given, *self.given_loggers], "")
+        known = named(self.config.policy, "--policy") | dict.fromkeys(self.given, CANDIDATE)
+        known |= named(self.config.logger, "--logger") | dict.fromkeys(self.given_loggers, LOGGER)
         made = {logger_name(t): (t.policy, t.epsilon) for t in self.trajectories}
         for name in named(self.config.logger, "--logger"):
             if name not in {policy for policy, _ in made.values()}:
@@ -143,16 +150,25 @@ class Case:
             if policy in known
         }
 
-    def _logger(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
+    def _logger(self, label: str) -> TargetLog | None:
         """A logger's log-probs, if they are those it logged with; another checkpoint or temperature is told."""
+        if label not in self._logged:
+            self._logged[label] = self._checked(label, *self.makers[label])
+        return self._logged[label]
+
+    def _checked(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
+        if epsilon > 0 and self.text.unlisted:
+            return None  # chance cannot be mixed in
         target = target_log(self._scored(name, spec), epsilon, self.text)
         if target is None:
             return None
         own = np.repeat(self.log.policies == self.log.policy_names.index(label), self.log.lengths)
         difference = np.abs(target.logprobs - self.log.behaviour)[own & ~np.isnan(self.log.behaviour)]
         if len(difference) and not float(difference.mean()) <= CLOSE_ENOUGH:
+            self._impostors.add(label)
+            given = name if (name, spec) in self._objects else spec
             self.notes.append(
-                f"'{spec or name}' is not what logged '{label}': log-probs differ by {difference.mean():.3g} nats per "
+                f"'{given}' is not what logged '{label}': log-probs differ by {difference.mean():.3g} nats per "
                 "step (another checkpoint, prompt or temperature?); it is not used as a logger"
             )
             return None
@@ -160,25 +176,28 @@ class Case:
 
     def score(self, name: str) -> None:
         """Ask one candidate or logger for its log-probs, so that they are known when they are needed."""
-        self._scored(name, "")
+        for spec in (CANDIDATE, LOGGER):
+            if (name, spec) in self._objects:
+                self._scored(name, spec)
 
     def _scored(self, name: str, spec: str) -> Scores | None:
-        if name not in self._scores:
+        key = (name, spec)
+        if key not in self._scores:
             if spec.startswith(ELSEWHERE):
-                self._scores[name] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self.text)
+                self._scores[key] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self.text)
             else:
                 settings = policies.PolicyConfig.model_validate(
                     self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
                 ).model_dump_json()
                 folder = self.keep or (self.config.out / "cache" if self.config.out else None)
-                known = f"given:{name}" if self.keep and not spec else spec
+                known = f"given:{name}" if self.keep and key in self._objects else spec
                 load = partial(self.policy, name, spec)
-                self._scores[name] = cached(load, known, settings, self.text, folder, self.watch)
-        return self._scores[name]
+                self._scores[key] = cached(load, known, settings, self.text, folder, self.watch)
+        return self._scores[key]
 
     def policy(self, name: str, spec: str) -> Policy:
-        if name in self.given or name in self.given_loggers:
-            return self.given[name] if name in self.given else self.given_loggers[name]
+        if (name, spec) in self._objects:
+            return self._objects[name, spec]
         if spec not in self._loaded:
             self._loaded.clear()  # models are large: one at a time
             needs_world = not spec.startswith(("hf:", "api:", "random"))

@@ -7,7 +7,6 @@ log (null test, certificate), then the estimates, then, where the truth is known
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,13 @@ import numpy as np
 from worldline.config import suggest
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
+from worldline.evaluate.folder import forget, free_path
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig
 from worldline.evaluate.truth import read_truth
 from worldline.ope.agreement import agreement
-from worldline.ope.certificate import Record, Trial, leave_out, null_test, record
+from worldline.ope.certificate import Record, Trial, comparable, leave_out, null_test, record
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
-from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, Values, estimate
+from worldline.ope.evidence import BLIND, ESTIMATORS, Estimator, Evidence, Values, estimate
 from worldline.ope.intervals import Interval, bootstrap_means, intervals
 from worldline.ope.log import Episodes
 from worldline.ope.predictors import RANK_ONLY, trivial
@@ -109,9 +109,11 @@ def evaluate(
 
     `loggers` are policies that made the log, given as objects, by their name in it.
     """
-    path = _free_path(config)
+    path = free_path(config)
     case = Case(config, candidates or {}, loggers or {}, watch)
-    evaluation = judge(case, _world_model(case), extra)
+    world = _world_model(case)
+    forget(config)
+    evaluation = judge(case, world, extra)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(evaluation.as_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -142,17 +144,10 @@ def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra 
     agreed = _agreement(judged, [values.values for values in said], case, names)
     meta = _meta(case, names) | {"recommended": _recommended(names, trials, judged, case)}
     if world is not None and config.sensitivity:
-        meta["sensitivity"] = world.sensitivity(case.candidates, config.sensitivity)
+        from worldline.evaluate.sensitivity import sensitivity
+
+        meta["sensitivity"] = sensitivity(world, case.candidates, config.sensitivity)
     return Evaluation(judged, agreed, null, trials, case.notes, meta)
-
-
-def _free_path(config: EvaluateConfig) -> Path | None:
-    if config.out is not None and config.out.exists() and not config.out.is_dir():
-        raise InputError(f"--out {config.out}: is a file: give a folder")
-    path = config.out / "evaluation.json" if config.out else None
-    if path is not None and path.exists() and not config.overwrite:
-        raise InputError(f"{path}: there is an evaluation already: --overwrite replaces it")
-    return path
 
 
 def _listed(candidates: Sequence[Candidate]) -> str:
@@ -200,7 +195,7 @@ def _measured(
 ) -> tuple[list[Trial], list[Trial]]:
     """The null test of every logger, and the certificate where there are several."""
     classical = [name for name in names if name in ESTIMATORS]
-    null = null_test(case.plain, classical)
+    null = null_test(case.plain, classical, confidence=case.config.confidence)
     if world is not None:
         null = _joined(null, world.null(names))
     if len(case.log.policy_names) < 2:
@@ -212,7 +207,7 @@ def _measured(
             f"certificate of {', '.join(missing)}: by estimators that are blind to the policy only; "
             "--logger NAME=SPEC says how to ask the policy itself"
         )
-    trials = leave_out(case.plain, classical, case.loggers)
+    trials = leave_out(case.plain, classical, case.loggers, confidence=case.config.confidence)
     if world is not None and case.config.refit:
         trials = _joined(trials, world.leave_out(names))
     return null, trials
@@ -227,14 +222,18 @@ def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
 def _recommended(
     names: Sequence[str], trials: Sequence[Trial], judged: Sequence[Judged], case: Case
 ) -> dict[str, Any] | None:
-    """The estimator with the smallest certified error, of those that judge every candidate and tell them apart."""
+    """The estimator with the smallest certified error, of those that judge every candidate and tell them apart.
+
+    Errors are compared over the same trials: see `comparable`.
+    """
     able = [
         name
         for name in names
-        if all(j.estimates[name].value is not None for j in judged)
+        if name not in BLIND
+        and all(j.estimates[name].value is not None for j in judged)
         and len({j.estimates[name].value for j in judged}) > min(1, len(judged) - 1)
     ]
-    errors = {name: found.mae for name in able if (found := record(trials, name)) is not None}
+    errors = comparable(trials, able)
     if not errors:
         return None
     best, *rest = sorted(errors, key=lambda name: errors[name])

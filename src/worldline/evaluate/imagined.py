@@ -25,12 +25,12 @@ from worldline.adwm.imagine import MANNERS, Manner
 from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
-from worldline.ope.agreement import spearman
-from worldline.ope.certificate import CONFIDENCE, Trial
+from worldline.evaluate.folder import IMAGINED
+from worldline.ope.certificate import Trial
 from worldline.ope.estimators import model_based
 from worldline.ope.evidence import Doubt, Estimator, Evidence
 from worldline.ope.intervals import Interval, error_by, interval, widened
-from worldline.ope.log import Episodes, RefusalError, Steps
+from worldline.ope.log import Codes, Episodes, RefusalError, Steps
 from worldline.ope.weights import exp
 from worldline.policies import mix
 from worldline.policies.hf import HFPolicy
@@ -40,7 +40,6 @@ CORRECTED, TOLD = "am-dr", "wm-text"
 CERTIFICATE = "certificate.pkl"
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
-SWEEP = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0))
 
 
 def written(path: Path, content: bytes) -> None:
@@ -116,9 +115,8 @@ class WorldModelEstimators:
         for candidate in self.case.candidates:
             if candidate.name == name:
                 self.played(candidate, manner)
-        for label in self._loggers:
-            if label == name:
-                self.null([manner], only=label)
+        if name in self._loggers:
+            self.null([manner], only=name)
 
     def _imagine(
         self,
@@ -151,17 +149,31 @@ class WorldModelEstimators:
             done += 1
             self.case.watch(f"{name}: {label}", done, tasks * (rollouts or enough(tasks)))
 
-        seed = derive_seed(config.seed, seed)
-        how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "gamma": config.gamma, "watch": watch}
+        how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "watch": watch}
         policy = player.load()
         if name == TOLD:
-            return tell(self._speaker, ensemble, mix(policy, player.epsilon), seed=seed, **how)
-        channel = self._connected(policy, ensemble)
-        acting, at_once = mix(channel.policy, player.epsilon), config.imagined_at_once
-        manner = self.manners[name]
-        return imagine(ensemble, acting, manner=manner, guide=channel.guide, batch_size=at_once, seed=seed, **how)
+            drawn = derive_seed(config.seed, seed)
+            return tell(self._speaker, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how)
+        channel = self.connected(policy, ensemble)
+        return self.play(ensemble, channel, player.epsilon, self.manners[name], seed, **how)
 
-    def _connected(self, policy: Policy, ensemble: Ensemble) -> Channel:
+    def play(
+        self, ensemble: Ensemble, channel: Channel, epsilon: float, manner: Manner, seed: int = 0, **how: Any
+    ) -> Imagined:
+        """A connected policy, mixed with chance, in one manner; `how` is for `imagine`."""
+        config = self.case.config
+        return imagine(
+            ensemble,
+            mix(channel.policy, epsilon),
+            manner=manner,
+            guide=channel.guide,
+            batch_size=config.imagined_at_once,
+            seed=derive_seed(config.seed, seed),
+            gamma=config.gamma,
+            **how,
+        )
+
+    def connected(self, policy: Policy, ensemble: Ensemble) -> Channel:
         """The policy as it perceives this imagined world."""
         config = self.case.config
         folder = config.out / "adapters" if config.out is not None else None
@@ -181,7 +193,7 @@ class WorldModelEstimators:
     def _keep(self, candidate: Candidate, trajectories: Sequence[Trajectory]) -> None:
         """Imagined episodes go to a store like real ones, so that they can be read."""
         assert self.case.config.out is not None
-        with store.StoreWriter(self.case.config.out / "imagined") as writer:
+        with store.StoreWriter(self.case.config.out / IMAGINED) as writer:
             for t in trajectories:
                 named = {"id": f"{candidate.label}-{t.id}", "policy": candidate.name, "epsilon": candidate.epsilon}
                 writer.append(t.model_copy(update=named))
@@ -200,11 +212,11 @@ class WorldModelEstimators:
         """
         trials = [*self.null([name]), *(trial for tried in self._left_out.values() for trial in tried)]
         errors = [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
-        return error_by(errors, CONFIDENCE) if errors else self.ensemble.replay_error
+        return error_by(errors, self.case.config.confidence) if errors else self.ensemble.replay_error
 
     @cached_property
     def _loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
-        """Each logger that can be asked, and the episodes it logged."""
+        """Each logger that can be played, and the episodes it logged."""
         found: dict[str, tuple[Player, Sequence[Trajectory]]] = {}
         log = self.case.log
         for code, label in enumerate(log.policy_names):
@@ -217,16 +229,18 @@ class WorldModelEstimators:
     def null(self, names: Sequence[str], only: str = "") -> list[Trial]:
         """Each logger that can be asked, played from its own starts: its own logged value is the truth.
 
-        The interval knows the error that the model made on the other loggers.
+        The interval knows the error that the model made on the other loggers. Nobody is played in a logger's place who
+        is not the one that logged.
         """
         asked = [name for name in names if name in self._played_in]
-        found = {label: self._null(label, asked) for label in self._loggers if not only or label == only}
-        trials = []
+        labels = [label for label in ([only] if only else self._loggers) if not self.case.impostor(label)]
+        found = {label: self._null(label, asked) for label in labels}
+        trials, confidence = [], self.case.config.confidence
         for label, trial in found.items():
             estimates = {}
             for name, raw in trial.estimates.items():
                 others = [t.estimates[name].value - t.truth for other, t in found.items() if other != label]
-                estimates[name] = widened(raw, error_by(others, CONFIDENCE), CONFIDENCE)
+                estimates[name] = widened(raw, error_by(others, confidence), confidence)
             trials.append(replace(trial, estimates=estimates))
         return trials
 
@@ -238,7 +252,7 @@ class WorldModelEstimators:
             key = (label, -1.0, name)
             if key not in self._played:
                 self._played[key] = self._imagine(self.ensemble, player, own, name, f"null test of {label}", seed=1)
-            found[name] = _around(self._played[key].values, truth, _codes(own))
+            found[name] = _around(self._played[key].values, truth, _codes(own), self.case.config.confidence)
         return Trial(label, (label,), float(truth.mean()), found, {})
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
@@ -255,21 +269,24 @@ class WorldModelEstimators:
         return self._left_out[names]
 
     def _leave_out(self, names: Sequence[str]) -> Iterator[Trial]:
-        log = self.case.log
+        log, config = self.case.log, self.case.config
         present = np.unique(log.policies)
         for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
-            asked = [log.policy_names[k] for k in held if log.policy_names[k] in self._loggers]
+            asked = [label for k in held if (label := log.policy_names[k]) in self._loggers]
+            asked = [label for label in asked if not self.case.impostor(label)]
             if not asked or not len(pool):
                 continue
             episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]
             ensemble = self._fitted(episodes, "+".join(log.policy_names[k] for k in pool))
             for label in asked:
                 player, own = self._loggers[label]
-                truth = float(np.mean([discounted(t, self.case.config.gamma) for t in own]))
+                truth = float(np.mean([discounted(t, config.gamma) for t in own]))
                 found = {}
                 for name in (n for n in names if n in self._played_in):
                     played = self._imagine(ensemble, player, episodes, name, f"certificate of {label}", seed=2)
-                    found[name] = interval(played.values, _codes(episodes), seed=self.case.config.seed)
+                    found[name] = interval(
+                        played.values, _codes(episodes), confidence=config.confidence, seed=config.seed
+                    )
                 yield Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {})
 
     def _fitted(self, episodes: Sequence[Trajectory], pool: str) -> Ensemble:
@@ -284,6 +301,7 @@ class WorldModelEstimators:
                 log=(Path(folder),),
                 out=Path(folder),
                 preset=model.architecture.preset,
+                latent=model.architecture.latent,
                 members=1,
                 rivals=self.ensemble.members[0].rivals is not None,
                 horizon=0,
@@ -291,27 +309,6 @@ class WorldModelEstimators:
                 device=str(model.device),
             )
             return fit_episodes(episodes, config, watch).ensemble
-
-    def sensitivity(self, candidates: Sequence[Candidate], starts: int) -> list[dict[str, object]]:
-        """The ranking again with guidance: its rank correlation with the unguided one, from every few starts."""
-        chosen = self.case.trajectories[:: max(1, len(self.case.trajectories) // starts)][:starts]
-        able = [candidate for candidate in candidates if candidate.load is not None]
-        rows: list[dict[str, object]] = []
-        for w, alpha in SWEEP:
-            manner: Manner = replace(self.manners["adwm"], w=w, alpha=alpha)
-            values = []
-            for candidate in able:
-                assert candidate.load is not None
-                policy = mix(candidate.load(), candidate.epsilon)
-                played = imagine(
-                    self.ensemble, policy, manner=manner, starts=chosen, rollouts=1, gamma=self.case.config.gamma
-                )
-                values.append(float(played.values.mean()))
-                self.case.watch(f"sensitivity: w {w:g}, alpha {alpha:g}", len(values), len(able))
-            plain = rows[0]["values"] if rows else values
-            rank = spearman(np.array(values), np.array(plain))
-            rows.append({"w": w, "alpha": alpha, "values": values, "spearman_with_plain": rank})
-        return rows
 
 
 def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> Episodes:
@@ -323,9 +320,9 @@ def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> E
     return imagined + rho * (evidence.log.returns(evidence.gamma) - imagined)
 
 
-def _around(values: Episodes, truth: Episodes, tasks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Interval:
+def _around(values: Episodes, truth: Episodes, tasks: Codes, confidence: float) -> Interval:
     """The mean of `values`, with an interval as wide as the scatter of its difference from what was logged."""
-    difference = interval(values - truth, tasks)
+    difference = interval(values - truth, tasks, confidence=confidence)
     mean = float(values.mean())
     if difference.low is None or difference.high is None:
         return Interval(mean, None, None, len(values))
@@ -337,6 +334,6 @@ def _around(values: Episodes, truth: Episodes, tasks: np.ndarray[tuple[int], np.
     )
 
 
-def _codes(episodes: Sequence[Trajectory]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _codes(episodes: Sequence[Trajectory]) -> Codes:
     codes = {task: code for code, task in enumerate(dict.fromkeys(t.task_id for t in episodes))}
     return np.array([codes[t.task_id] for t in episodes], dtype=np.int64)

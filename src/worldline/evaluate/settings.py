@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from pydantic import ValidationInfo, field_validator
+
 from worldline.config import option
 from worldline.ope.evidence import Critic
-from worldline.ope.intervals import Method
+from worldline.ope.intervals import BOUNDED, Method
 from worldline.policies import PolicyConfig
 
 AUTO = "auto"
@@ -41,7 +43,11 @@ class EvaluateConfig(PolicyConfig):
     rival_rollouts: int = option(1, help="the same for rival world models, which are there to be compared with", ge=1)
     imagined_at_once: int = option(256, help="imagined episodes in one batch", ge=1)
     refit: bool = option(True, help="refit the world model on part of the loggers for its certificate: takes minutes")
-    sensitivity: int = option(0, help="starts from which the ranking is imagined again with guidance; 0: not", ge=0)
+    sensitivity: int = option(
+        0,
+        help="starts from which the ranking is imagined again with guidance (w, and alpha where it can be); 0: not",
+        ge=0,
+    )
     logger: tuple[str, ...] = option(
         (), help="policies that made the log, NAME=SPEC by their name in it: balanced weights and the certificate"
     )
@@ -51,7 +57,9 @@ class EvaluateConfig(PolicyConfig):
     critic: Critic = option("linear", help="value function of dr, wdr, magic: linear (lfqe) or network (fqe)")
     features: str = option("ngrams:256", help="text features of value functions: ngrams:WIDTH or module:attr")
     interval: Method = option("bootstrap", help="kind of interval; the last two need --bounds")
-    bounds: tuple[float, float] | None = option(None, help="smallest and largest value an episode can have")
+    bounds: tuple[float, float] | None = option(
+        None, help="smallest and largest value an episode can have", validate_default=True
+    )
     confidence: float = option(0.95, help="of the intervals", gt=0, lt=1)
     bootstrap: int = option(1000, help="resamples of the tasks", ge=100)
     certificate: bool = option(True, help="measure the estimators on the log's own policies first")
@@ -61,3 +69,16 @@ class EvaluateConfig(PolicyConfig):
     seed: int = option(0, help="decides resamples and fits")
     out: Path | None = option(None, help="folder for evaluation.json and the models' log-probs")
     overwrite: bool = option(False, help="replace an evaluation.json that is there")
+
+    @field_validator("bounds")
+    @classmethod
+    def _as_the_interval_needs(
+        cls, bounds: tuple[float, float] | None, info: ValidationInfo
+    ) -> tuple[float, float] | None:
+        if bounds is None and (method := info.data.get("interval")) in BOUNDED:
+            raise ValueError(
+                f"--interval {method} needs the smallest and largest value an episode can have, such as 0 1"
+            )
+        if bounds is not None and not 0 < bounds[1] - bounds[0] < float("inf"):
+            raise ValueError("the smallest value must lie below the largest, both finite")
+        return bounds

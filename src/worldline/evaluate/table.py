@@ -49,8 +49,9 @@ def _certificate(evaluation: Evaluation) -> Table:
 
 
 def _passed(trials: Sequence[Trial], name: str) -> str:
-    tried = [trial for trial in trials if name in trial.estimates]
-    return f"{sum(trial.covers(name) for trial in tried)} of {len(tried)}" if tried else "-"
+    hits = [trial.covers(name) for trial in trials if name in trial.estimates]
+    tried = [hit for hit in hits if hit is not None]
+    return f"{sum(tried)} of {len(tried)}" if tried else "-"
 
 
 def _estimates(evaluation: Evaluation) -> list[Table]:

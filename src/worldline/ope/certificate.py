@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.ope.agreement import pairwise_accuracy
-from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, estimate
+from worldline.ope.evidence import ESTIMATORS, WEIGHTED, Estimator, Evidence, estimate
 from worldline.ope.intervals import Interval, interval
-from worldline.ope.log import Choices, TargetLog
+from worldline.ope.log import Choices, RefusalError, TargetLog
 from worldline.ope.weights import mixture_logprobs
 
 CONFIDENCE = 0.95
@@ -32,8 +32,11 @@ class Trial:
     estimates: dict[str, Interval]
     refused: dict[str, str]
 
-    def covers(self, name: str) -> bool:
+    def covers(self, name: str) -> bool | None:
+        """Whether the truth lies in the interval; None where there is no interval that it could miss."""
         found = self.estimates[name]
+        if found.low is None and found.high is None:
+            return None
         slack = 1e-9 * max(1.0, abs(self.truth))
         above = found.low is None or self.truth >= found.low - slack
         return above and (found.high is None or self.truth <= found.high + slack)
@@ -46,26 +49,28 @@ class Record:
     trials: int
     mae: float
     bias: float
-    coverage: float
+    coverage: float | None
+    """Of the trials that gave an interval."""
     pairwise: float | None
     """Share of policy pairs with the same pool that were put in the right order."""
 
 
 def null_test(
-    evidence: Evidence, names: Sequence[str], estimators: Mapping[str, Estimator] = ESTIMATORS
+    evidence: Evidence,
+    names: Sequence[str],
+    estimators: Mapping[str, Estimator] = ESTIMATORS,
+    confidence: float = CONFIDENCE,
 ) -> list[Trial]:
     """Each logger, from its own episodes, as its own target: ratio 1, and the action it took as the action it takes."""
     log = evidence.log
     own = evidence.features.logged if evidence.text else np.zeros(log.steps, dtype=np.int64)
     itself = Choices(np.zeros(log.steps), own, np.arange(log.steps + 1))
     on_policy = replace(evidence, target=TargetLog(np.nan_to_num(log.behaviour), itself))
-    return [
-        _trial(
-            log.policy_names[k], (log.policy_names[k],), on_policy.take(episodes), episodes, evidence, names, estimators
-        )
-        for k in np.unique(log.policies)
-        for episodes in [np.flatnonzero(log.policies == k)]
-    ]
+    trials: list[Trial] = []
+    for k in np.unique(log.policies):
+        own, name = np.flatnonzero(log.policies == k), log.policy_names[k]
+        trials.append(_trial(name, (name,), on_policy.take(own), _mean(evidence, own), names, estimators, confidence))
+    return trials
 
 
 def leave_out(
@@ -73,10 +78,12 @@ def leave_out(
     names: Sequence[str],
     loggers: Mapping[str, TargetLog],
     estimators: Mapping[str, Estimator] = ESTIMATORS,
+    confidence: float = CONFIDENCE,
 ) -> list[Trial]:
     """Each logger from the fixed pool that it is no part of.
 
     `loggers` holds their log-probs on the whole log; one that is missing is estimated by what is blind to the target.
+    Where the pool's mixture makes no sense, what weighs by it refuses.
     """
     log = evidence.log
     trials: list[Trial] = []
@@ -86,11 +93,16 @@ def leave_out(
             continue
         used, pool_names = np.flatnonzero(np.isin(log.policies, pool)), tuple(log.policy_names[k] for k in pool)
         for k in held:
-            asked = replace(evidence, target=loggers.get(log.policy_names[k])).take(used)
+            asked, refused = replace(evidence, target=loggers.get(log.policy_names[k])).take(used), {}
             if all(name in loggers for name in pool_names) and len(pool) > 1:
-                asked = balanced(asked, [loggers[name].logprobs[log.step_rows(used)] for name in pool_names], pool)
-            own = np.flatnonzero(log.policies == k)
-            trials.append(_trial(log.policy_names[k], pool_names, asked, own, evidence, names, estimators))
+                try:
+                    asked = balanced(asked, [loggers[name].logprobs[log.step_rows(used)] for name in pool_names], pool)
+                except RefusalError as reason:
+                    refused = {name: str(reason) for name in names if WEIGHTED & set(estimators[name].needs)}
+            truth = _mean(evidence, np.flatnonzero(log.policies == k))
+            able = [name for name in names if name not in refused]
+            trial = _trial(log.policy_names[k], pool_names, asked, truth, able, estimators, confidence)
+            trials.append(replace(trial, refused=trial.refused | refused))
     return trials
 
 
@@ -108,6 +120,7 @@ def record(trials: Sequence[Trial], name: str) -> Record | None:
     if not done:
         return None
     errors = np.array([trial.estimates[name].value - trial.truth for trial in done])
+    covered = [hit for trial in done if (hit := trial.covers(name)) is not None]
     pools = {trial.pool for trial in done}
     ranked = [_pairwise([t for t in done if t.pool == pool], name) for pool in pools]
     known = [accuracy for accuracy in ranked if accuracy is not None]
@@ -115,9 +128,20 @@ def record(trials: Sequence[Trial], name: str) -> Record | None:
         trials=len(done),
         mae=float(np.abs(errors).mean()),
         bias=float(errors.mean()),
-        coverage=float(np.mean([trial.covers(name) for trial in done])),
+        coverage=float(np.mean(covered)) if covered else None,
         pairwise=float(np.mean(known)) if known else None,
     )
+
+
+def comparable(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, float]:
+    """The certified errors that can be compared: of those estimators that answered every trial that any answered.
+
+    Who refuses the hard trials would else be measured on the easy ones only, and win.
+    """
+    answered = {name: [name in trial.estimates for trial in trials] for name in names}
+    asked = [any(said) for said in zip(*answered.values(), strict=True)]
+    found = {name: record(trials, name) for name in names if answered[name] == asked}
+    return {name: done.mae for name, done in found.items() if done is not None}
 
 
 def _pairwise(trials: Sequence[Trial], name: str) -> float | None:
@@ -125,19 +149,22 @@ def _pairwise(trials: Sequence[Trial], name: str) -> float | None:
     return pairwise_accuracy(said, np.array([trial.truth for trial in trials]))
 
 
+def _mean(evidence: Evidence, episodes: npt.NDArray[np.int64]) -> float:
+    return float(evidence.log.returns(evidence.gamma)[episodes].mean())
+
+
 def _trial(
     policy: str,
     pool: tuple[str, ...],
     asked: Evidence,
-    own: npt.NDArray[np.int64],
-    whole: Evidence,
+    truth: float,
     names: Sequence[str],
     estimators: Mapping[str, Estimator],
+    confidence: float,
 ) -> Trial:
     said = estimate(asked, names, estimators)
-    truth = float(whole.log.returns(whole.gamma)[own].mean())
     found = {
-        name: said.widened(name, interval(values, asked.log.tasks, seed=whole.seed), CONFIDENCE)
+        name: said.widened(name, interval(values, asked.log.tasks, confidence=confidence, seed=asked.seed), confidence)
         for name, values in said.values.items()
     }
     return Trial(policy, pool, truth, found, said.refused)

@@ -17,6 +17,8 @@ from worldline.ope.log import Codes, Episodes, Matrix
 from worldline.types import InputError
 
 Method = Literal["bootstrap", "student-t", "bernstein", "hcope"]
+BOUNDED = ("bernstein", "hcope")
+"""Methods that need to know the range of an episode's value."""
 CHUNK = 1 << 17
 """Resampled units held at once: bounds the bootstrap's memory."""
 MOST_UNITS = 4096
@@ -58,6 +60,8 @@ def intervals(
 ) -> list[Interval]:
     """One interval per column, all columns on the same resamples: so differences between them are paired."""
     n = len(values)
+    if not values.shape[1]:
+        return []
     if n == 1:
         return [Interval(float(value), None, None, 1) for value in values[0]]
     scale = np.maximum(np.abs(values).max(axis=0), 1e-300)  # weights reach 1e260: their squares would not fit
@@ -86,12 +90,12 @@ def intervals(
 
 
 def widened(found: Interval, error: float, confidence: float) -> Interval:
-    """The interval with an independent normal error of standard deviation `error` added to it."""
-    if found.low is None or found.high is None:
-        return found
+    """The interval with an independent normal error of standard deviation `error` added to each limit it has."""
+    value, low, high = found.value, found.low, found.high
     extra = float(stats.norm.ppf((1 + confidence) / 2)) * error
-    low = found.value - float(np.hypot(found.value - found.low, extra))
-    return Interval(found.value, low, found.value + float(np.hypot(found.high - found.value, extra)), found.n)
+    low = None if low is None else value - float(np.hypot(value - low, extra))
+    high = None if high is None else value + float(np.hypot(high - value, extra))
+    return Interval(value, low, high, found.n)
 
 
 def error_by(errors: Sequence[float], confidence: float) -> float:

@@ -93,7 +93,8 @@ def _every_estimator(evaluation: EvaluationFile, policies: Sequence[Candidate], 
     if any(policy.truth is not None for policy in policies):
         rows.append([Cell("truth"), Cell(""), Cell(""), *(figure(policy.truth, tone="best") for policy in policies)])
     for name in evaluation.estimators:
-        tried = [trial.estimates[name].covers for trial in meta.null_test if name in trial.estimates]
+        hits = [trial.estimates[name].covers for trial in meta.null_test if name in trial.estimates]
+        tried = [hit for hit in hits if hit is not None]
         record = meta.certificate.record.get(name)
         rows.append([
             Cell(name, tone="best" if name == best else ""),
@@ -192,7 +193,10 @@ def _sensitivity(told: Any, labels: Sequence[str]) -> list[Block]:
     flattened = [{name.removeprefix("values."): value for name, value in flat(row)} for row in rows]
     columns = list(dict.fromkeys(name for row in flattened for name in row))
     cells = [[_setting(row.get(column, "–")) for column in columns] for row in flattened]
-    caption = "The ranking imagined again with other guidance weights w and alpha."
+    caption = (
+        "The ranking imagined again with other guidance weights: w, and alpha where every policy reads the imagined "
+        "world as soft tokens (else there is no gradient to guide by)."
+    )
     return [Table("Sensitivity of the ranking", columns, cells, caption)] if cells else []
 
 

@@ -26,7 +26,7 @@ class Said(Part):
     rank: int | None = None
     flag: str | None = None
     refused: str | None = None
-    covers: bool = False
+    covers: bool | None = None
 
     @property
     def doubt(self) -> str:
@@ -58,6 +58,7 @@ class Trial(Part):
 
 
 class Record(Part):
+    trials: int = 0
     mae: float
     coverage: float | None = None
     pairwise: float | None = None
@@ -109,7 +110,9 @@ class EvaluationFile(Part):
         if told:
             return told.estimator, told.reason or _lead(told.errors)
         able = [name for name in self.estimators if self.tells_apart(name)] or self.estimators
-        errors = {name: found.mae for name, found in self.meta.certificate.record.items() if name in able}
+        certified = {name: found for name, found in self.meta.certificate.record.items() if name in able}
+        most = max((found.trials for found in certified.values()), default=0)
+        errors = {name: found.mae for name, found in certified.items() if found.trials == most}
         if errors:
             return min(errors, key=lambda name: errors[name]), _lead(errors)
         doubts = {name: sum(not p.point(name) or bool(p.estimates[name].doubt) for p in self.policies) for name in able}
