@@ -54,3 +54,9 @@ def test_bad_words_are_one_line_and_exit_code_two(
 def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["packages"]["torch"]
+
+
+def test_the_return_of_one_episode_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("collect household --options.level tiny --policy expert --episodes 1".split()) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│ return")]
+    assert [row.split("│")[3].strip() for row in rows] == ["-"]
