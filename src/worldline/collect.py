@@ -35,7 +35,7 @@ class CollectConfig(PolicyConfig):
 
     examples: ClassVar[tuple[str, ...]] = (
         "worldline collect household --policy expert --episodes 100",
-        "worldline collect household --policy hf:runs/clone --split unseen --episodes 512 --epsilon 0.1 --out logs/",
+        "worldline collect household --policy hf:runs/clone/model --split unseen --epsilon 0.1 --out logs/",
         "worldline collect alfworld --data ~/alfworld --policy api:MODEL@http://localhost:8000/v1 --prompt react",
     )
 

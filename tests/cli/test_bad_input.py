@@ -86,6 +86,14 @@ def test_bad_rows_of_one_kind_are_told_once(tmp_path: Path, capsys: Told) -> Non
     assert len(lines) == 3
 
 
+def test_bad_rows_alone_are_no_log_even_if_they_are_left_out(tmp_path: Path, capsys: Told) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text("hello\nworld\n")
+    line = refused(["import", "jsonl", str(file), "--out", str(tmp_path / "log"), "--skip-bad"], capsys)
+    assert f"{file}: holds no episode: all 2 rows are bad" in line
+    assert not (tmp_path / "log").exists()
+
+
 def test_an_unknown_estimator_is_refused_before_any_policy_is_asked(tmp_path: Path, capsys: Told) -> None:
     words = ["evaluate", "--log", str(logged(tmp_path)), "--policy", "x=test_bad_input:NeverAsked"]
     capsys.readouterr()

@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from worldline.cli import VERBS, main
+from worldline.cli.env import EXTRAS
 
 
 def test_help_names_every_verb_and_loads_nothing_heavy() -> None:
@@ -30,7 +33,7 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["colect"], "worldline unknown verb 'colect': did you mean 'collect'?"),
+        (["colect"], "worldline: unknown verb 'colect': did you mean 'collect'?"),
         (["collect"], "worldline collect: missing ENV"),
         (
             ["collect", "household", "--polcy", "x"],
@@ -54,3 +57,14 @@ def test_bad_words_are_one_line_and_exit_code_two(
 def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["packages"]["torch"]
+
+
+def test_the_return_of_one_episode_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("collect household --options.level tiny --policy expert --episodes 1".split()) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│ return")]
+    assert [row.split("│")[3].strip() for row in rows] == ["-"]
+
+
+def test_env_lists_the_extras_there_are() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert set(EXTRAS) == set(project["optional-dependencies"]) - {"dev"}

@@ -96,6 +96,8 @@ def test_extras_are_kept_and_options_win(tmp_path: Path) -> None:
         ({"steps": [{"action": "x", "tool_calls": [{"arguments": "{}"}]}]}, "line 2: a tool call without a name"),
         ({"task_id": None}, "line 2: task_id: "),
         ({"reward": "high"}, "line 2: reward: "),
+        ({"reward": math.nan}, "line 2: reward: Input should be a finite number"),
+        ({"steps": [{"action": "x", "reward": -math.inf}]}, "line 2: steps.0.reward: Input should be a finite"),
         ({"steps": [], "reward": 1.0}, "line 2: a reward of 1, but no step"),
     ],
 )

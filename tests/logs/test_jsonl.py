@@ -51,9 +51,10 @@ def test_any_trajectory_comes_back_as_it_went_out(exported: list[Trajectory], su
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-def test_numbers_json_cannot_write_are_texts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a", "\udc80"])
+def test_numbers_json_cannot_write_are_texts(tmp_path: Path, name: str) -> None:
     steps = tuple(Step(observation="", action="", reward=reward) for reward in (float("nan"), float("-inf")))
-    logs.export_jsonl([ONE.model_copy(update={"steps": steps})], tmp_path / "log.jsonl")
+    logs.export_jsonl([ONE.model_copy(update={"id": name, "steps": steps})], tmp_path / "log.jsonl")
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
@@ -102,6 +103,8 @@ def test_names_can_be_given_anew_but_not_rewards(tmp_path: Path) -> None:
         ),
         ("[1]", "schema version|JSON object"),
         (ONE.model_dump_json().replace('"env"', '"world"'), "env: Field required"),
+        (ONE.model_dump_json().replace('"reward":1.0', '"reward":NaN'), "steps.0.reward: not a finite number"),
+        (ONE.model_dump_json().replace('"score":null', '"score":Infinity'), "score: not a finite number"),
     ],
 )
 def test_a_line_that_is_no_trajectory_is_named(tmp_path: Path, line: str, reason: str) -> None:

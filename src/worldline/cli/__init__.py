@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     verb, rest = words[0], words[1:]
     if verb not in VERBS:
-        return _fail(f"unknown verb '{verb}'{_nearest(verb)} (see worldline --help)", 2)
+        return _fail("worldline", f"unknown verb '{verb}'{_nearest(verb)} (see worldline --help)", 2)
     return _run(verb, rest)
 
 
@@ -69,9 +69,9 @@ def _run(verb: str, words: list[str]) -> int:
         else:
             outcome.show()
     except WorldlineError as error:
-        return _fail(f"{verb}: {error}", error.exit_code)
+        return _fail(f"worldline {verb}", str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _fail(f"{verb}: interrupted; what was finished is kept", 130)
+        return _fail(f"worldline {verb}", "interrupted; what was finished is kept", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -93,8 +93,8 @@ def _command(verb: str, words: list[str]) -> Any:
     return module.choose(words) if verb == "bench" else module
 
 
-def _fail(message: str, code: int) -> int:
-    print(f"worldline {' '.join(message.split())}", file=sys.stderr)
+def _fail(who: str, message: str, code: int) -> int:
+    print(f"{who}: {' '.join(message.split())}", file=sys.stderr)
     return code
 
 

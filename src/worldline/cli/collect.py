@@ -1,5 +1,7 @@
 """`worldline collect`: play a policy, print how it did, keep the log."""
 
+from typing import Any
+
 from rich.table import Table
 
 from worldline.cli.outcome import Outcome, note, progress, table
@@ -28,8 +30,8 @@ def run(settings: CollectConfig) -> Outcome:
 def _view(done: Collection) -> Table:
     told = done.summary()
     rows = [
-        ("success", f"{told['success']:.3f}", f"[{told['success_low']:.3f}, {told['success_high']:.3f}]"),
-        ("return", f"{told['return']:.3f}", f"[{told['return_low']:.3f}, {told['return_high']:.3f}]"),
+        ("success", f"{told['success']:.3f}", _span(told, "success")),
+        ("return", f"{told['return']:.3f}", _span(told, "return")),
         ("steps per episode", f"{told['mean_length']:.1f}", ""),
         ("invalid actions", str(told["invalid_actions"]), ""),
         ("steps/s", f"{told['steps_per_second']:.0f}", ""),
@@ -38,3 +40,9 @@ def _view(done: Collection) -> Table:
         rows.insert(2, ("answer in the corpus", f"{told['answerable']:.3f}", ""))
     title = f"{told['policy']} in {told['env']} ({told['split']}), {told['episodes']} episodes"
     return table(title, ("", "value", "95 % interval"), rows)
+
+
+def _span(told: dict[str, Any], name: str) -> str:
+    """The interval of a figure; the return of a single task has none."""
+    low, high = told[f"{name}_low"], told[f"{name}_high"]
+    return "-" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"

@@ -16,7 +16,10 @@ EXTRAS = {
     "gymnasium": "gymnasium",
     "scienceworld": "scienceworld",
     "alfworld-reference": "alfworld",
-    "track": "trackio",
+    "dense": "sentence_transformers",
+    "trackio": "trackio",
+    "trl": "trl",
+    "wandb": "wandb",
 }
 
 

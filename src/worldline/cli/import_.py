@@ -37,8 +37,11 @@ class Settings(Options):
 
 
 def run(settings: Settings) -> Outcome:
-    bad = logs.bad_rows(settings.format, settings.file, options=settings)
+    bad: list[BadRow] = []
+    good = sum(1 for _ in logs.read(settings.format, settings.file, options=settings, on_bad=bad.append))
     _report(bad, settings)
+    if not good:
+        raise InputError(f"{settings.file}: holds no episode: all {len(bad)} rows are bad")
     there = store.ids(settings.out)
     wanted = logs.read(settings.format, settings.file, options=settings, on_bad=lambda row: None)
     episodes: Counter[str] = Counter()

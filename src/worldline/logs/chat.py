@@ -15,7 +15,7 @@ from worldline.types import Trajectory
 
 
 class _Chat(BaseModel):
-    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
+    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True, allow_inf_nan=False)
 
     messages: list[Message] = Field(validation_alias=AliasChoices("messages", "traj"))
     reward: float | None = None

@@ -17,7 +17,7 @@ from worldline.types import Step, Trajectory
 
 
 class _Step(BaseModel):
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
     action: str | None = None
     observation: str | None = None
@@ -28,7 +28,7 @@ class _Step(BaseModel):
 
 
 class _Episode(BaseModel):
-    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
+    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True, allow_inf_nan=False)
 
     dataset: str = ""
     policy: str = ""

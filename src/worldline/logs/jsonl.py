@@ -7,6 +7,7 @@ Every line is JSON that any parser reads: numbers that JSON cannot write are the
 import gzip
 import json
 import lzma
+import math
 import os
 import secrets
 from collections.abc import Iterable
@@ -28,7 +29,12 @@ def convert(row: Any, source: Source) -> Trajectory:
     if source.options.reward or source.options.score:
         raise InputError(f"{source.path}: a JSONL export has its rewards and scores in place: leave the options out")
     given = source.options.model_dump(include={"env", "policy", "split"}, exclude_defaults=True)
-    return Trajectory.model_validate({**row, **given})
+    trajectory = Trajectory.model_validate({**row, **given})
+    numbers = {f"steps.{k}.reward": step.get("reward") for k, step in enumerate(row["steps"])}
+    for field, number in {**numbers, "score": row.get("score")}.items():
+        if isinstance(number, float) and not math.isfinite(number):  # bare, as Python's parser takes it
+            raise ValueError(f'{field}: not a finite number (one that is not known is the text "NaN")')
+    return trajectory
 
 
 def export_jsonl(trajectories: Iterable[Trajectory], path: Path | str) -> int:
@@ -62,7 +68,16 @@ def _line(trajectory: Trajectory) -> bytes:
     try:
         return trajectory.model_dump_json().encode() + b"\n"
     except PydanticSerializationError:  # a lone surrogate, which only an escape can write
-        return json.dumps(trajectory.model_dump(mode="json")).encode() + b"\n"
+        return json.dumps(_writable(trajectory.model_dump())).encode() + b"\n"
+
+
+def _writable(value: Any) -> Any:
+    """A dumped value with what JSON cannot write as texts."""
+    if isinstance(value, dict):
+        return {name: _writable(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(part) for part in value]
+    return json.dumps(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _compressed(raw: IO[bytes], suffix: str) -> AbstractContextManager[IO[bytes]]:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from worldline.config import Config, option
 from worldline.paw.batches import Batch
 from worldline.paw.logprobs import TokenStats, token_stats
+from worldline.policies.checkpoint import locate
 from worldline.types import InputError
 
 
@@ -92,10 +93,11 @@ class OwnCritic(nn.Module):
 
 def load(path: str) -> tuple[Any, Any]:
     """The causal LM and the tokenizer of a checkpoint folder or hub id."""
+    where = locate(path, f"--model {path}")
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-            return transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32), tokenizer
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
+            return transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32), tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
 

@@ -9,7 +9,6 @@ a model being trained is wrapped with `from_model` as it is.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from safetensors import SafetensorError
 
 from worldline.policies import attention
 from worldline.policies.budget import Counts
+from worldline.policies.checkpoint import locate
 from worldline.policies.choice import admissible, pick, uniform
 from worldline.policies.encoding import Encoder, Tokenizer
 from worldline.policies.forward import Model, Prefix, bare, chunks, inference, is_recurrent, read, shares_prefix
@@ -35,13 +35,8 @@ Floats = npt.NDArray[np.float64]
 
 def load(path: str, settings: PolicyConfig) -> "HFPolicy":
     """The checkpoint in folder `path` (or of that name on the model hub) as a policy."""
-    folder = Path(path).expanduser()
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        raise InputError(f"hf:{path}: not a model: the folder has no config.json")
-    if not folder.is_dir() and (folder.exists() or path.count("/") > 1 or path.startswith((".", "/", "~"))):
-        raise InputError(f"hf:{path}: no such folder")
+    where = locate(path, f"hf:{path}")
     device = _device(settings)
-    where = str(folder) if folder.is_dir() else path
     try:
         with _quiet():
             tokenizer = transformers.AutoTokenizer.from_pretrained(where)
