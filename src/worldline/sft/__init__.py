@@ -16,6 +16,7 @@ import transformers
 from worldline import envs, store
 from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
+from worldline.policies.checkpoint import locate
 from worldline.rollout import plan
 from worldline.run_folder import emptied, going_on
 from worldline.sft.clone import Progress, Schedule, clone
@@ -187,9 +188,10 @@ def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:
         tokenizer = small_tokenizer(texts(shown), config.vocabulary)
         model = small_model(tokenizer, cast(Size, config.model), config.context, config.seed)
     else:
+        path = locate(config.model, f"--model {config.model}")
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(config.model)
-            model = transformers.AutoModelForCausalLM.from_pretrained(config.model, dtype=getattr(torch, config.dtype))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+            model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, config.dtype))
         except (OSError, ValueError) as error:
             raise InputError(f"--model {config.model}: cannot be loaded: {str(error).splitlines()[0]}") from None
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
