@@ -9,10 +9,10 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from worldline.types import InputError
@@ -37,6 +37,14 @@ def option(default: Any = ..., *, help: str, **constraints: Any) -> Any:  # noqa
     return Field(default, description=help, **constraints)
 
 
+def _no_file(path: Path) -> Path:
+    if path.exists() and not path.is_dir():
+        raise ValueError("is a file: name a folder")
+    return path
+
+
+Folder = Annotated[Path, AfterValidator(_no_file)]
+"""A folder that will be written to, and need not be there yet."""
 C = TypeVar("C", bound=Config)
 
 

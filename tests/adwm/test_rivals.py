@@ -52,8 +52,11 @@ def test_the_joint_denoiser_samples_around_the_mean() -> None:
 def test_neighbours_repeat_the_nearest_step() -> None:
     data, rival = linear_pairs(50), Neighbours(50, 5, 2)
     rival.memorise(data)
-    assert rival.nearest(data.h, data.action).tolist() == list(range(50))
-    assert torch.equal(rival.next(data.h[:7], data.action[:7], torch.zeros(1, 7, 2)), data.after[:7])
+    nobody = torch.zeros(50, 50, dtype=torch.bool)
+    assert rival.nearest(data.h, data.action, nobody).tolist() == list(range(50))
+    others = rival.nearest(data.h, data.action, torch.eye(50, dtype=torch.bool))
+    assert all(found != row for row, found in enumerate(others.tolist())), "nobody is answered by itself"
+    assert torch.equal(rival.answers, data.after)
 
 
 def test_pairs_cover_every_step_in_order(fitted: Fitted) -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from worldline.adwm.episodes import EpisodeData, facts_of, read_episode
+from worldline.adwm.episodes import EpisodeData, facts_of, read_episode, windows
 from worldline.adwm.model import PRESETS, WorldModel
-from worldline.adwm.training import Schedule, effective_rank, priors, train
+from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
 from worldline.types import Trajectory, WorldlineError
 
 
@@ -49,6 +49,31 @@ def test_collapsed_latents_are_an_error(log: list[Trajectory], tmp_path: Path, m
     torch.nn.init.ones_(list(constant.parameters())[-1][:1])
     with pytest.raises(WorldlineError, match="collapsed"):
         train(model, data, data, Schedule(epochs=1, batch=8), seed=0)
+
+
+@pytest.mark.parametrize("preset", ["small", "paper"])
+@pytest.mark.parametrize("steps", [63, 64, 65, 130])
+def test_an_episode_longer_than_the_window_is_read_in_pieces(log: list[Trajectory], preset: str, steps: int) -> None:
+    torch.manual_seed(0)
+    model = WorldModel(PRESETS[preset], facts_of(log), ("go",))  # type: ignore[index]
+    whole = read_episode(model, log[0], 0, None)
+    times = -(-steps // len(whole))
+    long = EpisodeData(
+        0,
+        whole.task,
+        whole.goal,
+        [*(whole.observations[:-1] * times)[:steps], whole.observations[-1]],
+        (whole.actions * times)[:steps],
+        (whole.action_texts * times)[:steps],
+        (whole.evidence * times)[:steps],
+        np.zeros(steps, dtype=np.float32),
+        np.zeros(steps, dtype=np.float32),
+        0.0,
+    )
+    pieces = windows([long], model)
+    assert sum(len(piece) for piece in pieces) == steps
+    assert latents(model, [long], 4).shape == (steps + len(pieces), model.architecture.latent)
+    train(model, [long] * 4, [long], Schedule(epochs=1, batch=2), seed=0)
 
 
 def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,16 @@
 
 import functools
 import json
+from pathlib import Path
 
 import pytest
 
 from worldline.adwm.fit import FitConfig
-from worldline.bench import ablate
+from worldline.bench import ablate, rank
 from worldline.bench.cast import CASTS, Cast, Clone, Faults
 from worldline.bench.stage import Stage, StageConfig
 from worldline.policies import PolicyConfig
+from worldline.types import InputError
 
 CHOOSE = PolicyConfig(mode="choose")
 CAST = Cast(
@@ -75,3 +77,17 @@ def test_a_row_is_measured_once_for_the_same_policies(
     ablate.run(fresh)
     assert asked[2:] == [["e", "f", "g"]], "the targets are the same"
     assert len(json.loads((stage.out / "ablate" / "rows.json").read_text())) >= 3
+
+
+def test_the_folder_of_a_ranking_is_used_as_it_was_made(tmp_path: Path) -> None:
+    made = rank.stage_of(rank.Settings(env="searchqa", out=tmp_path, tasks=16, rollouts=1))
+    made.claim()
+    assert ablate._stage("searchqa", tmp_path).config.tasks == 16
+    assert ablate._stage("shop", tmp_path).config.tasks == rank.Settings(env="shop").tasks
+    with pytest.raises(InputError, match="tasks 171"):  # and a ranking does not mix with what an ablation made
+        rank.stage_of(rank.Settings(env="shop", out=tmp_path, tasks=16)).claim()
+
+
+def test_an_unknown_row_is_named() -> None:
+    with pytest.raises(InputError, match="there is no 'adwm, DDPM': did you mean 'adwm, DDPM-50'"):
+        ablate.run(ablate.Settings(variants=("adwm", "adwm, DDPM")))

@@ -193,3 +193,11 @@ def test_an_api_that_breaks_down_fails_the_work_and_keeps_what_was_finished(
     line = refused([*words.split(), "--api-backoff", "0", "--out", str(tmp_path)], capsys, code=1)
     assert "500" in line
     assert store.count(tmp_path) == 1
+
+
+@pytest.mark.parametrize("words", ["sft household", "fit logs", "train household --model x", "bench rank shop"])
+def test_a_file_is_no_run_folder(words: str, capsys: Told, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("mine", encoding="utf-8")
+    assert "--out: is a file: name a folder, got" in refused([*words.split(), "--out", str(mine)], capsys)
+    assert mine.read_text(encoding="utf-8") == "mine"

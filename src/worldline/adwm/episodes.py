@@ -58,7 +58,7 @@ class EpisodeData:
 
 def windows(data: Sequence[EpisodeData], model: WorldModel) -> list[EpisodeData]:
     """Every step of every episode once and in order, in pieces that the history encoder can hold."""
-    size = model.architecture.window
+    size = model.architecture.stretch
     return [one.window(start, size) for one in data for start in range(0, len(one), size)]
 
 

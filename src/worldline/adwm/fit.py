@@ -41,7 +41,7 @@ from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, WorldModel, m
 from worldline.adwm.narrator import Narrator
 from worldline.adwm.rivals import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
-from worldline.config import Config, option, positional
+from worldline.config import Config, Folder, option, positional
 from worldline.types import InputError, Trajectory, derive_seed
 
 FOLDS = 5
@@ -68,7 +68,7 @@ class FitConfig(Config):
     )
 
     log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
-    out: Path = option(help="folder of the world model")
+    out: Folder = option(help="folder of the world model")
     preset: Literal["small", "base", "paper"] = option("small", help="size: small (CPU), base, or the paper's network")
     members: int = option(3, help="ensemble size", ge=1, le=FOLDS)
     latent: int | None = option(None, help="dimensions of a latent; default: the preset's", ge=2)

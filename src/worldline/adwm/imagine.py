@@ -1,10 +1,10 @@
 """The world model as an environment: the rollout engine that plays in reality plays here too (ADWM algorithm 2).
 
 An imagined episode starts where a logged one did. At each step a latent is sampled by diffusion, decoded to text the
-log supports, read back, and judged by the heads: the episode ends with the probability the hazard head gives, and
-never later than the log's horizon. All waiting episodes are advanced in one batch (`begin` collects them). Every draw
-is a function of (episode seed, what was asked), so policies given the same seed meet the same imagined world:
-the same cupboard holds the same cup, whoever opens it and whenever.
+log supports, read back, and judged by the heads: the episode ends with the probability the hazard head gives, where the
+log allows for an end at all (`ways`), and never later than the log's horizon. All waiting episodes are advanced in one
+batch (`begin` collects them). Every draw is a function of (episode seed, what was asked), so policies given the same
+seed meet the same imagined world: the same cupboard holds the same cup, whoever opens it and whenever.
 """
 
 from collections import Counter

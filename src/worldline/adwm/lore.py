@@ -20,7 +20,7 @@ from worldline.adwm.grammar import Grammar
 from worldline.adwm.hashed import Ids, padded_ids
 from worldline.adwm.memory import Candidate, Memory
 from worldline.adwm.ways import Ways
-from worldline.types import Trajectory
+from worldline.types import Step, Trajectory
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Lore:
     """Whether it always lists them in alphabetical order: some policies go by the order."""
     obedient: bool
     """Whether the log's policies only ever did what was listed: then nothing is known of what the world refuses."""
-    strict: bool
-    """Whether they did other things too, and the world refused every one of them."""
+    strict: frozenset[str]
+    """Templates of what they did although it was not listed, where the world refused it every time."""
     refusals: frozenset[str]
     """Outlines of what the world only ever said to refuse, and that never ended an episode nor paid."""
 
@@ -59,7 +59,7 @@ class Lore:
             lists=bool(listed),
             sorts=all(list(step.admissible or ()) == sorted(step.admissible or ()) for step in listed),
             obedient=bool(listed) and not unlisted,
-            strict=bool(unlisted) and not any(step.valid for step in unlisted),
+            strict=_templates(grammar, unlisted, valid=False) - _templates(grammar, unlisted, valid=True),
             refusals=_refusals(memory),
         )
 
@@ -86,6 +86,10 @@ class Lore:
         self, chronicle: Chronicle, source: Candidate | None, earlier: Sequence[str], start: Sequence[str]
     ) -> Situation:
         return Situation(chronicle, self.memory.custom, source, earlier, start)
+
+
+def _templates(grammar: Grammar, steps: Sequence[Step], *, valid: bool) -> frozenset[str]:
+    return frozenset(grammar.parse(step.action).template for step in steps if step.valid == valid)
 
 
 def _refusals(memory: Memory) -> frozenset[str]:

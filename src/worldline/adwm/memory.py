@@ -67,8 +67,8 @@ class Candidate:
 
     @property
     def done(self) -> bool:
-        """Whether it is of an action like this one, with things of these kinds, that the world did."""
-        return self.near in (OWN, TASK, SAME, KIND) and (self.source is None or self.source.valid)
+        """Whether it is of an action like this one, with things of these kinds, that the log's world did."""
+        return self.near in (TASK, SAME, KIND) and self.source is not None and self.source.valid
 
 
 class Memory:
@@ -96,7 +96,7 @@ class Memory:
         self._known_to = functools.lru_cache(_MEMO >> 7)(self._known_apart_from)
         self._renamed = functools.lru_cache(_MEMO)(self._carry)
         self._table = functools.lru_cache(_MEMO >> 7)(self._listed)
-        self._episodes = np.array([tr.episode for tr in self.transitions], dtype=np.int64)
+        self.episodes = np.array([tr.episode for tr in self.transitions], dtype=np.int64)
 
     @classmethod
     def of(cls, grammar: Grammar, episodes: Sequence[Trajectory]) -> "Memory":
@@ -143,7 +143,7 @@ class Memory:
         shape = self.grammar.parse(action).template
         key = next((key for key in ((SAME, action), (SHAPE, shape)) if self._index.get(key)), None)
         found: npt.NDArray[np.int64] = self._table(key)
-        return np.compress(self._episodes[found] != episode, found)
+        return np.compress(self.episodes[found] != episode, found)
 
     def _listed(self, key: tuple[object, ...] | None) -> npt.NDArray[np.int64]:
         return np.array(range(len(self.transitions)) if key is None else self._index[key], dtype=np.int64)

@@ -58,6 +58,11 @@ class Architecture(BaseModel):
     wide: int = 1 << 15
     dropout: float = 0.0
 
+    @property
+    def stretch(self) -> int:
+        """Steps that are read at once; they have one token more, for what was seen before the first."""
+        return min(self.window, self.positions - 1)
+
 
 PRESETS: dict[Preset, Architecture] = {
     "paper": Architecture(),

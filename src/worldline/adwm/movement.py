@@ -11,10 +11,12 @@ from torch import Tensor
 from worldline.adwm.diffusion import annealed, guided, sample
 from worldline.adwm.ensemble import BOUND, Member
 from worldline.adwm.episodes import encoded
+from worldline.adwm.lore import Lore
 from worldline.adwm.model import Outcome
 from worldline.adwm.narrator import Answer, Question
 from worldline.adwm.networks import current
 from worldline.adwm.reading import texts
+from worldline.adwm.rivals import Rivals
 from worldline.types import WorldlineError
 
 if TYPE_CHECKING:
@@ -43,6 +45,9 @@ def move(member: Member, batch: Batch, world: ImaginedWorld) -> None:
     told = member.heads.read(told) if manner.heads == "calibrated" else Outcome(*(torch.sigmoid(x) for x in told))
     if manner.decode == "copy":
         told = _copied(told, answers, world)
+    elif manner.decode == "learned":
+        possible = [_may_end(e, act, a, lore) for e, act, a in zip(batch, actions, answers, strict=True)]
+        told = told._replace(hazard=told.hazard * torch.tensor(possible, device=model.device))
     for index, (environment, answer) in enumerate(zip(batch, answers, strict=True)):
         environment.latent, environment.seen = z[index], after[index]
         environment.told = Outcome(*(part[index] for part in told))
@@ -94,7 +99,9 @@ def sampled(member: Member, batch: Batch, action: Tensor, world: ImaginedWorld) 
     if how.dynamics != "diffusion":
         if member.rivals is None:
             raise WorldlineError(f"{how.dynamics} was not fitted with this world model: fit it with --rivals")
-        return member.rivals.named()[how.dynamics].next(h, action, noise)
+        if how.dynamics == "wm-knn":
+            return member.rivals.knn.answers[_neighbours(member.rivals, member, batch, action)]
+        return member.rivals.drawn()[how.dynamics].next(h, action, noise)
     log_policy = world.guide(batch) if world.guide is not None and how.alpha else None
     predict = guided(
         model.conditional(h, action),
@@ -115,7 +122,7 @@ def _answers(
     """What the world says, by the manner's way of decoding."""
     narrator, decode = member.narrator, world.manner.decode
     if decode == "copy" and member.rivals is not None:
-        found = member.rivals.knn.nearest(_histories(batch), action)
+        found = _neighbours(member.rivals, member, batch, action)
         return [narrator.copied(int(index)) for index in found]
     if decode == "nearest":
         return narrator.nearest([environment.chronicle for environment in batch], actions, z.cpu())
@@ -127,6 +134,13 @@ def _answers(
     return narrator.answers(questions, z)
 
 
+def _neighbours(rivals: Rivals, member: Member, batch: Batch, action: Tensor) -> Tensor:
+    """The most similar logged step for each episode; one that replays a logged episode is not answered by itself."""
+    episodes = torch.from_numpy(member.narrator.lore.memory.episodes)
+    own = torch.tensor([[environment.chronicle.episode] for environment in batch]) == episodes
+    return rivals.knn.nearest(_histories(batch), action, own.to(action.device))
+
+
 def _copied(told: Outcome, answers: Sequence[Answer], world: ImaginedWorld) -> Outcome:
     """The neighbour's own end and reward in the place of the heads'."""
     facts = world.ensemble.members[0].model.facts
@@ -136,6 +150,14 @@ def _copied(told: Outcome, answers: Sequence[Answer], world: ImaginedWorld) -> O
     share = (reward - facts.reward_low) / (facts.reward_high - facts.reward_low)
     won = (share > 0).float() * ended
     return Outcome(ended, share, share, won) if len(ended) == len(answers) else told
+
+
+def _may_end(environment: ImaginedEnvironment, action: str, answer: Answer, lore: Lore) -> bool:
+    """Whether the log allows for an end here. What a goal takes is drawn once for each imagined world."""
+    if answer.refused:
+        return False
+    missing = lore.ways.lacking(environment.chronicle, action)
+    return not missing or environment.uniform("way", *sorted(missing)) < lore.ways.chance
 
 
 def _settle(environment: ImaginedEnvironment, answer: Answer, world: ImaginedWorld) -> None:
@@ -151,10 +173,7 @@ def _settle(environment: ImaginedEnvironment, answer: Answer, world: ImaginedWor
         ended = told.hazard.item() > 0.5
         share = told.reward_at_end.item() if ended or last else 0.0
     else:
-        ways, hazard = world.ensemble.lore.ways, told.hazard.item()
-        if ways.lacking(environment.chronicle, act):
-            hazard = min(hazard, ways.chance)
-        ended = environment.uniform("end", act, step) < hazard
+        ended = environment.uniform("end", act, step) < told.hazard.item()
         share = (told.reward_at_end if ended else told.reward_on_way).item()
     won = ended and environment.uniform("won", act, step) < told.success.item()
     earns = facts.dense or ended or world.manner.heads == "paper"

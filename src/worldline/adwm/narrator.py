@@ -128,7 +128,7 @@ class Narrator(nn.Module):
         chronicle, lore = question.chronicle, self.lore
         if lore.obedient and question.listed in _NOT_OFFERED:
             return Answer(chronicle.observation, None, float("inf"), refused=True)
-        if not lore.strict or not question.listed.startswith("no"):
+        if not question.listed.startswith("no") or lore.grammar.parse(question.action).template not in lore.strict:
             return None
         known = lore.memory.candidates(chronicle, question.action)
         refusal = next((candidate for candidate in known if candidate.near == REFUSED), None)

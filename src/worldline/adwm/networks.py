@@ -195,7 +195,6 @@ class HistoryEncoder(nn.Module):
         self, inputs: int, width: int, layers: int, heads: int, ff: int, positions: int, dropout: float
     ) -> None:
         super().__init__()
-        self.heads = heads
         self.enter = nn.Linear(inputs, width)
         self.positions = nn.Embedding(positions, width)
         self.blocks = nn.ModuleList(Block(width, heads, ff, dropout) for _ in range(layers))

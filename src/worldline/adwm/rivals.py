@@ -116,12 +116,9 @@ class Neighbours(nn.Module):
         self.register_buffer("keys", torch.zeros(steps, width))
         self.register_buffer("answers", torch.zeros(steps, latent))
 
-    def nearest(self, h: Tensor, action: Tensor) -> Tensor:
-        """The number of the most similar logged step, for each row."""
-        return torch.cdist(_key(h, action), self.keys).argmin(-1)
-
-    def next(self, h: Tensor, action: Tensor, noise: Tensor) -> Tensor:
-        return self.answers[self.nearest(h, action)]
+    def nearest(self, h: Tensor, action: Tensor, own: Tensor) -> Tensor:
+        """The number of the most similar logged step, for each row, but for those that `own` (B, steps) marks."""
+        return torch.cdist(_key(h, action), self.keys).masked_fill(own, torch.inf).argmin(-1)
 
     def memorise(self, every: Pairs) -> None:
         self.keys.copy_(_key(every.h, every.action))
@@ -143,8 +140,9 @@ class Rivals(nn.Module):
         self.joint = JointDenoiser(size.width, size.action, size.latent, size.score_width, size.diffusion_steps)
         self.knn = Neighbours(steps, size.width + size.action, size.latent)
 
-    def named(self) -> dict[str, Dynamics]:
-        return {"wm-ar": self.ar, "wm-joint": self.joint, "wm-knn": self.knn}
+    def drawn(self) -> dict[str, Dynamics]:
+        """Those that draw the next latent; the neighbours look it up."""
+        return {"wm-ar": self.ar, "wm-joint": self.joint}
 
     def fit(self, training: Pairs, every: Pairs, seed: int) -> None:
         """`training` leaves the held-out tasks out; the neighbours remember everything, as our own memory does."""

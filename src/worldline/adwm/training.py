@@ -78,7 +78,7 @@ def train(
             break
         _set_rate(optimizer, schedule, epoch)
         started, noise = time.perf_counter(), _seeded(seed, epoch)
-        drawn = _draw(training, chances, model.architecture.window, np.random.default_rng(derive_seed(seed, epoch)))
+        drawn = _draw(training, chances, model.architecture.stretch, np.random.default_rng(derive_seed(seed, epoch)))
         model.train()
         seen = [_step(model, batch, optimizer, schedule, noise) for batch in _batches(drawn, schedule.batch)]
         tested = evaluate(model, held_out or training, schedule.batch)

@@ -2,8 +2,9 @@
 
 Able policies do not show what a goal takes: whoever put the plate where it belongs had washed it, so that washing may
 seem idle. What every success had done to the thing in question therefore counts as needed, as firmly as the log allows:
-of the attempts that lacked it none succeeded, and the next one does with chance 1 / (attempts + 2), the rule of
-succession: a half where nobody tried. Nothing is said of worlds where episodes also end without success.
+of all attempts, at goals of any sort, that lacked something of that kind none succeeded, and it turns out idle with
+chance 1 / (attempts + 2), the rule of succession: a half where nobody tried. Nothing is said of worlds where episodes
+also end without success.
 """
 
 from collections import defaultdict
@@ -28,7 +29,7 @@ class Ways:
     evidence: Evidence
     needed: Mapping[str, frozenset[str]]
     chance: float
-    """That an attempt which lacks something of it succeeds."""
+    """That something of it is not needed after all."""
 
     @classmethod
     def of(cls, evidence: Evidence, episodes: Iterable[tuple[Trajectory, Iterable[tuple[Chronicle, str]]]]) -> "Ways":

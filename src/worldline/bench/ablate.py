@@ -21,10 +21,11 @@ from worldline.adwm.imagine import MANNERS, Manner
 from worldline.adwm.value import imagine
 from worldline.bench import Figures, rank
 from worldline.bench.stage import Stage
-from worldline.config import Config, option
+from worldline.config import Config, Folder, option, suggest
 from worldline.ope.agreement import spearman
-from worldline.types import Policy, Trajectory
+from worldline.types import InputError, Policy, Trajectory
 
+Env = Literal["household", "shop", "searchqa"]
 PAPER = MANNERS["adwm-paper"]
 GUIDED = replace(PAPER, steps=10, eta=0.0)
 """The paper's manner in as many diffusion steps as ours: each asks a language model for a gradient."""
@@ -67,20 +68,21 @@ class Settings(Config):
         "worldline bench ablate --envs household --tasks 32",
     )
 
-    envs: tuple[Literal["household", "shop", "searchqa"], ...] = option(
-        ("household", "shop", "searchqa"), help="which worlds", min_length=1
-    )
+    envs: tuple[Env, ...] = option(("household", "shop", "searchqa"), help="which worlds", min_length=1)
     variants: tuple[str, ...] = option(tuple(VARIANTS), help="which rows", min_length=1)
     tasks: int = option(96, help="tasks imagined for each policy", ge=4)
     guided: int = option(24, help="the same for each language model, which may be asked for gradients", ge=4)
     seed: int = option(0, help="of world models and imagination")
-    out: Path = option(Path("bench-rank"), help="the folder of bench rank: what is there is used again")
+    out: Folder = option(Path("bench-rank"), help="the folder of bench rank: what is there is used again")
 
 
 def run(settings: Settings) -> Figures:
+    for name in settings.variants:
+        if name not in VARIANTS:
+            raise InputError(f"--variants: there is no '{name}'{suggest(name, list(VARIANTS))}")
     rows: list[dict[str, Any]] = [{"variant": name} for name in settings.variants]
     for env in settings.envs:
-        stage = rank.stage_of(rank.Settings(env=env, out=settings.out))
+        stage = _stage(env, settings.out)
         for row in rows:
             measured = _kept(row["variant"], stage, settings)
             row |= {f"{env} {measure}": value for measure, value in measured.items()}
@@ -89,6 +91,15 @@ def run(settings: Settings) -> Figures:
         f"{row['variant']} {key}": value for row in rows for key, value in row.items() if isinstance(value, float)
     }
     return Figures(figures, rows)
+
+
+def _stage(env: Env, out: Path) -> Stage:
+    """As `bench rank` made it, or as it would make it."""
+    path = out / env / "stage.json"
+    made = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    stage = rank.stage_of(rank.Settings(env=env, out=out, **made))
+    stage.claim()
+    return stage
 
 
 def _kept(name: str, stage: Stage, settings: Settings) -> dict[str, float | None]:

@@ -15,7 +15,7 @@ import numpy as np
 from worldline.bench import Figures
 from worldline.bench.cast import CASTS
 from worldline.bench.stage import Crew, Stage, StageConfig, Work
-from worldline.config import option, positional
+from worldline.config import Folder, option, positional
 from worldline.evaluate.evaluation import judge
 
 MEASURES = ("spearman", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")
@@ -35,7 +35,7 @@ class Settings(StageConfig):
 
     env: Literal["household", "shop", "searchqa"] = positional(help="household, shop or searchqa")
     seeds: int = option(3, help="world models, each from another seed", ge=1)
-    out: Path = option(Path("bench-rank"), help="folder of models, logs and tables; what is there is used again")
+    out: Folder = option(Path("bench-rank"), help="folder of models, logs and tables; what is there is used again")
 
 
 def stage_of(settings: Settings) -> Stage:

@@ -21,7 +21,7 @@ from scipy import stats
 from worldline.bench import Figures
 from worldline.bench.arms import PLANS, SPARSE, TAUGHT, Arm, Case, Taught, arms
 from worldline.collect import CollectConfig, collect
-from worldline.config import Config, option, positional, validate
+from worldline.config import Config, Folder, option, positional, validate
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
 from worldline.sft import SftConfig, sft
@@ -48,7 +48,7 @@ class Settings(Config):
     taught: Taught | None = option(None, help="what the start has learned; both: observations too; default: as planned")
     model: str = option("", help="what the start is made of: nano, micro, a folder or a hub id; default: as planned")
     start: tuple[float, float] | None = option(None, help="success the start may have, LOW HIGH; default: as planned")
-    out: Path = option(Path("runs/bench-train"), help="folder that keeps clones and runs, to go on from")
+    out: Folder = option(Path("runs/bench-train"), help="folder that keeps clones and runs, to go on from")
     jobs: int = option(1, help="runs at a time, each in a process of its own", ge=1)
     updates: int | None = option(None, help="updates of each run; default: as planned", ge=1)
     only: tuple[str, ...] = option((), help="only these variants, e.g. grpo grpo+paw")

@@ -11,7 +11,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.bench.cast import CASTS, Cast, Clone
 from worldline.bench.stage import Crew, Stage, StageConfig, Work
 from worldline.cli.outcome import Outcome, note, progress, table
-from worldline.config import Config, option
+from worldline.config import Config, Folder, option
 from worldline.evaluate import Evaluation
 from worldline.evaluate.evaluation import judge
 from worldline.policies import PolicyConfig
@@ -49,7 +49,7 @@ class Settings(Config):
 
     examples: ClassVar[tuple[str, ...]] = ("worldline demo", "worldline demo --tasks 171 --out my-demo --overwrite")
 
-    out: Path = option(Path("demo"), help="folder of the demo's models, logs and report")
+    out: Folder = option(Path("demo"), help="folder of the demo's models, logs and report")
     tasks: int = option(40, help="tasks that each of the three loggers plays", ge=8)
     seed: int = option(0, help="decides every random draw")
     jobs: int = option(min(2, os.cpu_count() or 1), help="processes that share the work", ge=1)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from worldline import logs, store
 from worldline.cli.outcome import Outcome, note, table
-from worldline.config import option, positional
+from worldline.config import Folder, option, positional
 from worldline.logs import BadRow, Options
 from worldline.types import InputError
 
@@ -31,7 +31,7 @@ class Settings(Options):
 
     format: str = positional(help="episodes, chat, inspect or jsonl")
     file: Path = positional(help="the file to read; .gz and .xz too")
-    out: Path = option(help="folder of the log to write")
+    out: Folder = option(help="folder of the log to write")
     skip_bad: bool = option(False, help="leave bad rows out instead of stopping")
     resume: bool = option(False, help="leave out the episodes that the folder holds already")
 

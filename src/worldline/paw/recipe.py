@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from worldline.config import Config, option, positional
+from worldline.config import Config, Folder, option, positional
 from worldline.paw.advantages import Algorithm, CreditConfig
 from worldline.paw.credit import Statistics
 from worldline.paw.loss import WorldLoss
@@ -38,7 +38,7 @@ class TrainConfig(Config):
 
     env: str = positional(help="environment: household, shop, searchqa, alfworld, webshop, module:attr, gym:ID")
     model: str = option(help="the causal LM to start from: a folder or a hub id")
-    out: Path = option(help="run folder")
+    out: Folder = option(help="run folder")
     algo: Algorithm = option("grpo", help="how actions are credited")
     wm: Literal["paw", "mae", "ce", "off"] = option(
         "paw", help="world-model loss: clipped MAE, MAE, cross-entropy, none"

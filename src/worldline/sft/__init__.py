@@ -15,7 +15,7 @@ import torch
 import transformers
 
 from worldline import envs, store
-from worldline.config import Config, option, positional
+from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
 from worldline.rollout import plan
 from worldline.sft.clone import Progress, Schedule, clone
@@ -42,7 +42,7 @@ class SftConfig(Config):
     )
 
     source: str = positional(help="an environment (its expert is played) or a folder of logs")
-    out: Path = option(help="run folder")
+    out: Folder = option(help="run folder")
     model: str = option("nano", help="nano, micro or mini: a small new model; else a folder or hub id to start from")
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
