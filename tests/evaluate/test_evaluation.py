@@ -196,6 +196,8 @@ def test_bad_settings(episodes: list[Trajectory], write: Write, tmp_path: Path) 
         evaluate(EvaluateConfig(log=(tmp_path / "nowhere",), policy=("random",)))
     with pytest.raises(InputError, match="between 0 and 1, got 1.5"):
         evaluate(EvaluateConfig(log=(folder,), policy=("random",), epsilon=(1.5,)))
+    with pytest.raises(InputError, match="--env shop: the log is of household"):
+        evaluate(EvaluateConfig(log=(folder,), policy=("random",), env="shop"))
     with pytest.raises(InputError, match="ngrams:WIDTH"):
         evaluate(EvaluateConfig(log=(folder,), policy=("random",), features="ngrams:many"))
 

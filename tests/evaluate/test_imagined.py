@@ -262,6 +262,12 @@ def test_bad_settings(folder: Path, house: World, change: dict[str, object], lin
         evaluate(config, {"expert": expert(house, 0.0)})
 
 
+def test_a_world_model_of_another_environment_is_refused(folder: Path, write: Write) -> None:
+    log = write([t.model_copy(update={"env": "shop"}) for t in store.read([folder / "log"])])
+    with pytest.raises(InputError, match=r"--world-model \S+: was fitted on household, the log is of shop: fit one"):
+        evaluate(EvaluateConfig(log=(log,), world_model=folder / "wm", policy=("random",)))
+
+
 def test_a_policy_known_by_log_probs_only_is_refused_not_guessed(folder: Path) -> None:
     rows = [
         f'{{"id": "{t.id}", "logprobs": {[step.logprob for step in t.steps]}}}' for t in store.read([folder / "log"])

@@ -162,6 +162,10 @@ def _world_model(case: Case) -> "WorldModelEstimators | None":
     from worldline.evaluate.imagined import WorldModelEstimators
 
     ensemble = Ensemble.load(case.config.world_model, case.config.device)
+    own, logged = ensemble.members[0].model.facts.env, case.trajectories[0].env
+    if own != logged:
+        line = f"was fitted on {own}, the log is of {logged}: fit one on this log"
+        raise InputError(f"--world-model {case.config.world_model}: {line}")
     return WorldModelEstimators(case, ensemble)
 
 
