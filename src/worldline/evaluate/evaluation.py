@@ -16,7 +16,7 @@ from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
 from worldline.evaluate.folder import forget, free_path
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig
-from worldline.evaluate.truth import read_truth
+from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
 from worldline.ope.certificate import Record, Trial, comparable, leave_out, null_test, record
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
@@ -123,11 +123,10 @@ def evaluate(
 def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra | None = None) -> Evaluation:
     """The evaluation of a case; what the case has computed already is used again."""
     config = case.config
-    truth = read_truth(config.truth) if config.truth else {}
     if not case.candidates:
         raise InputError("nothing to evaluate: give --policy NAME=SPEC")
-    if truth and not truth.keys() & {(candidate.name, candidate.epsilon) for candidate in case.candidates}:
-        raise InputError(f"--truth {config.truth}: names none of the candidates, {_listed(case.candidates)}")
+    truth, unmatched = truth_of(config.truth, case.candidates)
+    case.notes += unmatched
     names = _names(config, world, extra)
     tables = [_table(case, candidate, world, extra) for candidate in case.candidates]
     null, trials = _measured(case, names, world) if config.certificate else ([], [])
@@ -148,10 +147,6 @@ def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra 
 
         meta["sensitivity"] = sensitivity(world, case.candidates, config.sensitivity)
     return Evaluation(judged, agreed, null, trials, case.notes, meta)
-
-
-def _listed(candidates: Sequence[Candidate]) -> str:
-    return ", ".join(candidate.label for candidate in candidates)
 
 
 def _world_model(case: Case) -> "WorldModelEstimators | None":
