@@ -209,9 +209,11 @@ def test_bad_settings(episodes: list[Trajectory], write: Write, tmp_path: Path) 
         ({"interval": "bernstein"}, "--bounds: --interval bernstein needs"),
         ({"bounds": (1, 0)}, "--bounds: the smallest value must lie below the largest"),
         ({"bounds": (0, "inf")}, "both finite"),
+        ({"text_model": "hf:x"}, "--text-model hf:x: needs --world-model"),
+        ({"interface": "soft"}, "--interface soft: needs --world-model"),
     ],
 )
-def test_bounds_are_checked_before_anything_is_read(settings: dict[str, object], line: str) -> None:
+def test_settings_are_checked_before_anything_is_read(settings: dict[str, object], line: str) -> None:
     with pytest.raises(InputError, match=line):
         worldline.evaluate(log=["nowhere"], policy=["random"], **settings)
 

@@ -15,7 +15,7 @@ from worldline.config import suggest
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
 from worldline.evaluate.folder import forget, free_path
-from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig
+from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
 from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
 from worldline.ope.certificate import Record, Trial, comparable, leave_out, null_test, record
@@ -109,6 +109,7 @@ def evaluate(
 
     `loggers` are policies that made the log, given as objects, by their name in it.
     """
+    refuse_idle(config)
     path = free_path(config)
     case = Case(config, candidates or {}, loggers or {}, watch)
     world = _world_model(case)
