@@ -9,8 +9,8 @@ from goal_seekers import GoalSeeker, Write
 from rich.console import Console
 
 import worldline.evaluate
-from worldline.evaluate import EvaluateConfig, evaluate, views
-from worldline.evaluate.truth import read_truth
+from worldline.evaluate import Candidate, EvaluateConfig, evaluate, views
+from worldline.evaluate.truth import read_truth, truth_of
 from worldline.ope.evidence import ESTIMATORS, Estimator
 from worldline.types import InputError, Trajectory
 
@@ -196,6 +196,8 @@ def test_bad_settings(episodes: list[Trajectory], write: Write, tmp_path: Path) 
         evaluate(EvaluateConfig(log=(tmp_path / "nowhere",), policy=("random",)))
     with pytest.raises(InputError, match="between 0 and 1, got 1.5"):
         evaluate(EvaluateConfig(log=(folder,), policy=("random",), epsilon=(1.5,)))
+    with pytest.raises(InputError, match="--env shop: the log is of household"):
+        evaluate(EvaluateConfig(log=(folder,), policy=("random",), env="shop"))
     with pytest.raises(InputError, match="ngrams:WIDTH"):
         evaluate(EvaluateConfig(log=(folder,), policy=("random",), features="ngrams:many"))
 
@@ -207,9 +209,11 @@ def test_bad_settings(episodes: list[Trajectory], write: Write, tmp_path: Path) 
         ({"interval": "bernstein"}, "--bounds: --interval bernstein needs"),
         ({"bounds": (1, 0)}, "--bounds: the smallest value must lie below the largest"),
         ({"bounds": (0, "inf")}, "both finite"),
+        ({"text_model": "hf:x"}, "--text-model hf:x: needs --world-model"),
+        ({"interface": "soft"}, "--interface soft: needs --world-model"),
     ],
 )
-def test_bounds_are_checked_before_anything_is_read(settings: dict[str, object], line: str) -> None:
+def test_settings_are_checked_before_anything_is_read(settings: dict[str, object], line: str) -> None:
     with pytest.raises(InputError, match=line):
         worldline.evaluate(log=["nowhere"], policy=["random"], **settings)
 
@@ -221,6 +225,7 @@ def test_bounds_are_checked_before_anything_is_read(settings: dict[str, object],
         ("{", "not JSON"),
         ('{"a": "high"}', "not a number"),
         ('{"policies": [{}]}', "name"),
+        ("{}", r"--truth \S+truth.json: holds no value"),
     ],
 )
 def test_bad_truth(tmp_path: Path, content: str, line: str) -> None:
@@ -240,3 +245,16 @@ def test_truth_in_each_shape(tmp_path: Path) -> None:
     ):
         path.write_text(json.dumps(shape))
         assert read_truth(path) == expected
+
+
+def test_truth_that_does_not_match_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "truth.json"
+    path.write_text('{"a": 0.5, "b@0.2": 0.4, "zed": 0.1}')
+    asked = [Candidate(name, epsilon, "random", None) for name in ("a", "b") for epsilon in (0.0, 0.2)]
+    truth, (strange, unknown) = truth_of(path, asked)
+    assert truth["b", 0.2] == 0.4
+    assert strange.endswith("no candidate is called zed")
+    assert "says nothing of a@0.2, b:" in unknown
+    assert truth_of(path, [*asked, Candidate("zed", 0.0, "random", None)])[1] == [unknown]
+    with pytest.raises(InputError, match="names none of the candidates, c"):
+        truth_of(path, [Candidate("c", 0.0, "random", None)])

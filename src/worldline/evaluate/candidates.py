@@ -36,7 +36,12 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        return f"{self.name}@{self.epsilon:g}" if self.epsilon else self.name
+        return label(self.name, self.epsilon)
+
+
+def label(name: str, epsilon: float) -> str:
+    """What a policy is called at one epsilon."""
+    return f"{name}@{epsilon:g}" if epsilon else name
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,6 +55,10 @@ class Case:
         worlds = sorted({t.env for t in self.trajectories})
         if len(worlds) > 1:
             raise InputError(f"the log holds episodes of {', '.join(worlds)}: evaluate one environment at a time")
+        if worlds and self.config.env not in worlds and envs.WORLDS.keys() >= {self.config.env, *worlds}:
+            # other names need not be those of environments: an imported log is called by its dataset
+            line = f"the log is of {worlds[0]}: leave it out, or give another --log"
+            raise InputError(f"--env {self.config.env}: {line}")
         log = ragged_log(self.trajectories)
         cut = sum(not (t.terminated or t.truncated) for t in self.trajectories)
         if cut:

@@ -15,12 +15,14 @@ from worldline.config import suggest
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
 from worldline.evaluate.folder import forget, free_path
-from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig
-from worldline.evaluate.truth import read_truth
+from worldline.evaluate.judged import Estimate, Judged
+from worldline.evaluate.recommendation import recommended
+from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
+from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
-from worldline.ope.certificate import Record, Trial, comparable, leave_out, null_test, record
+from worldline.ope.certificate import Record, Trial, leave_out, null_test, record
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
-from worldline.ope.evidence import BLIND, ESTIMATORS, Estimator, Evidence, Values, estimate
+from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, Values, estimate
 from worldline.ope.intervals import Interval, bootstrap_means, intervals
 from worldline.ope.log import Episodes
 from worldline.ope.predictors import RANK_ONLY, trivial
@@ -32,31 +34,6 @@ if TYPE_CHECKING:
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, Evidence], Mapping[str, Estimator]]
 """More estimators for a candidate, as a world model gives them: added to, or in the place of, those of the table."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One estimator's word on one candidate: a number with an interval, or the reason why there is none."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    rank: int | None = None
-    flag: str | None = None
-    """Why not to trust it."""
-    refused: str | None = None
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Everything about one candidate."""
-
-    candidate: Candidate
-    diagnostics: Diagnostics
-    estimates: dict[str, Estimate]
-    predictors: dict[str, float | None]
-    truth: float | None
 
 
 @dataclass(frozen=True)
@@ -84,7 +61,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """The contract's shape; JSON has no infinities and no NaN, and neither has this."""
         return {
-            "policies": [_policy_dict(judged) for judged in self.policies],
+            "policies": [judged.as_dict() for judged in self.policies],
             "agreement": self.agreement,
             "meta": self.meta
             | {
@@ -109,6 +86,7 @@ def evaluate(
 
     `loggers` are policies that made the log, given as objects, by their name in it.
     """
+    refuse_idle(config)
     path = free_path(config)
     case = Case(config, candidates or {}, loggers or {}, watch)
     world = _world_model(case)
@@ -123,11 +101,10 @@ def evaluate(
 def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra | None = None) -> Evaluation:
     """The evaluation of a case; what the case has computed already is used again."""
     config = case.config
-    truth = read_truth(config.truth) if config.truth else {}
     if not case.candidates:
         raise InputError("nothing to evaluate: give --policy NAME=SPEC")
-    if truth and not truth.keys() & {(candidate.name, candidate.epsilon) for candidate in case.candidates}:
-        raise InputError(f"--truth {config.truth}: names none of the candidates, {_listed(case.candidates)}")
+    truth, unmatched = truth_of(config.truth, case.candidates)
+    case.notes += unmatched
     names = _names(config, world, extra)
     tables = [_table(case, candidate, world, extra) for candidate in case.candidates]
     null, trials = _measured(case, names, world) if config.certificate else ([], [])
@@ -142,16 +119,14 @@ def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra 
         case.watch("estimates", len(judged), len(tables))
     judged = _ranked(judged, names)
     agreed = _agreement(judged, [values.values for values in said], case, names)
-    meta = _meta(case, names) | {"recommended": _recommended(names, trials, judged, case)}
+    best, why = recommended(names, trials, judged)
+    case.notes.append(why)
+    meta = _meta(case, names) | {"recommended": best}
     if world is not None and config.sensitivity:
         from worldline.evaluate.sensitivity import sensitivity
 
         meta["sensitivity"] = sensitivity(world, case.candidates, config.sensitivity)
     return Evaluation(judged, agreed, null, trials, case.notes, meta)
-
-
-def _listed(candidates: Sequence[Candidate]) -> str:
-    return ", ".join(candidate.label for candidate in candidates)
 
 
 def _world_model(case: Case) -> "WorldModelEstimators | None":
@@ -162,6 +137,10 @@ def _world_model(case: Case) -> "WorldModelEstimators | None":
     from worldline.evaluate.imagined import WorldModelEstimators
 
     ensemble = Ensemble.load(case.config.world_model, case.config.device)
+    own, logged = ensemble.members[0].model.facts.env, case.trajectories[0].env
+    if own != logged:
+        line = f"was fitted on {own}, the log is of {logged}: fit one on this log"
+        raise InputError(f"--world-model {case.config.world_model}: {line}")
     return WorldModelEstimators(case, ensemble)
 
 
@@ -217,29 +196,6 @@ def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
     """The same trials with what other estimators said in them."""
     found = {(trial.policy, trial.pool): trial.estimates for trial in more}
     return [replace(t, estimates=t.estimates | found.get((t.policy, t.pool), {})) for t in trials]
-
-
-def _recommended(
-    names: Sequence[str], trials: Sequence[Trial], judged: Sequence[Judged], case: Case
-) -> dict[str, Any] | None:
-    """The estimator with the smallest certified error, of those that judge every candidate and tell them apart.
-
-    Errors are compared over the same trials: see `comparable`.
-    """
-    able = [
-        name
-        for name in names
-        if name not in BLIND
-        and all(j.estimates[name].value is not None for j in judged)
-        and len({j.estimates[name].value for j in judged}) > min(1, len(judged) - 1)
-    ]
-    errors = comparable(trials, able)
-    if not errors:
-        return None
-    best, *rest = sorted(errors, key=lambda name: errors[name])
-    ahead = f", {rest[0]} {errors[rest[0]]:.3f}" if rest else ""
-    case.notes.append(f"recommended here: {best}, certified error {errors[best]:.3f}{ahead}")
-    return {"estimator": best, "error": errors[best], "errors": errors}
 
 
 def _estimates(
@@ -318,21 +274,6 @@ def _meta(case: Case, names: Sequence[str]) -> dict[str, Any]:
         "bootstrap": config.bootstrap,
         "seed": config.seed,
     }
-
-
-def _policy_dict(judged: Judged) -> dict[str, Any]:
-    estimates = {
-        name: {k: v for k, v in asdict(e).items() if v is not None or k in ("value", "low", "high", "n")}
-        for name, e in judged.estimates.items()
-    }
-    told: dict[str, Any] = {
-        "name": judged.candidate.name,
-        "epsilon": judged.candidate.epsilon,
-        "estimates": estimates,
-        "predictors": judged.predictors,
-        "diagnostics": judged.diagnostics.as_dict(),
-    }
-    return told | ({"truth": judged.truth} if judged.truth is not None else {})
 
 
 def _trial_dict(trial: Trial) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from worldline.config import option
 from worldline.ope.evidence import Critic
 from worldline.ope.intervals import BOUNDED, Method
 from worldline.policies import PolicyConfig
+from worldline.types import InputError
 
 AUTO = "auto"
 DEFAULT = ("naive", "dm", "is", "wis", "pdis", "pdwis", "mis", "dice", "lfqe", "dr", "wdr", "magic")
@@ -82,3 +83,14 @@ class EvaluateConfig(PolicyConfig):
         if bounds is not None and not 0 < bounds[1] - bounds[0] < float("inf"):
             raise ValueError("the smallest value must lie below the largest, both finite")
         return bounds
+
+
+def refuse_idle(config: EvaluateConfig) -> None:
+    """Settings of a world model say nothing without one.
+
+    No validator: a benchmark evaluates with world models that it has at hand and names in no setting.
+    """
+    given = {"--text-model": config.text_model, "--interface": config.interface.removeprefix(AUTO)}
+    for flag, value in given.items():
+        if value and config.world_model is None:
+            raise InputError(f"{flag} {value}: needs --world-model")

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from worldline.evaluate.evaluation import Estimate, Evaluation
+from worldline.evaluate.evaluation import Evaluation
+from worldline.evaluate.judged import Estimate
 from worldline.ope.certificate import Trial
 
 MEASURES = ("spearman", "low", "high", "p", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")

@@ -1,14 +1,33 @@
 """True values to compare with, from a JSON file: `{"NAME": value, "NAME@0.2": value}` or `{"policies": [...]}`."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from worldline.evaluate.candidates import Candidate, label
 from worldline.types import InputError
 
+Truth = dict[tuple[str, float], float]
+"""True value by (name, epsilon)."""
 
-def read_truth(path: Path) -> dict[tuple[str, float], float]:
-    """True value by (name, epsilon).
+
+def truth_of(path: Path | None, candidates: Sequence[Candidate]) -> tuple[Truth, list[str]]:
+    """What `path` says, and notes on what it says of nobody, or not of everybody."""
+    if path is None:
+        return {}, []
+    truth, asked = read_truth(path), {(c.name, c.epsilon): c.label for c in candidates}
+    if not truth.keys() & asked.keys():
+        raise InputError(f"--truth {path}: names none of the candidates, {', '.join(asked.values())}")
+    strange = [label(*key) for key in truth if key not in asked]
+    unknown = [name for key, name in asked.items() if key not in truth]
+    notes = [f"--truth {path}: no candidate is called {', '.join(strange)}"] if strange else []
+    notes += [f"--truth {path}: says nothing of {', '.join(unknown)}: not in the agreement"] if unknown else []
+    return truth, notes
+
+
+def read_truth(path: Path) -> Truth:
+    """At least one true value.
 
     A mapping may give a number, or a mapping from epsilon to number, for each name; `policies` may hold rows with
     `name`, `epsilon` and `truth` or `value`, as in evaluation.json.
@@ -21,11 +40,13 @@ def read_truth(path: Path) -> dict[tuple[str, float], float]:
         raise InputError(f"--truth {path}: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise InputError(f'--truth {path}: must be an object such as {{"NAME": 0.4, "NAME@0.2": 0.3}}')
-    truth: dict[tuple[str, float], float] = {}
+    truth: Truth = {}
     for name, epsilon, value in _rows(found, path):
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             raise InputError(f"--truth {path}: the value of '{name}' is {value!r}, not a number")
         truth[name, epsilon] = float(value)
+    if not truth:
+        raise InputError(f'--truth {path}: holds no value: write {{"NAME": 0.4, "NAME@0.2": 0.3}}')
     return truth
 
 
