@@ -2,7 +2,7 @@
 
 import worldline
 
-result = worldline.evaluate(log=["logs/"], policy=["new=hf:runs/new", "old=hf:runs/old"], epsilon=[0, 0.2])
+result = worldline.evaluate(log=["logs/"], policy=["new=hf:runs/new/model", "old=hf:runs/old/model"], epsilon=[0, 0.2])
 print(result.value("new", "dr"))
 print(result.as_dict()["agreement"])
 """

@@ -60,7 +60,7 @@ def named(entries: Sequence[str], flag: str) -> dict[str, str]:
         if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
             name, spec = entry, entry
         if not name or not spec:
-            raise InputError(f"{flag} {entry}: write NAME=SPEC, such as mine=hf:runs/mine")
+            raise InputError(f"{flag} {entry}: write NAME=SPEC, such as mine=hf:runs/mine/model")
         if name in found:
             raise InputError(f"{flag}: two policies are called '{name}': give each its own NAME=SPEC")
         found[name] = spec

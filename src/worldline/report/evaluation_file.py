@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from worldline.ope.evidence import BLIND
 from worldline.report.blocks import number
 from worldline.report.plots import Point, drawable
 from worldline.report.source import read_json
@@ -105,11 +106,15 @@ class EvaluationFile(Part):
         return len({round(point.value, 9) for point in self.points(estimator)}) > 1
 
     def recommended(self) -> tuple[str, str]:
-        """The estimator to go by, and why: as the evaluation says, else by certified error, else by fewest doubts."""
+        """The estimator to go by, and why: as the evaluation says, else by certified error, else by fewest doubts.
+
+        Never one that says the same of every policy, where there is another.
+        """
         told = self.meta.recommended
         if told:
             return told.estimator, told.reason or _lead(told.errors)
-        able = [name for name in self.estimators if self.tells_apart(name)] or self.estimators
+        seeing = [name for name in self.estimators if name not in BLIND] or self.estimators
+        able = [name for name in seeing if self.tells_apart(name)] or seeing
         certified = {name: found for name, found in self.meta.certificate.record.items() if name in able}
         most = max((found.trials for found in certified.values()), default=0)
         errors = {name: found.mae for name, found in certified.items() if found.trials == most}
