@@ -23,7 +23,7 @@ class EvaluateConfig(PolicyConfig):
     """
 
     examples: ClassVar[tuple[str, ...]] = (
-        "worldline evaluate --log logs/ --policy new=hf:runs/new/model old=hf:runs/old/model --epsilon 0 0.2 --out runs/choice",
+        "worldline evaluate --log logs/ --policy new=hf:runs/new/model old=hf:runs/old/model --epsilon 0 0.2",
         "worldline evaluate --log logs/ --world-model wm/ --policy new=hf:runs/new/model old=hf:runs/old/model",
         "worldline evaluate --log logs/ --policy mine=logprobs:mine.jsonl --estimators wis pdwis",
         "worldline evaluate --log a/ b/ --policy expert random --logger expert=expert --truth truth.json",
