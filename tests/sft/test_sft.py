@@ -171,7 +171,7 @@ def test_lora_trains_adapters_only_and_saves_a_plain_model(tmp_path: Path) -> No
 
 
 def test_bad_words_name_the_flag(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--model .*: cannot be loaded"):
+    with pytest.raises(InputError, match="--model .*: not a model: the folder has no config.json"):
         sft(settings(tmp_path / "a", model=str(tmp_path)))
     with pytest.raises(InputError, match="--target observation: .* give --prompt transcript"):
         sft(settings(tmp_path / "b", target="observation", prompt="plain"))
