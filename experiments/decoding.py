@@ -12,8 +12,8 @@ import time
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from worldline.policies import attention, decoding, forward
-from worldline.policies.generation import generate
+from worldline.policies.language_model import attention, decoding, forward
+from worldline.policies.language_model.decoding import generate
 
 ROWS, LENGTH, TOKENS, NEVER = 704, 400, 16, 10**9
 KINDS = {

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from worldline.adwm.adapter import AdapterConfig
-from worldline.adwm.channel import ChannelConfig, connect
+from worldline.adwm.soft_tokens.adapter import AdapterConfig
+from worldline.adwm.soft_tokens.connect import ChannelConfig, connect
 from worldline.adwm.value import imagine
 from worldline.bench.cast import Cast, Clone, Faults
 from worldline.bench.stage import Stage, StageConfig

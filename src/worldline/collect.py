@@ -21,7 +21,7 @@ from worldline import envs, policies, store
 from worldline.config import option, positional
 from worldline.ope.intervals import Interval, interval
 from worldline.policies import PolicyConfig
-from worldline.policies.budget import Counts
+from worldline.policies.prompts import Counts
 from worldline.rollout import Episode, Rollout, plan
 from worldline.types import InputError, Policy, Trajectory, World, WorldlineError
 

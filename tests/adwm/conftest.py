@@ -10,7 +10,7 @@ from tiny_llama import tiny_llama
 
 from worldline.adwm.fit import FitConfig, Fitted, fit_episodes
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
-from worldline.policies.hf import HFPolicy, from_model
+from worldline.policies.language_model.hf import HFPolicy, from_model
 from worldline.sft.clone import Schedule, clone
 from worldline.sft.demonstrations import of_log
 from worldline.sft.examples import sequences

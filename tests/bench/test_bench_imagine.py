@@ -8,7 +8,7 @@ import torch
 from worldline import envs
 from worldline.bench import imagine
 from worldline.bench.imagine import Settings, Sweep, run
-from worldline.policies.scripted import RandomPolicy
+from worldline.policies.mixing import RandomPolicy
 from worldline.rollout import Rollout, plan
 from worldline.types import Decision, Turn
 

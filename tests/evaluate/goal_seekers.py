@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from worldline.policies.choice import pick, uniform
+from worldline.policies.mixing import pick, uniform
 from worldline.types import Decision, Trajectory, Turn
 
 TASKS = range(8)

@@ -12,65 +12,24 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
 from safetensors.torch import load_model, save_model
 from torch import Tensor
 
 from worldline import store
-from worldline.adwm.calibration import Array, Platt, fit_platt, logit
+from worldline.adwm.calibration import Array, Platt, fit_platt
 from worldline.adwm.diffusion import sample
 from worldline.adwm.episodes import EpisodeData, encode, windows
-from worldline.adwm.lore import Lore
-from worldline.adwm.model import Outcome, WorldModel
-from worldline.adwm.narrator import Narrator
-from worldline.adwm.rivals import Rivals
-from worldline.adwm.training import Priors
+from worldline.adwm.model import WorldModel
+from worldline.adwm.outcome_head import Heads, Outcome, Priors
+from worldline.adwm.rivals.latent import Rivals
+from worldline.narrator.log_model import Lore
+from worldline.narrator.narrator import Narrator
 from worldline.types import InputError, derive_seed
 
 _MEMBER, _LOG, _HEADS = "member-{}", "log", "heads.json"
 FIGURES = "figures.json"
 BOUND = 3.0
 """Latents have unit mean square: nothing real is beyond this in any dimension."""
-
-
-class Heads(BaseModel):
-    """What stands between a logit and a probability: the training prior, then slope and offset on held-out tasks."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    priors: Priors
-    hazard: tuple[float, float] = (1.0, 0.0)
-    reward: tuple[float, float] = (1.0, 0.0)
-    success: tuple[float, float] = (1.0, 0.0)
-    held_out: tuple[str, ...] = ()
-    """The tasks this member was not trained on."""
-
-    def corrected(self, outcome: Outcome) -> Outcome:
-        """The logits with the upsampling of training undone."""
-        shift = {name: _shift(*getattr(self.priors, name)) for name in ("hazard", "reward", "success")}
-        return Outcome(
-            outcome.hazard + shift["hazard"],
-            outcome.reward_at_end + shift["reward"],
-            outcome.reward_on_way,
-            outcome.success + shift["success"],
-        )
-
-    def read(self, outcome: Outcome) -> Outcome:
-        """Calibrated probabilities."""
-        return self.calibrated(self.corrected(outcome))
-
-    def calibrated(self, told: Outcome) -> Outcome:
-        """Probabilities from corrected logits."""
-        return Outcome(
-            torch.sigmoid(self.hazard[0] * told.hazard + self.hazard[1]),
-            torch.sigmoid(self.reward[0] * told.reward_at_end + self.reward[1]),
-            torch.sigmoid(told.reward_on_way),
-            torch.sigmoid(self.success[0] * told.success + self.success[1]),
-        )
-
-
-def _shift(trained: float, natural: float) -> float:
-    return float(logit(natural) - logit(trained))
 
 
 @dataclass(frozen=True)

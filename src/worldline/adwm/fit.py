@@ -20,7 +20,6 @@ from worldline.adwm.calibration import area_under_curve, calibration_error, fit_
 from worldline.adwm.ensemble import (
     FIGURES,
     Ensemble,
-    Heads,
     Member,
     answer_latents,
     calibrated,
@@ -34,13 +33,14 @@ from worldline.adwm.ensemble import (
     save_member,
 )
 from worldline.adwm.episodes import EpisodeData, check, facts_of, read_episode
-from worldline.adwm.horizon import horizon_curves
-from worldline.adwm.lore import Exercises, Lore
 from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, WorldModel, model_card
-from worldline.adwm.narrator import Narrator
-from worldline.adwm.rivals import Rivals, pairs
+from worldline.adwm.outcome_head import Heads
+from worldline.adwm.replay import horizon_curves
+from worldline.adwm.rivals.latent import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
 from worldline.config import Config, Folder, option, positional
+from worldline.narrator.log_model import Exercises, Lore
+from worldline.narrator.narrator import Narrator
 from worldline.run_folder import emptied, going_on
 from worldline.types import Trajectory, derive_seed
 

@@ -18,13 +18,12 @@ from torch.nn import functional as F
 
 from worldline.adwm.diffusion import Noise, cosine_schedule
 from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, caches, mlp
+from worldline.adwm.outcome_head import Outcome, wide_logits
 from worldline.adwm.tokenizer import HashTokenizer
 from worldline.types import InputError
 
 Preset = Literal["paper", "small", "base"]
 MAX_TABLE = 256
-PRECEDENTS = 4
-"""The first features of a step's evidence: what other episodes of its task earned."""
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 
 
@@ -113,15 +112,6 @@ class LogFacts(BaseModel):
     """Whether steps before the end ever earn anything."""
     episodes: int = 0
     policies: tuple[str, ...] = ()
-
-
-class Outcome(NamedTuple):
-    """Logits of what a step did: the end of the episode, its reward at the end and on the way, success at the end."""
-
-    hazard: Tensor
-    reward_at_end: Tensor
-    reward_on_way: Tensor
-    success: Tensor
 
 
 class Texts(NamedTuple):
@@ -290,14 +280,6 @@ def expected_reward(told: Outcome, facts: LogFacts) -> Tensor:
         for share in (told.reward_at_end, told.reward_on_way)
     )
     return told.hazard * at_end + (1 - told.hazard) * on_way * facts.dense
-
-
-def wide_logits(evidence: Tensor, wide: Tensor, precedent: Tensor) -> Tensor:
-    """(N, F) -> (N, 4): all of it speaks to all heads, but for the precedents, which are silent on the end."""
-    evidence = F.pad(evidence, (0, max(0, PRECEDENTS + 1 - evidence.shape[1])))
-    said = F.embedding_bag(evidence[:, PRECEDENTS:], wide, mode="sum", padding_idx=0)
-    earned = F.embedding_bag(evidence[:, :PRECEDENTS], precedent, mode="sum", padding_idx=0)
-    return said + F.pad(earned, (1, 0))
 
 
 def parameter_counts(model: WorldModel) -> dict[str, int]:

@@ -5,39 +5,17 @@ its beginning and its end, where the task and the newest lines stand.
 """
 
 import functools
-import hashlib
-import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
 import numpy.typing as npt
 
+from worldline.narrator.words import stable_hash, words
+
 Ids = npt.NDArray[np.int64]
 
 PAD = 0
-_WORD = re.compile(r"\w+|[^\w\s]")
-_LONGEST = 200_000
-"""Characters looked at: a pathological observation costs no more than this at either end."""
-
-
-def words(text: str) -> list[str]:
-    """The lower-cased words and punctuation marks of `text`, in order."""
-    if len(text) > 2 * _LONGEST:
-        text = f"{text[:_LONGEST]} {text[-_LONGEST:]}"
-    return _WORD.findall(text.lower())
-
-
-@functools.lru_cache(maxsize=1 << 13)
-def vocabulary(text: str) -> frozenset[str]:
-    """The distinct words of `text`."""
-    return frozenset(words(text))
-
-
-@functools.lru_cache(maxsize=1 << 18)
-def stable_hash(key: str) -> int:
-    """A 64-bit hash that does not change between processes, versions or machines."""
-    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
 class HashTokenizer:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.imagine import MANNERS, Guide, ImaginedWorld, Manner, Support
-from worldline.adwm.text_world import TextWorld
-from worldline.policies.hf import HFPolicy
+from worldline.adwm.rivals.language_model import TextWorld
+from worldline.adwm.world_model_env import MANNERS, Guide, ImaginedWorld, Manner, Support
+from worldline.policies.language_model.hf import HFPolicy
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
 

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from worldline.adwm.channel import connect
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit_episodes
-from worldline.adwm.imagine import MANNERS, Manner
+from worldline.adwm.soft_tokens.connect import connect
 from worldline.adwm.value import imagine
+from worldline.adwm.world_model_env import MANNERS, Manner
 from worldline.bench import Figures, rank
 from worldline.bench.stage import Stage
 from worldline.config import Config, Folder, option, suggest

@@ -17,17 +17,16 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from worldline import envs, policies, store
-from worldline.adwm.adapter import AdapterConfig
-from worldline.adwm.channel import ChannelConfig, connect
 from worldline.adwm.diffusion import sample
 from worldline.adwm.ensemble import BOUND, Ensemble
 from worldline.adwm.fit import FitConfig, fit_episodes
-from worldline.adwm.imagine import MANNERS, Guide, ImaginedWorld, Manner
+from worldline.adwm.soft_tokens.adapter import AdapterConfig
+from worldline.adwm.soft_tokens.connect import ChannelConfig, connect
+from worldline.adwm.world_model_env import MANNERS, Guide, ImaginedWorld, Manner
 from worldline.bench import Figures
 from worldline.config import option
 from worldline.policies import PolicyConfig
-from worldline.policies.choice import uniform
-from worldline.policies.scripted import RandomPolicy
+from worldline.policies.mixing import RandomPolicy, uniform
 from worldline.rollout import Episode, Rollout, plan
 from worldline.types import Decision, Policy, Trajectory, Turn, derive_seed
 

@@ -21,7 +21,7 @@ from worldline.paw.noise import encoder, gradient_share
 from worldline.paw.rows import Row, to_rows
 from worldline.paw.strands import strands
 from worldline.policies import PolicyConfig
-from worldline.policies.hf import from_model
+from worldline.policies.language_model.hf import from_model
 from worldline.rollout import Rollout, plan
 
 

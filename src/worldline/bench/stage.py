@@ -22,13 +22,13 @@ import numpy as np
 from worldline import envs, store
 from worldline.adwm.ensemble import FIGURES, Ensemble
 from worldline.adwm.fit import FitConfig, Watch, fit_episodes
-from worldline.adwm.imagine import MANNERS
+from worldline.adwm.world_model_env import MANNERS
 from worldline.bench.cast import Cast, Clone, Make, ladder, played
 from worldline.config import Config, option
 from worldline.evaluate import EvaluateConfig
 from worldline.evaluate.case import Case
-from worldline.evaluate.imagined import CERTIFICATE, TOLD, WorldModelEstimators, written
 from worldline.evaluate.settings import DEFAULT
+from worldline.evaluate.world_model import CERTIFICATE, TOLD, WorldModelEstimators, written
 from worldline.sft import SftConfig, sft
 from worldline.types import InputError, Policy, Trajectory
 

@@ -15,7 +15,7 @@ from typing import Any
 from worldline.config import validate
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.evaluation import Evaluation, Extra, evaluate
-from worldline.evaluate.judged import Estimate, Judged
+from worldline.evaluate.result import Estimate, Judged
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.evaluate.table import views
 from worldline.types import Policy

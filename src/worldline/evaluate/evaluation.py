@@ -15,8 +15,7 @@ from worldline.config import suggest
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
 from worldline.evaluate.folder import forget, free_path
-from worldline.evaluate.judged import Estimate, Judged
-from worldline.evaluate.recommendation import recommended
+from worldline.evaluate.result import Estimate, Judged, recommended
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
 from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
@@ -29,7 +28,7 @@ from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.types import InputError, Policy
 
 if TYPE_CHECKING:
-    from worldline.evaluate.imagined import WorldModelEstimators
+    from worldline.evaluate.world_model import WorldModelEstimators
 
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, Evidence], Mapping[str, Estimator]]
@@ -123,7 +122,7 @@ def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra 
     case.notes.append(why)
     meta = _meta(case, names) | {"recommended": best}
     if world is not None and config.sensitivity:
-        from worldline.evaluate.sensitivity import sensitivity
+        from worldline.evaluate.world_model import sensitivity
 
         meta["sensitivity"] = sensitivity(world, case.candidates, config.sensitivity)
     return Evaluation(judged, agreed, null, trials, case.notes, meta)
@@ -134,7 +133,7 @@ def _world_model(case: Case) -> "WorldModelEstimators | None":
     if case.config.world_model is None:
         return None
     from worldline.adwm.ensemble import Ensemble
-    from worldline.evaluate.imagined import WorldModelEstimators
+    from worldline.evaluate.world_model import WorldModelEstimators
 
     ensemble = Ensemble.load(case.config.world_model, case.config.device)
     own, logged = ensemble.members[0].model.facts.env, case.trajectories[0].env

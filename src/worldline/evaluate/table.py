@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from worldline.evaluate.evaluation import Evaluation
-from worldline.evaluate.judged import Estimate
+from worldline.evaluate.result import Estimate
 from worldline.ope.certificate import Trial
 
 MEASURES = ("spearman", "low", "high", "p", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")

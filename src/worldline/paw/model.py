@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from worldline.config import Config, option
 from worldline.paw.batches import Batch
 from worldline.paw.logprobs import TokenStats, token_stats
-from worldline.policies.checkpoint import locate
+from worldline.policies.language_model.checkpoint import locate
 from worldline.types import InputError
 
 

@@ -15,7 +15,7 @@ from worldline.paw.recipe import TrainConfig
 from worldline.paw.rewards import rule
 from worldline.paw.rows import Row, to_rows
 from worldline.paw.update import TokenScores, score
-from worldline.policies.hf import from_model
+from worldline.policies.language_model.hf import from_model
 from worldline.rollout import Rollout, plan
 from worldline.types import InputError, Trajectory, derive_seed
 

@@ -3,7 +3,7 @@
 Importing this loads no torch; `worldline.policies.hf` does.
 """
 
-from worldline.policies.encoding import Encoder, Example
+from worldline.policies.language_model.encoding import Encoder, Example
 from worldline.policies.mixing import mix
 from worldline.policies.prompts import TEMPLATES, Template, render
 from worldline.policies.settings import PolicyConfig

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from worldline.policies.budget import Counts, View, shortened, view
-from worldline.policies.choice import uniform
-from worldline.policies.prompts import TEMPLATES, render
+from worldline.policies.mixing import uniform
+from worldline.policies.prompts import TEMPLATES, Counts, View, render, shortened, view
 from worldline.policies.settings import PolicyConfig
 from worldline.types import Decision, InputError, Turn, WorldlineError
 

@@ -1,18 +1,96 @@
-"""Epsilon-mixing: with probability epsilon a step is taken uniformly at random instead of by the policy.
+"""Policies without a model (expert, uniform chance, any function of a turn), and epsilon-mixing of any policy.
 
-One flip per step, from the turn's own seed, so policies mixed at the same seed flip at the same steps. The
-log-probability of the mixture is exact, log((1 - eps) pi(a) + eps / |A|), whenever the inner policy can be scored.
+There is no generator object: each draw is a hash of the turn's seed and of what it is for, so it does not depend on
+which draws were made before, by whom, or in which batch. With probability epsilon a step takes a uniformly random
+admissible action; log-probabilities are those of the mixture (ADWM equation 39).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from worldline.policies.choice import uniform
-from worldline.policies.scripted import RandomPolicy, uniform_logprobs
-from worldline.types import Decision, InputError, Policy, ScoringPolicy, Turn
+from worldline.types import Decision, InputError, Policy, ScoringPolicy, Turn, World, derive_seed
+
+
+def uniform(seed: int, *purpose: int | str) -> float:
+    """A number in [0, 1) that is a function of `seed` and `purpose`."""
+    return (derive_seed(seed, *purpose) >> 10) / 2**53
+
+
+def pick(probabilities: Sequence[float] | npt.NDArray[np.float64], draw: float) -> int:
+    """The index that inverse-CDF sampling gives for a uniform `draw`; never one of probability 0."""
+    cumulative = np.cumsum(np.asarray(probabilities, dtype=np.float64))
+    index = int(np.searchsorted(cumulative, draw * cumulative[-1], side="right"))
+    return min(index, int(np.flatnonzero(probabilities)[-1]))
+
+
+def admissible(turn: Turn, who: str) -> tuple[str, ...]:
+    """The distinct admissible actions of `turn`; InputError where there are none to choose from."""
+    actions = tuple(dict.fromkeys(turn.admissible or ()))
+    if not actions:
+        raise InputError(f"{who} chooses among admissible actions, and the environment lists none at step {turn.step}")
+    return actions
+
+
+LogProbs = list[npt.NDArray[np.float64]]
+
+
+class ExpertPolicy:
+    """What the world's own expert does: deterministic, so its log-probabilities are 0 and -inf."""
+
+    name = "expert"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        actions = (self._world.expert(turn) for turn in turns)
+        return [Decision(action=action, response=action, logprob=0.0) for action in actions]
+
+    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> LogProbs:
+        experts = (self._world.expert(turn) for turn in turns)
+        return [
+            np.array([0.0 if action == expert else -np.inf for action in asked])
+            for expert, asked in zip(experts, actions, strict=True)
+        ]
+
+
+class RandomPolicy:
+    """Uniform over the admissible actions."""
+
+    def __init__(self, name: str = "random") -> None:
+        self.name = name
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        return [self._draw(turn) for turn in turns]
+
+    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> LogProbs:
+        return [uniform_logprobs(turn, asked, self.name) for turn, asked in zip(turns, actions, strict=True)]
+
+    def _draw(self, turn: Turn) -> Decision:
+        choices = admissible(turn, self.name)
+        action = choices[int(uniform(turn.seed, "random") * len(choices))]
+        return Decision(action=action, response=action, logprob=-float(np.log(len(choices))))
+
+
+class FunctionPolicy:
+    """A plain function from a turn to an action. Nothing is known about its probabilities."""
+
+    def __init__(self, function: Callable[[Turn], str], name: str) -> None:
+        self.name = name
+        self._function = function
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        actions = (self._function(turn) for turn in turns)
+        return [Decision(action=action, response=action) for action in actions]
+
+
+def uniform_logprobs(turn: Turn, actions: Sequence[str], who: str) -> npt.NDArray[np.float64]:
+    """log of 1/n for the n admissible actions, -inf for any other."""
+    choices = frozenset(admissible(turn, who))
+    return np.array([-np.log(len(choices)) if action in choices else -np.inf for action in actions])
 
 
 def mix(policy: Policy, epsilon: float) -> Policy:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from worldline.config import suggest
-from worldline.policies.scripted import ExpertPolicy, FunctionPolicy, RandomPolicy
+from worldline.policies.mixing import ExpertPolicy, FunctionPolicy, RandomPolicy
 from worldline.policies.settings import PolicyConfig
 from worldline.types import InputError, Policy, World
 
@@ -26,7 +26,7 @@ def load(spec: str, world: World | None = None, settings: PolicyConfig | None = 
     if not (colon and kind and rest):
         raise InputError(f"unknown policy '{spec}'{suggest(spec, KINDS)}")
     if kind == "hf":
-        from worldline.policies import hf  # torch takes seconds to import, and only this kind needs it
+        from worldline.policies.language_model import hf
 
         return hf.load(rest, settings)
     if kind == "api":

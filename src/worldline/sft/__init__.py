@@ -16,7 +16,7 @@ import transformers
 from worldline import envs, store
 from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
-from worldline.policies.checkpoint import locate
+from worldline.policies.language_model.checkpoint import locate
 from worldline.rollout import plan
 from worldline.run_folder import emptied, going_on
 from worldline.sft.clone import Progress, Schedule, clone

@@ -12,7 +12,7 @@ from typing import Literal
 
 from worldline.policies import Encoder
 from worldline.policies import Example as Coded
-from worldline.policies.outcome import told
+from worldline.policies.language_model.outcome_line import told
 from worldline.sft.clone import Example
 from worldline.sft.demonstrations import Demonstration
 from worldline.types import Exchange, InputError, Trajectory, Turn, turns

@@ -1,0 +1,181 @@
+"""Horizon curves: do errors compound? Open-loop replay of logged actions on held-out episodes (the review's question).
+
+An episode is imagined from its start with the actions that were really taken, and compared with what really
+happened, step by step: the sampled latent against the true one, the rank of the true answer among other logged ones,
+the decoded text against the true text, and how well the heads still tell reward and end. For our model and for each
+rival. Each episode is replayed by a member that held its task out, and its own record is left out of the memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from worldline.adwm.calibration import area_under_curve
+from worldline.adwm.ensemble import Ensemble, Member
+from worldline.adwm.episodes import Reader, encoded
+from worldline.adwm.model import expected_reward
+from worldline.adwm.world_model_env import MANNERS, ImaginedEnvironment, ImaginedWorld, Manner
+from worldline.types import Trajectory, derive_seed
+
+Array = npt.NDArray[np.float64]
+POOL = 256
+"""Other logged answers that the true one is ranked among."""
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Means over the episodes that reach each step; `steps[i]` of them reach step i + 1."""
+
+    steps: list[int]
+    latent_error: list[float]
+    recall_1: list[float]
+    recall_10: list[float]
+    text_match: list[float]
+    reward_auc: float
+    termination_auc: float
+    """Over all steps: single steps have too few ends to tell."""
+    early_termination_auc: float
+    late_termination_auc: float
+    """The first half of the horizon, and the second."""
+    value_error: float
+    """Root mean square, over the policies of the log, of predicted minus real mean return."""
+
+
+def horizon_curves(
+    ensemble: Ensemble,
+    names: Sequence[str] = ("adwm", "wm-ar", "wm-joint", "wm-knn"),
+    *,
+    episodes: int = 64,
+    seed: int = 0,
+) -> dict[str, Curve]:
+    """The curve of each way of imagining that the ensemble can do, on up to `episodes` held-out episodes."""
+    numbers = _chosen(ensemble, episodes, seed)
+    if not numbers:
+        return {}
+    able = [name for name in names if MANNERS[name].dynamics == "diffusion" or ensemble.members[0].rivals is not None]
+    return {name: _curve(ensemble, MANNERS[name], numbers, seed) for name in able}
+
+
+def _chosen(ensemble: Ensemble, episodes: int, seed: int) -> list[tuple[int, int]]:
+    """(member, episode) pairs: each episode with the member that held it out."""
+    holders = {task: index for index, member in enumerate(ensemble.members) for task in member.heads.held_out}
+    found = [
+        (holders[episode.task_id], number)
+        for number, episode in enumerate(ensemble.lore.episodes)
+        if episode.task_id in holders
+    ]
+    order = np.random.default_rng(derive_seed(seed, "horizon")).permutation(len(found))
+    return [found[at] for at in order[:episodes]]
+
+
+def _curve(ensemble: Ensemble, manner: Manner, chosen: Sequence[tuple[int, int]], seed: int) -> Curve:
+    rows: list[dict[str, Array]] = []
+    for start in range(0, len(chosen), BATCH):
+        rows += _replayed(ensemble, manner, chosen[start : start + BATCH], seed)
+    longest = max(len(row["error"]) for row in rows)
+
+    def mean(name: str) -> list[float]:
+        return [float(np.mean([row[name][t] for row in rows if len(row[name]) > t])) for t in range(longest)]
+
+    def pooled(name: str, of: slice | None = None) -> Array:
+        return np.concatenate([row[name] if of is None else row[name][of] for row in rows])
+
+    half = max(1, ensemble.members[0].model.facts.horizon // 2)
+    early, late = slice(None, half), slice(half, None)
+    return Curve(
+        steps=[sum(len(row["error"]) > t for row in rows) for t in range(longest)],
+        latent_error=mean("error"),
+        recall_1=mean("first"),
+        recall_10=mean("tenth"),
+        text_match=mean("text"),
+        reward_auc=area_under_curve(pooled("paid"), pooled("reward") > 0),
+        termination_auc=area_under_curve(pooled("hazard"), pooled("ended")),
+        early_termination_auc=area_under_curve(pooled("hazard", early), pooled("ended", early)),
+        late_termination_auc=area_under_curve(pooled("hazard", late), pooled("ended", late)),
+        value_error=_value_error(rows, [ensemble.lore.episodes[number] for _, number in chosen]),
+    )
+
+
+def _value_error(rows: Sequence[dict[str, Array]], episodes: Sequence[Trajectory]) -> float:
+    """An episode's predicted return is what each step pays, weighed by the chance that it was reached."""
+    apart: dict[str, list[float]] = {}
+    for row, episode in zip(rows, episodes, strict=True):
+        reached = np.concatenate([[1.0], np.cumprod(1 - row["hazard"])[:-1]])
+        apart.setdefault(episode.policy, []).append(float((reached * row["paid"]).sum()) - episode.episode_return)
+    return float(np.sqrt(np.mean([np.mean(errors) ** 2 for errors in apart.values()])))
+
+
+def _replayed(
+    ensemble: Ensemble, manner: Manner, chosen: Sequence[tuple[int, int]], seed: int
+) -> list[dict[str, Array]]:
+    """Imagine each episode with its logged actions; what was measured at each step."""
+    world = ImaginedWorld(ensemble, manner)
+    episodes = [ensemble.lore.episodes[number] for _, number in chosen]
+    running = [_started(world, member, number, seed) for member, number in chosen]
+    truth = [_true_latents(ensemble.members[member], ensemble.lore.episodes[number]) for member, number in chosen]
+    rows: list[dict[str, list[float]]] = [{} for _ in chosen]
+    for step in range(max(len(episode) for episode in episodes)):
+        alive = [at for at, episode in enumerate(episodes) if len(episode) > step]
+        for at in alive:
+            running[at].over = False
+            running[at].begin(episodes[at].steps[step].action)
+        for at in alive:
+            running[at].step(episodes[at].steps[step].action)
+            measured = _measured(running[at], episodes[at], step, truth[at][step], ensemble)
+            for name, value in measured.items():
+                rows[at].setdefault(name, []).append(value)
+    return [{name: np.array(values) for name, values in row.items()} for row in rows]
+
+
+def _started(world: ImaginedWorld, member: int, number: int, seed: int) -> ImaginedEnvironment:
+    environment = world.make()
+    environment.reset(seed=derive_seed(seed, number), task=world.ensemble.lore.episodes[number].task_id)
+    environment.member = member
+    environment.chronicle.episode = number
+    environment.reader = Reader(world.ensemble.members[member].model, environment.chronicle.goal)
+    return environment
+
+
+@torch.no_grad()
+def _true_latents(member: Member, episode: Trajectory) -> Tensor:
+    """z of what really followed each step, (T, latent)."""
+    reader = Reader(member.model, episode.goal)
+    reader.observation(episode.steps[0].observation)
+    answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
+    seen = []
+    for step, answer in zip(episode.steps, answers, strict=True):
+        reader.action(step.action)
+        seen.append(reader.observation(answer))
+    return encoded(member.model.encode_observation, seen, member.model.device)
+
+
+def _measured(
+    environment: ImaginedEnvironment, episode: Trajectory, step: int, true: Tensor, ensemble: Ensemble
+) -> dict[str, float]:
+    latent, told = environment.latent, environment.told
+    assert latent is not None
+    assert told is not None
+    pool = ensemble.members[environment.member].narrator.latents
+    rng = np.random.default_rng(derive_seed(environment.seed, "pool", step))
+    others = pool[torch.from_numpy(rng.integers(0, len(pool), POOL))].to(latent.device)
+    apart = (latent - true).pow(2).mean()
+    # an equal latent is the same text said elsewhere: no mistake
+    rank = int((((others - latent).pow(2).mean(-1) < apart - 1e-6) & ((others - true).pow(2).mean(-1) > 1e-6)).sum())
+    last = step + 1 == len(episode)
+    answer = episode.final_observation if last else episode.steps[step + 1].observation
+    ended = last and episode.terminated
+    return {
+        "error": float(apart),
+        "first": float(rank == 0),
+        "tenth": float(rank < 10),
+        "text": float(environment.chronicle.observation == answer),
+        "hazard": float(told.hazard),
+        "paid": float(expected_reward(told, ensemble.members[0].model.facts)),
+        "ended": float(ended),
+        "reward": episode.steps[step].reward,
+    }

@@ -1,0 +1,1 @@
+"""World models that are not diffusion models, fitted on the same log."""

@@ -1,0 +1,159 @@
+"""The policy adapter (ADWM equation 43, appendix E.9): a latent as a few soft tokens of the evaluated language model.
+
+One small network for each member of an ensemble and each family of language models (those that share an embedding
+table); world model and language model stay as they are. Trained on the log's own (latent, observation text) pairs so
+that the mean of the soft tokens tells observations apart (symmetric InfoNCE) and lies where the mean of the text's
+token embeddings lies (MSE, both standardised). `distillation` trains the same network for what it is used for instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from worldline.adwm.ensemble import Member
+from worldline.adwm.networks import mlp
+from worldline.policies.language_model.encoding import Tokenizer
+from worldline.types import InputError, derive_seed
+
+_LONGEST = 512
+"""Tokens of an observation that count for its mean embedding."""
+_LEAST = 2
+
+
+class AdapterConfig(BaseModel):
+    """Sizes and training of an adapter. The defaults are the paper's but for the ones marked ours."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tokens: int = 8
+    hidden: int = 512
+    temperature: float = 0.07
+    mse: float = 1.0
+    """Weight of the squared error; the paper's number is lost. Ours."""
+    batch: int = 8
+    epochs: int = 20
+    rate: float = 1e-3
+    held_out: float = 0.1
+    """Share of the distinct texts kept aside to measure retrieval on. Ours."""
+
+
+class Adapter(nn.Module):
+    """G_psi: a latent (N, d) to soft tokens (N, Ks, width), in units of the embedding table's own spread."""
+
+    middle: Tensor
+    spread: Tensor
+
+    def __init__(self, latent: int, width: int, tokens: int = 8, hidden: int = 512) -> None:
+        super().__init__()
+        self.latent, self.width, self.tokens, self.hidden = latent, width, tokens, hidden
+        self.net = mlp(latent, hidden, hidden, tokens * width, activation=nn.GELU)
+        self.register_buffer("middle", torch.zeros(width))
+        self.register_buffer("spread", torch.ones(width))
+
+    def forward(self, z: Tensor) -> Tensor:
+        soft: Tensor = self.middle + self.spread * self.net(z).unflatten(-1, (self.tokens, self.width))
+        return soft
+
+    def summary(self, z: Tensor) -> Tensor:
+        """The standardised mean of the soft tokens, (N, width): what equation (43) compares."""
+        out: Tensor = self.net(z).unflatten(-1, (self.tokens, self.width)).mean(-2)
+        return out
+
+
+def info_nce(left: Tensor, right: Tensor, temperature: float) -> Tensor:
+    """Symmetric InfoNCE over cosines: row i of each side belongs to row i of the other and to no other."""
+    logits = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T / temperature
+    own = torch.arange(len(logits), device=logits.device)
+    return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+
+
+def retrieval(left: Tensor, right: Tensor) -> float:
+    """Share of rows whose nearest row on the other side, by cosine, is their own."""
+    nearest = (F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T).argmax(-1)
+    return float((nearest == torch.arange(len(nearest), device=nearest.device)).float().mean())
+
+
+@dataclass(frozen=True)
+class FittedAdapter:
+    """An adapter, and how often held-out soft tokens find their own text: among all, and among as many as a batch."""
+
+    adapter: Adapter
+    figures: dict[str, float]
+
+
+def mean_embeddings(texts: Sequence[str], tokenizer: Tokenizer, table: Tensor) -> Tensor:
+    """The mean of each text's token embeddings, (N, width)."""
+    rows = tokenizer([text.strip() for text in texts], add_special_tokens=False, return_attention_mask=False)
+    ids = [row[:_LONGEST] for row in rows["input_ids"]]
+    flat = torch.tensor([token for row in ids for token in row], dtype=torch.long, device=table.device)
+    starts = torch.tensor(np.cumsum([0, *(len(row) for row in ids[:-1])]), device=table.device)
+    return F.embedding_bag(flat, table.detach().float(), starts, mode="mean")
+
+
+def fit_adapter(
+    member: Member, tokenizer: Tokenizer, table: Tensor, config: AdapterConfig, *, seed: int = 0
+) -> FittedAdapter:
+    """Equation (43) on the latents of every logged answer; `table` (V, width) is the language model's embedding.
+
+    An epoch shows every distinct text once, with the latent of one of its occurrences: a text is never its own
+    negative.
+    """
+    answers = [transition.answer for transition in member.narrator.lore.memory.transitions]
+    distinct = list(dict.fromkeys(answers))
+    rng = np.random.default_rng(derive_seed(seed, "adapter"))
+    order = [int(at) for at in rng.permutation(len(distinct))]
+    apart = order[: max(_LEAST, round(config.held_out * len(order)))]
+    taught = order[len(apart) :]
+    if len(taught) < _LEAST:
+        raise InputError(
+            f"the log has {len(distinct)} different observations: too few for an adapter; --interface text"
+        )
+    device = table.device
+    latents, target = member.narrator.latents.to(device), mean_embeddings(distinct, tokenizer, table)
+    places: dict[str, list[int]] = {}
+    for at, text in enumerate(answers):
+        places.setdefault(text, []).append(at)
+    torch.manual_seed(derive_seed(seed, "adapter weights"))
+    adapter = Adapter(latents.shape[-1], table.shape[-1], config.tokens, config.hidden).to(device)
+    adapter.middle.copy_(target[taught].mean(0))
+    adapter.spread.copy_(target[taught].std(0).clamp(min=1e-6))
+    target = (target - adapter.middle) / adapter.spread
+    optimizer = torch.optim.Adam(adapter.parameters(), lr=config.rate)
+
+    def occurrence(text: int) -> int:
+        found = places[distinct[text]]
+        return found[int(rng.integers(len(found)))]
+
+    for _ in range(config.epochs):
+        shown = rng.permutation(taught)
+        rows = torch.tensor([occurrence(text) for text in shown], device=device)
+        wanted = torch.from_numpy(shown).to(device)
+        for start in range(0, len(shown) - 1, config.batch):
+            said, meant = adapter.summary(latents[rows[start:][: config.batch]]), target[wanted[start:][: config.batch]]
+            loss = info_nce(said, meant, config.temperature) + config.mse * F.mse_loss(said, meant)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    rows = torch.tensor([occurrence(text) for text in apart], device=device)
+    return FittedAdapter(adapter.eval().requires_grad_(False), _measured(adapter, latents[rows], target[apart], config))
+
+
+@torch.no_grad()
+def _measured(adapter: Adapter, latents: Tensor, target: Tensor, config: AdapterConfig) -> dict[str, float]:
+    said = adapter.summary(latents)
+    batches = [
+        retrieval(said[start:][: config.batch], target[start:][: config.batch])
+        for start in range(0, len(said) - config.batch + 1, config.batch)
+    ]
+    return {
+        "texts": float(len(said)),
+        "top1": retrieval(said, target),
+        "top1_chance": 1 / len(said),
+        "top1_in_batch": float(np.mean(batches)) if batches else retrieval(said, target),
+        "mse": float(F.mse_loss(said, target)),
+    }

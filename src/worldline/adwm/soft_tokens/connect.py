@@ -1,0 +1,162 @@
+"""`--interface soft|distilled|text|auto`: a policy and an ensemble in, what plays and guides in imagination out.
+
+`text` serves every policy: it reads what the narrator decodes. `soft` and `distilled` need a language model's weights.
+`auto` is `text` wherever the log says it well enough: when at least `SAID_WELL` of the log's own answers can be put in
+the words of its other episodes, and for every policy without weights; else it is `distilled`. Adapters are fitted here
+when they are not yet in `folder`: by family of models for `soft`, by policy for `distilled`.
+"""
+
+import hashlib
+import json
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from worldline.adwm.ensemble import Ensemble, Member
+from worldline.adwm.soft_tokens.adapter import Adapter, AdapterConfig, FittedAdapter, fit_adapter
+from worldline.adwm.soft_tokens.distillation import DistillationConfig, distil
+from worldline.adwm.soft_tokens.guidance import guide_through
+from worldline.adwm.soft_tokens.tokens import soft_policy
+from worldline.adwm.world_model_env import Guide
+from worldline.narrator.log_model import Lore
+from worldline.policies.language_model.hf import HFPolicy
+from worldline.types import InputError, Policy, derive_seed
+
+Interface = Literal["soft", "distilled", "text", "auto"]
+SAID_WELL = 0.8
+_SAMPLE = 200
+
+
+class ChannelConfig(BaseModel):
+    """How adapters are made, and how often guidance asks the policy anew for its next action."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    adapter: AdapterConfig = AdapterConfig()
+    distillation: DistillationConfig = DistillationConfig()
+    redraw: int = 1
+
+
+@dataclass(frozen=True)
+class Channel:
+    """How a policy perceives an imagined world. `policy` acts there; mix epsilon into it, not into what was given."""
+
+    interface: Literal["soft", "distilled", "text"]
+    policy: Policy
+    guide: Guide | None = None
+    """Continuation guidance through the policy; None where there is no gradient to be had."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """Mean over the members: top-1 retrieval of the adapters, divergence and agreement of distilled ones."""
+    reason: str = ""
+
+
+def connect(
+    policy: Policy,
+    ensemble: Ensemble,
+    interface: Interface = "auto",
+    config: ChannelConfig | None = None,
+    *,
+    folder: Path | None = None,
+    seed: int = 0,
+) -> Channel:
+    """`policy` as it plays in `ensemble` through `interface`."""
+    config = config or ChannelConfig()
+    reason = f"--interface {interface}"
+    if interface == "auto":
+        interface, reason = _automatic(policy, ensemble.lore)
+    if interface == "text":
+        return Channel("text", policy, reason=reason)
+    if not isinstance(policy, HFPolicy):
+        raise InputError(
+            f"--interface {interface}: {policy.name} has no weights here that could read soft tokens: --interface text"
+        )
+    members = list(enumerate(ensemble.members))
+    fitted = [_adapter(policy, member, config, folder, seed) for _, member in members]
+    if interface == "distilled":
+        pairs = zip(members, fitted, strict=True)
+        fitted = [_distilled(policy, member, index, one, config, folder, seed) for (index, member), one in pairs]
+    playing = soft_policy(policy, [one.adapter for one in fitted])
+    figures = {name: sum(one.figures[name] for one in fitted) / len(fitted) for name in fitted[0].figures}
+    return Channel(interface, playing, guide_through(playing, config.redraw), figures, reason)
+
+
+def decodable(lore: Lore, steps: int = _SAMPLE) -> float:
+    """Share of logged answers that the log's other episodes have the words for."""
+    rng = random.Random(0)
+    numbers = rng.sample(range(len(lore.episodes)), min(len(lore.episodes), steps // 5))
+    said: list[bool] = []
+    for number in numbers:
+        for chronicle, _, action, answer in lore.replay(number):
+            said.append(any(candidate.text == answer for candidate in lore.memory.candidates(chronicle, action)))
+        if len(said) >= steps:
+            break
+    return sum(said) / max(1, len(said))
+
+
+def _automatic(policy: Policy, lore: Lore) -> tuple[Literal["text", "distilled"], str]:
+    if not isinstance(policy, HFPolicy):
+        return "text", f"auto: {policy.name} has no weights to read soft tokens with"
+    share = decodable(lore)
+    words = f"auto: {share:.0%} of the log's answers can be said in the words of its other episodes"
+    return ("text" if share >= SAID_WELL else "distilled"), words
+
+
+def _adapter(policy: HFPolicy, member: Member, config: ChannelConfig, folder: Path | None, seed: int) -> FittedAdapter:
+    table = policy.model.get_input_embeddings().weight
+    key = _digest([table, member.narrator.latents], f"{config.adapter.model_dump_json()} {seed}")
+    path = folder / f"soft-{key}.safetensors" if folder else None
+    if path and path.is_file():
+        return _load(path, config.adapter, member, table)
+    fitted = fit_adapter(member, policy.encoder.tokenizer, table, config.adapter, seed=derive_seed(seed, "channel"))
+    return _kept(fitted, path)
+
+
+def _distilled(
+    policy: HFPolicy,
+    member: Member,
+    index: int,
+    start: FittedAdapter,
+    config: ChannelConfig,
+    folder: Path | None,
+    seed: int,
+) -> FittedAdapter:
+    weights = [member.narrator.latents, *policy.model.parameters()]
+    settings = f"{policy.settings.model_dump_json()} {config.model_dump_json(exclude={'redraw'})} {seed}"
+    path = folder / f"distilled-{_digest(weights, settings)}.safetensors" if folder else None
+    if path and path.is_file():
+        return _load(path, config.adapter, member, policy.model.get_input_embeddings().weight)
+    seed = derive_seed(seed, "distil")
+    learned = distil(policy, member, index, start.adapter, config.distillation, seed=seed)
+    return _kept(FittedAdapter(learned.adapter, start.figures | learned.figures), path)
+
+
+def _digest(tensors: list[torch.Tensor], settings: str) -> str:
+    digest = hashlib.blake2b(settings.encode(), digest_size=12)
+    for tensor in tensors:
+        digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _kept(fitted: FittedAdapter, path: Path | None) -> FittedAdapter:
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        state = {name: value.contiguous().cpu() for name, value in fitted.adapter.state_dict().items()}
+        save_file(state, str(path), metadata={"figures": json.dumps(fitted.figures)})
+    return fitted
+
+
+def _load(path: Path, config: AdapterConfig, member: Member, table: torch.Tensor) -> FittedAdapter:
+    adapter = Adapter(member.narrator.latents.shape[-1], table.shape[-1], config.tokens, config.hidden)
+    try:
+        with safe_open(str(path), "pt") as kept:
+            adapter.load_state_dict({name: kept.get_tensor(name) for name in kept.keys()})  # noqa: SIM118
+            figures = json.loads((kept.metadata() or {})["figures"])
+    except Exception as error:
+        raise InputError(f"{path}: not a readable adapter ({' '.join(str(error).split())[:120]}): delete it") from None
+    return FittedAdapter(adapter.to(table.device).eval().requires_grad_(False), figures)

@@ -1,0 +1,1 @@
+"""Causal language models as policies: prompts to tokens, batched decoding, scoring, the prefix cache."""

@@ -1,0 +1,175 @@
+"""From turns and actions to tokens: the one place where acting, scoring and training tokenise.
+
+Each segment of a prompt is tokenised on its own and the pieces are concatenated. So the tokens of a `transcript` at
+one step are the first tokens of that episode at every later step, and `prompt(turn) + action(a)` is exactly what a
+model sees when it acts, what it is scored on, and what it is trained on.
+
+A prompt over its budget loses its oldest history first, then the middle of the observation, and is counted.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from worldline.policies.prompts import Counts, Template, View, shortened, view
+from worldline.types import InputError, Turn
+
+Tokenizer = Any
+"""A transformers tokenizer (transformers publishes no types)."""
+
+_REMEMBERED = 50_000
+_CHARS_PER_TOKEN = 32  # no tokenizer gets more out of a token in earnest
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A tokenised segment."""
+
+    ids: list[int]
+    action: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A prompt and its answer as one training sequence; `is_action` marks what the agent said."""
+
+    ids: list[int]
+    is_action: list[bool]
+
+
+class Encoder:
+    """Turns and actions as tokens, for one tokenizer, one template and one budget."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        template: Template,
+        max_tokens: int = 2048,
+        history: int | Literal["all"] | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.template = template
+        self.max_tokens = max_tokens
+        self.counts = Counts()
+        self._history = history
+        self._chat = template.chat and tokenizer.chat_template is not None
+        self._start = [] if self._chat else [t for t in tokenizer.encode("") if t == tokenizer.bos_token_id][:1]
+        self._known: dict[str, list[int]] = {}
+        self.end = self._end_token()
+
+    def prompt(self, turn: Turn) -> list[int]:
+        return self.prompts([turn])[0]
+
+    def prompts(self, turns: Sequence[Turn]) -> list[list[int]]:
+        """The tokens of each turn's prompt, never more than the budget."""
+        return [[token for piece in pieces for token in piece.ids] for pieces in self._fitted(turns)]
+
+    def action(self, action: str) -> list[int]:
+        return self.actions([action])[0]
+
+    def actions(self, actions: Sequence[str]) -> list[list[int]]:
+        """The tokens of the response that means each action, the end token included."""
+        return [[*ids, self.end] for ids in self._ids([self.template.answer(action) for action in actions])]
+
+    def example(self, turn: Turn, action: str) -> Example:
+        """A training sequence. In a transcript the actions of the history are marked too, so that the last
+        turn of an episode gives the whole episode; elsewhere only `action` is."""
+        pieces = [*self._fitted([turn])[0], Piece(self.action(action), action=True)]
+        return Example(
+            [token for piece in pieces for token in piece.ids],
+            [piece.action for piece in pieces for _ in piece.ids],
+        )
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+    def stops(self) -> set[int]:
+        """The tokens that end a response: the end of text, and any line break where a response is one line."""
+        stops = {self.end, self.tokenizer.eos_token_id} - {None}
+        if self.template.one_line:
+            stops |= _line_breaks(self.tokenizer)
+        return stops
+
+    def _end_token(self) -> int:
+        newline = self.tokenizer.encode("\n", add_special_tokens=False)[-1:]
+        readable = newline and "\n" in self.tokenizer.decode(newline)
+        eos = self.tokenizer.eos_token_id
+        end = newline[0] if readable and (not self.template.chat or eos is None) else eos
+        if end is None:
+            raise InputError("the tokenizer has neither a line break nor an end-of-text token: no response could end")
+        return int(end)
+
+    def _fitted(self, turns: Sequence[Turn]) -> list[list[Piece]]:
+        views = [view(self.template, turn, self._history, _CHARS_PER_TOKEN * self.max_tokens) for turn in turns]
+        self.counts.prompts += len(turns)
+        return [
+            pieces if _length(pieces) <= self.max_tokens else self._shortened(shown)
+            for shown, pieces in zip(views, self._pieces(views), strict=True)
+        ]
+
+    def _shortened(self, shown: View) -> list[Piece]:
+        kept = shortened(shown, lambda v: _length(self._pieces([v])[0]) <= self.max_tokens, self.counts)
+        pieces = self._pieces([kept])[0]
+        excess = _length(pieces) - self.max_tokens
+        if excess <= 0:
+            return pieces
+        ids = [token for piece in pieces for token in piece.ids]  # the goal or the list of actions is too long
+        half = self.max_tokens // 2
+        return [Piece(ids[:half] + ids[half + excess :], action=False)]
+
+    def _pieces(self, views: Sequence[View]) -> list[list[Piece]]:
+        segments = [self.template.segments(shown.turn, shown.history) for shown in views]
+        texts = [self._message(segment.text) for prompt in segments for segment in prompt]
+        # A transcript's segments come back at every step; whole messages never do.
+        ids = iter(self._ids(texts, remember=not self.template.chat))
+        start = [Piece(self._start, action=False)] if self._start else []
+        return [
+            start
+            + [
+                Piece([*tokens, self.end] if segment.action else tokens, segment.action)
+                for segment, tokens in zip(prompt, islice(ids, len(prompt)), strict=True)
+            ]
+            for prompt in segments
+        ]
+
+    def _message(self, text: str) -> str:
+        if not self.template.chat:
+            return text
+        if not self._chat:
+            return f"{text}\n"
+        message: str = self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}],
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=not self.template.one_line,
+        )
+        return message
+
+    def _ids(self, texts: Sequence[str], remember: bool = True) -> list[list[int]]:
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if len(self._known) + len(new) > _REMEMBERED:
+            self._known.clear()
+            new = list(dict.fromkeys(texts))
+        fresh: list[list[int]] = (
+            self.tokenizer(new, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
+            if new
+            else []
+        )
+        found = dict(zip(new, fresh, strict=True))
+        if remember:
+            self._known |= found
+        return [self._known[text] if text in self._known else found[text] for text in texts]
+
+
+def _length(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece.ids) for piece in pieces)
+
+
+@functools.lru_cache(maxsize=4)
+def _line_breaks(tokenizer: Tokenizer) -> frozenset[int]:
+    """The tokens with a line break in them; a vocabulary takes its time."""
+    texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+    return frozenset(token for token, text in enumerate(texts) if "\n" in text)

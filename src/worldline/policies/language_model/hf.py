@@ -1,0 +1,271 @@
+"""Causal language models that transformers loads, as policies.
+
+`generate` samples free text and parses the action out of it; `choose` samples among the admissible actions with
+pi(a | h) = softmax of (log-probability of the action's tokens and end token) / temperature. A policy of either kind
+that answers with the bare action can also be scored. World-model heads, training and LoRA are other layers' business;
+a model being trained is wrapped with `from_model` as it is.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+from safetensors import SafetensorError
+
+from worldline.policies.language_model import attention
+from worldline.policies.language_model.checkpoint import locate
+from worldline.policies.language_model.decoding import Response, generate
+from worldline.policies.language_model.encoding import Encoder, Tokenizer
+from worldline.policies.language_model.forward import (
+    Model,
+    Prefix,
+    bare,
+    chunks,
+    inference,
+    is_recurrent,
+    read,
+    shares_prefix,
+)
+from worldline.policies.language_model.prefix_cache import Memory, waves
+from worldline.policies.language_model.scoring import Scores, score
+from worldline.policies.mixing import admissible, pick, uniform
+from worldline.policies.prompts import TEMPLATES, Counts
+from worldline.policies.settings import PolicyConfig
+from worldline.types import Decision, InputError, Turn, WorldlineError
+
+Floats = npt.NDArray[np.float64]
+
+
+def load(path: str, settings: PolicyConfig) -> "HFPolicy":
+    """The checkpoint in folder `path` (or of that name on the model hub) as a policy."""
+    where = locate(path, f"hf:{path}")
+    device = _device(settings)
+    try:
+        with _quiet():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
+            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, settings.dtype))
+    except (OSError, ValueError, LookupError, TypeError, ImportError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"hf:{path}: cannot be loaded as a causal language model: {_in_brief(error)}") from None
+    return from_model(model.to(device), tokenizer, settings, name=f"hf:{path}")
+
+
+def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name: str = "hf") -> "HFPolicy":
+    """A model that is already there as a policy; a ScoringPolicy wherever its answers can be scored."""
+    if is_recurrent(model):
+        raise InputError(
+            f"{name}: models with recurrent layers cannot be read in padded batches; use an attention model"
+        )
+    attention.prepare(bare(model))
+    encoder = _encoder(model, tokenizer, settings)
+    scores = settings.mode == "choose" or encoder.template.one_line
+    return (ScoringHFPolicy if scores else HFPolicy)(model, encoder, settings, name)
+
+
+class HFPolicy:
+    """A language model that acts, a whole batch of turns at a time."""
+
+    def __init__(self, model: Model, encoder: Encoder, settings: PolicyConfig, name: str) -> None:
+        self.name = name
+        self.model = model
+        self.encoder = encoder
+        self.settings = settings
+        self.max_new_tokens = _max_new_tokens(encoder, settings)
+        self.stops = encoder.stops() | _end_ids(model, encoder.tokenizer)
+        grows = not encoder.template.chat and settings.cache_gib > 0 and shares_prefix(model)
+        self._memory = Memory(model, int(settings.cache_gib * 2**30)) if grows else None
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        with inference(self.model):
+            return self._choose(turns) if self.settings.mode == "choose" else self._generate(turns)
+
+    @property
+    def counts(self) -> Counts:
+        """How many prompts there were, and how many of them were too long."""
+        return self.encoder.counts
+
+    def forget(self) -> None:
+        """Give up what was read so far. Needed only if weights were changed behind torch's back."""
+        if self._memory:
+            self._memory.forget()
+
+    def _read(self, prompts: Sequence[Sequence[int]]) -> Prefix:
+        return self._memory.read(prompts) if self._memory else read(self.model, prompts)
+
+    def _generate(self, turns: Sequence[Turn]) -> list[Decision]:
+        prompts = self.encoder.prompts(turns)
+        decisions: dict[int, Decision] = {}
+        for rows in chunks([len(prompt) + self.max_new_tokens for prompt in prompts], self.settings.batch_tokens):
+            responses = generate(
+                self.model,
+                self._read([prompts[row] for row in rows]),
+                [turns[row].seed for row in rows],
+                stops=self.stops,
+                max_new_tokens=self.max_new_tokens,
+                temperature=self.settings.temperature,
+            )
+            for row, response in zip(rows, responses, strict=True):
+                decisions[row] = self._said(turns[row], prompts[row], response)
+        return [decisions[row] for row in range(len(turns))]
+
+    def _said(self, turn: Turn, prompt: list[int], response: Response) -> Decision:
+        _check(response.logprobs, self.name)
+        template = self.encoder.template
+        text = self.encoder.decode(response.ids)
+        return Decision(
+            action=template.parse(text, turn),
+            response=text,
+            logprob=sum(response.logprobs) if template.one_line else None,
+            token_ids=tuple(response.ids),
+            token_logprobs=tuple(response.logprobs),
+            entropy=float(np.mean(response.entropies)),
+            prompt_ids=tuple(prompt) if self.settings.keep_prompts else None,
+        )
+
+    def _choose(self, turns: Sequence[Turn]) -> list[Decision]:
+        prompts = self.encoder.prompts(turns)
+        choices = [admissible(turn, self.name) for turn in turns]
+        tokens = [self.encoder.actions(actions) for actions in choices]
+        decisions: dict[int, Decision] = {}
+        for scores in self._score(prompts, tokens, 1.0):
+            logps = [self._preferences([t.sum() for t in found]) for found in scores.token_logprobs]
+            draws = [uniform(turns[row].seed, "choose") for row in scores.rows]
+            picks = [pick(np.exp(logp), draw) for logp, draw in zip(logps, draws, strict=True)]
+            entropies = scores.entropy(picks)
+            for i, (row, chosen) in enumerate(zip(scores.rows, picks, strict=True)):
+                action = choices[row][chosen]
+                decisions[row] = Decision(
+                    action=action,
+                    response=self.encoder.template.answer(action),
+                    logprob=float(logps[i][chosen]),
+                    token_ids=tuple(tokens[row][chosen]),
+                    token_logprobs=tuple(scores.token_logprobs[i][chosen].tolist()),
+                    entropy=entropies[i],
+                    prompt_ids=tuple(prompts[row]) if self.settings.keep_prompts else None,
+                )
+        return [decisions[row] for row in range(len(turns))]
+
+    def _score(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[list[int]]], temperature: float
+    ) -> Iterator[Scores]:
+        budget = self.settings.batch_tokens
+        return score(self.model, self._read, prompts, answers, temperature=temperature, batch_tokens=budget)
+
+    def _preferences(self, totals: Sequence[float]) -> Floats:
+        """log pi over the admissible actions, from the log-probability of each one's tokens."""
+        _check(totals, self.name)
+        values = np.array(totals, dtype=np.float64)
+        if self.settings.temperature == 0.0:
+            return np.where(np.arange(len(values)) == values.argmax(), 0.0, -np.inf)
+        scaled = values / self.settings.temperature
+        normal: Floats = scaled - np.logaddexp.reduce(scaled)
+        return normal
+
+
+class ScoringHFPolicy(HFPolicy):
+    """A language model whose action probabilities can be asked for: its response is the action, or it chooses.
+
+    When it generates, the probability is that of the action's own spelling and end token; the same words
+    spelled with other tokens, which a model hardly ever says, are not added to it.
+    """
+
+    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[Floats]:
+        choosing = self.settings.mode == "choose"
+        listed = [
+            admissible(turn, self.name) if choosing else asked for turn, asked in zip(turns, actions, strict=True)
+        ]
+        with inference(self.model):
+            totals = self._totals(turns, listed, 1.0 if choosing else self.settings.temperature)
+        if not choosing:
+            return totals
+        known = [
+            dict(zip(choices, self._preferences(values.tolist()), strict=True))
+            for choices, values in zip(listed, totals, strict=True)
+        ]
+        return [
+            np.array([found.get(action, -np.inf) for action in asked])
+            for found, asked in zip(known, actions, strict=True)
+        ]
+
+    def _totals(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]], temperature: float) -> list[Floats]:
+        prompts = self.encoder.prompts(turns)
+        tokens = [self.encoder.actions(asked) for asked in actions]
+        totals: dict[int, Floats] = {}
+        # The steps of a logged episode follow one another: read in order, each is a continuation of the last.
+        for wave in waves(prompts) if self._memory else [range(len(turns))]:
+            for scores in self._score([prompts[row] for row in wave], [tokens[row] for row in wave], temperature):
+                for row, found in zip(scores.rows, scores.token_logprobs, strict=True):
+                    totals[wave[row]] = np.array([t.sum() for t in found])
+        return [totals[row] for row in range(len(turns))]
+
+
+def _check(values: Sequence[float], name: str) -> None:
+    if any(math.isnan(value) for value in values):
+        raise WorldlineError(f"{name}: the model's output is not a number: broken weights, or too narrow a --dtype")
+
+
+def _encoder(model: Model, tokenizer: Tokenizer, settings: PolicyConfig) -> Encoder:
+    # `worldline sft` and `train` write what a checkpoint was trained with into its config.json.
+    trained: dict[str, Any] = getattr(model.config, "worldline", None) or {}
+    chosen = settings.prompt
+    if chosen == "auto":
+        chosen = trained.get("prompt") or ("plain" if tokenizer.chat_template is not None else "transcript")
+    history = settings.history if settings.history is not None else trained.get("history")
+    if chosen not in TEMPLATES:
+        raise InputError(f"config.json: worldline.prompt is '{chosen}': known are {', '.join(TEMPLATES)}")
+    encoder = Encoder(tokenizer, TEMPLATES[chosen], settings.max_prompt_tokens, history)
+    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if context is not None:
+        room = context - _max_new_tokens(encoder, settings)
+        if room < 16:
+            raise InputError(
+                f"--max-new-tokens: the model reads {context} tokens, so at most {context - 16} can be new"
+            )
+        encoder.max_tokens = min(encoder.max_tokens, room)
+    return encoder
+
+
+def _max_new_tokens(encoder: Encoder, settings: PolicyConfig) -> int:
+    return settings.max_new_tokens or encoder.template.max_new_tokens
+
+
+def _end_ids(model: Model, tokenizer: Tokenizer) -> set[int]:
+    """What the checkpoint itself calls the end: some chat models have several end tokens.
+
+    Only control tokens are believed: a small model's config often carries another tokenizer's number.
+    """
+    ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    control = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    return control & set(ends if isinstance(ends, list) else [ends])
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' progress bars and warnings."""
+    log = transformers.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()
+
+
+def _device(settings: PolicyConfig) -> str:
+    device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device: '{device}' cannot be used: {_in_brief(error)}") from None
+    return device
+
+
+def _in_brief(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

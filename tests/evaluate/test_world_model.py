@@ -1,0 +1,311 @@
+"""Estimators of a world model, on a log of the tiny household whose truth can be played."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from goal_seekers import Write
+from scipy import stats
+
+from worldline import envs, policies, store
+from worldline.adwm import value
+from worldline.adwm.diffusion import LogPolicy
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.fit import FitConfig, fit
+from worldline.adwm.soft_tokens.connect import Channel
+from worldline.adwm.value import Imagined
+from worldline.adwm.world_model_env import ImaginedEnvironment
+from worldline.evaluate import Evaluation, evaluate
+from worldline.evaluate import world_model as module
+from worldline.evaluate.case import Case
+from worldline.evaluate.evaluation import EvaluateConfig
+from worldline.evaluate.world_model import WorldModelEstimators, control_variate
+from worldline.ope.certificate import Trial
+from worldline.ope.evidence import Evidence
+from worldline.ope.intervals import Interval
+from worldline.ope.log import RaggedLog
+from worldline.rollout import Rollout, plan
+from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World, derive_seed
+
+LOGGERS = (0.2, 0.6, 0.9)
+TARGETS = (0.0, 0.4, 0.75, 1.0)
+
+
+@pytest.fixture(scope="module")
+def house() -> World:
+    return envs.load("household", options={"level": "tiny", "families": ("pick", "heat")})
+
+
+def expert(house: World, epsilon: float) -> Policy:
+    return policies.mix(policies.load("expert", house), epsilon)
+
+
+def play(house: World, epsilon: float, episodes: int, name: str, seed: int) -> list[Trajectory]:
+    rollout = Rollout(house, expert(house, epsilon), policy_name=name)
+    return list(rollout.play(plan(house, "train", episodes, seed=seed, run=f"{name}-{seed}", tasks=list(range(24)))))
+
+
+@pytest.fixture(scope="module")
+def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """log/ by three loggers, wm/ fitted on it."""
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("case")
+    with store.StoreWriter(out / "log") as writer:
+        for epsilon in LOGGERS:
+            for episode in play(house, epsilon, 24, f"logger{epsilon:g}", seed=0):
+                writer.append(episode)
+    fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, epochs=3, text_steps=400, horizon=12))
+    return out
+
+
+@pytest.fixture(scope="module")
+def evaluation(folder: Path, house: World) -> Evaluation:
+    truth = {f"expert{e:g}": np.mean([t.episode_return for t in play(house, e, 48, "t", seed=9)]) for e in TARGETS}
+    (folder / "truth.json").write_text(str(truth).replace("'", '"').replace("np.float64(", "").replace(")", ""))
+    config = EvaluateConfig(
+        log=(folder / "log",),
+        world_model=folder / "wm",
+        truth=folder / "truth.json",
+        rollouts=2,
+        rival_rollouts=1,
+        sensitivity=4,
+        refit=False,
+        estimators=("naive", "dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn"),
+    )
+    return evaluate(
+        config.model_copy(update={"out": folder / "evaluation"}),
+        {f"expert{epsilon:g}": expert(house, epsilon) for epsilon in TARGETS},
+        loggers={f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS},
+    )
+
+
+def test_imagined_values_agree_with_the_truth(evaluation: Evaluation) -> None:
+    found = evaluation.agreement["adwm"]
+    assert found["spearman"] == pytest.approx(1.0)
+    assert (found["mae"] or 1) < 0.1
+    assert (found["coverage"] or 0) >= 0.75
+
+
+def test_every_world_model_is_in_the_table(evaluation: Evaluation) -> None:
+    told = evaluation.as_dict()
+    for policy in told["policies"]:
+        assert {"adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "dr"} <= set(policy["estimates"])
+    assert {"adwm", "wm-knn", "naive"} <= set(told["agreement"])
+
+
+def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
+    assert len(evaluation.null) == len(LOGGERS)
+    assert all(trial.covers("adwm") for trial in evaluation.null)
+
+
+def test_the_certificate_measures_world_models_too(folder: Path, house: World) -> None:
+    loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
+    asked = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm", "wis"), rollouts=1)
+    record = evaluate(asked, {"expert": expert(house, 0.0)}, loggers=loggers).record("adwm")
+    assert record is not None
+    assert record.trials == len(LOGGERS)
+    assert record.mae < 0.25
+
+
+def test_who_did_not_log_is_not_played_as_a_logger(folder: Path, house: World) -> None:
+    """One logger is itself, one is another policy, one cannot be scored: it may still be the one."""
+
+    class Mute:
+        name = "logger0.9"
+
+        def act(self, turns: Sequence[Turn]) -> list[Decision]:
+            return expert(house, 0.9).act(turns)
+
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    given = {"logger0.2": expert(house, 0.2), "logger0.6": expert(house, 0.0), "logger0.9": Mute()}
+    found = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
+    assert any("is not what logged 'logger0.6'" in note for note in found.notes)
+    assert {trial.policy for trial in found.null if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
+
+
+def test_a_flagged_estimator_is_not_recommended_for_want_of_another_certificate(evaluation: Evaluation) -> None:
+    """Without refits only `naive`, which is blind, and `dr`, which is flagged, are certified."""
+    assert {n for n in evaluation.meta["estimators"] if evaluation.record(n) is not None} == {"naive", "dr"}
+    assert any(j.estimates["dr"].flag for j in evaluation.policies)
+    assert evaluation.meta["recommended"] is None
+    said = [note for note in evaluation.notes if note.startswith("no recommendation: nothing certifies")]
+    assert len(said) == 1
+    assert "dr" not in said[0].split()
+
+
+class Singer:
+    """Does what nobody in the log ever did."""
+
+    name = "singer"
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        return [Decision(action="sing loudly to the moon", response="") for _ in turns]
+
+
+def test_what_nobody_ever_did_is_flagged(folder: Path) -> None:
+    asked = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    found = evaluate(asked.model_copy(update={"certificate": False}), {"singer": Singer()})
+    told = found.policies[0].estimates["adwm"]
+    assert told.flag is not None
+    assert "not supported by the log" in told.flag
+
+
+def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
+    """The worst error on the loggers is no surprise: the half-width is at least the root mean square of them."""
+    errors = [trial.estimates["adwm"].value - trial.truth for trial in evaluation.null]
+    for judged in evaluation.policies:
+        found = judged.estimates["adwm"]
+        assert found.low is not None
+        assert found.high is not None
+        assert (found.high - found.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.99])
+def test_the_models_error_is_as_confident_as_asked(folder: Path, confidence: float) -> None:
+    """Known by two instances: Student's quantile at the confidence asked for, not at 95 %."""
+    case = Case(EvaluateConfig(log=(folder / "log",), confidence=confidence), {}, {}, lambda what, done, total: None)
+    world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
+    world.null = lambda names: [  # type: ignore[method-assign]
+        Trial("a", ("a",), 0.0, {"adwm": Interval(error, None, None, 9)}, {}) for error in (0.3, -0.1)
+    ]
+    both = (1 + confidence) / 2
+    expected = np.sqrt(0.05) * stats.t.ppf(both, 2) / stats.norm.ppf(both)
+    assert world.model_error("adwm") == pytest.approx(expected)
+
+
+def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folder: Path) -> None:
+    kept = list(store.read([folder / "evaluation" / "imagined"]))
+    assert {t.env for t in kept} == {"imagined:household"}
+    assert {t.policy for t in kept} == {f"expert{epsilon:g}" for epsilon in TARGETS}
+    for name in {t.policy for t in kept}:
+        mean = np.mean([t.episode_return for t in kept if t.policy == name])
+        assert mean == pytest.approx(evaluation.value(name, "adwm").value, abs=1e-6)
+
+
+def test_the_sensitivity_to_guidance_is_told(evaluation: Evaluation) -> None:
+    rows = evaluation.meta["sensitivity"]
+    assert [(row["w"], row["alpha"]) for row in rows] == [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0)]  # nobody has a gradient
+    assert rows[0]["spearman_with_plain"] == pytest.approx(1.0)
+    assert all(len(row["values"]) == len(TARGETS) for row in rows)
+
+
+def test_the_sensitivity_is_to_guidance_alone(
+    folder: Path, house: World, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From every start and unguided it is `adwm`; alpha is tried, and guides, where the channel has a guide."""
+    asked = 0
+
+    def guide(batch: Sequence[ImaginedEnvironment]) -> LogPolicy:
+        nonlocal asked
+        asked += 1
+        return lambda latents: latents.sum(-1)
+
+    def connect(policy: Policy, *args: object, **settings: object) -> Channel:
+        return Channel("soft", policy, guide if policy is guided else None)
+
+    def imagine(*args: object, **settings: object) -> Imagined:
+        how.add((settings["seed"], settings["batch_size"]))
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]
+
+    how: set[tuple[object, object]] = set()
+    monkeypatch.setattr(module, "connect", connect)
+    monkeypatch.setattr(module, "imagine", imagine)
+    guided = expert(house, 0.2)
+    log = write(play(house, 0.6, 2, "short", seed=5))
+    config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), imagined_at_once=7, seed=3)
+    config = config.model_copy(update={"certificate": False, "sensitivity": 2, "rollouts": 1})
+    found = evaluate(config, {"one": guided})
+    rows = found.meta["sensitivity"]
+    assert rows[0]["values"] == [pytest.approx(found.value("one", "adwm").value, abs=1e-12)]
+    assert [(row["w"], row["alpha"]) for row in rows][3:] == [(0.0, 0.1), (0.5, 0.1)]
+    assert asked > 0
+    assert how == {(derive_seed(3, 0), 7)}
+    mixed = evaluate(config.model_copy(update={"sensitivity": 1}), {"one": guided, "two": expert(house, 0.0)})
+    assert {row["alpha"] for row in mixed.meta["sensitivity"]} == {0.0}
+
+
+def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path: Path) -> None:
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    config = config.model_copy(update={"certificate": False, "out": tmp_path, "overwrite": True})
+    evaluate(config, {"old": Singer(), "singer": Singer()})
+    evaluate(config, {"singer": Singer()})  # replaced
+    (tmp_path / "evaluation.json").unlink()
+    evaluate(config.model_copy(update={"overwrite": False}), {"singer": Singer()})  # interrupted
+    kept = [t.id for t in store.read([tmp_path / "imagined"])]
+    assert len(kept) == len(set(kept)) == 24
+    assert all(name.startswith("singer-") for name in kept)
+    with pytest.raises(InputError, match="give another --out"):
+        evaluate(config.model_copy(update={"log": (tmp_path / "imagined",)}), {"singer": Singer()})
+
+
+def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[FitConfig] = []
+
+    def fit_episodes(episodes: object, config: FitConfig, watch: object) -> SimpleNamespace:
+        asked.append(config)
+        return SimpleNamespace(ensemble=None)
+
+    monkeypatch.setattr(module, "fit_episodes", fit_episodes)
+    ensemble = Ensemble.load(folder / "wm")
+    ensemble.members[0].model.architecture = ensemble.members[0].model.architecture.model_copy(update={"latent": 6})
+    case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
+    WorldModelEstimators(case, ensemble)._fitted(case.trajectories, "all")
+    assert asked[0].architecture == ensemble.members[0].model.architecture
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"world_model": None, "estimators": ("adwm",)}, "it needs --world-model"),
+        ({"world_model": Path("nowhere")}, "not a world model"),
+        ({"estimators": ("amdr",)}, "unknown estimator 'amdr'"),
+    ],
+)
+def test_bad_settings(folder: Path, house: World, change: dict[str, object], line: str) -> None:
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm").model_copy(update=change)
+    with pytest.raises(InputError, match=line):
+        evaluate(config, {"expert": expert(house, 0.0)})
+
+
+def test_a_world_model_of_another_environment_is_refused(folder: Path, write: Write) -> None:
+    log = write([t.model_copy(update={"env": "shop"}) for t in store.read([folder / "log"])])
+    with pytest.raises(InputError, match=r"--world-model \S+: was fitted on household, the log is of shop: fit one"):
+        evaluate(EvaluateConfig(log=(log,), world_model=folder / "wm", policy=("random",)))
+
+
+def test_a_policy_known_by_log_probs_only_is_refused_not_guessed(folder: Path) -> None:
+    rows = [
+        f'{{"id": "{t.id}", "logprobs": {[step.logprob for step in t.steps]}}}' for t in store.read([folder / "log"])
+    ]
+    (folder / "logprobs.jsonl").write_text("\n".join(rows))
+    config = EvaluateConfig(
+        log=(folder / "log",),
+        world_model=folder / "wm",
+        policy=(f"mine=logprobs:{folder / 'logprobs.jsonl'}",),
+        estimators=("adwm", "wis"),
+        certificate=False,
+    )
+    told = evaluate(config).policies[0].estimates
+    assert told["wis"].value is not None
+    assert told["adwm"].value is None
+    assert "needs the policy itself" in (told["adwm"].refused or "")
+
+
+def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:
+    """Two actions, one step: the behaviour takes either, the target the second; rewards 0 and 1, value 1."""
+    log = RaggedLog(
+        rewards=np.array([0.0, 1.0]),
+        behaviour=np.log([0.5, 0.5]),
+        offsets=np.array([0, 1, 2]),
+        tasks=np.array([0, 1]),
+        policies=np.array([0, 0]),
+        terminated=np.array([True, True]),
+    )
+    weights = np.array([-np.inf, np.log(2.0)])
+    for imagined in (np.zeros(2), np.full(2, 0.3), np.full(2, 5.0)):
+        assert control_variate(Evidence(log, 1.0), weights, imagined).mean() == pytest.approx(1.0)
+    nothing = np.full(2, -np.inf)
+    assert control_variate(Evidence(log, 1.0), nothing, np.full(2, 0.3)).mean() == pytest.approx(0.3)
