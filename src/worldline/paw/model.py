@@ -96,8 +96,10 @@ def load(path: str) -> tuple[Any, Any]:
     where = locate(path, f"--model {path}")
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-            return transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32), tokenizer
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+            return transformers.AutoModelForCausalLM.from_pretrained(
+                where, dtype=torch.float32, trust_remote_code=False
+            ), tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
 

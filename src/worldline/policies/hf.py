@@ -39,8 +39,10 @@ def load(path: str, settings: PolicyConfig) -> "HFPolicy":
     device = _device(settings)
     try:
         with _quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, settings.dtype))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                where, dtype=getattr(torch, settings.dtype), trust_remote_code=False
+            )
     except (OSError, ValueError, LookupError, TypeError, ImportError, RuntimeError, SafetensorError) as error:
         raise InputError(f"hf:{path}: cannot be loaded as a causal language model: {_in_brief(error)}") from None
     return from_model(model.to(device), tokenizer, settings, name=f"hf:{path}")

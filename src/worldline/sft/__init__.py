@@ -190,8 +190,10 @@ def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:
     else:
         path = locate(config.model, f"--model {config.model}")
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-            model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, config.dtype))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                path, dtype=getattr(torch, config.dtype), trust_remote_code=False
+            )
         except (OSError, ValueError) as error:
             raise InputError(f"--model {config.model}: cannot be loaded: {str(error).splitlines()[0]}") from None
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
