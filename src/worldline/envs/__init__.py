@@ -101,7 +101,7 @@ def load_builtin(
     """As `load`, for a name that was read from data: `source` says from which. Only a built-in world is loaded."""
     if name in WORLDS:
         return _load(name, WORLDS[name], data, dict(options or {}))
-    flag = f"--env {shlex.quote(name)}"
+    flag = f"--env {shlex.quote(name)}" if name.isprintable() else "--env MODULE:ATTR"
     if ":" in name:
         raise InputError(f"{source} names its environment {name!r}, and data runs no code: give {flag} if you trust it")
     raise InputError(f"{source} names its environment {name!r}, which is not a built-in: --env NAME says which to use")

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 
 from worldline.policies import attention
 from worldline.policies.budget import Counts
-from worldline.policies.checkpoint import locate
+from worldline.policies.checkpoint import DATA_ONLY, locate
 from worldline.policies.choice import admissible, pick, uniform
 from worldline.policies.encoding import Encoder, Tokenizer
 from worldline.policies.forward import Model, Prefix, bare, chunks, inference, is_recurrent, read, shares_prefix
@@ -39,10 +39,9 @@ def load(path: str, settings: PolicyConfig) -> "HFPolicy":
     device = _device(settings)
     try:
         with _quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                where, dtype=getattr(torch, settings.dtype), trust_remote_code=False
-            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, **DATA_ONLY)
+            dtype = getattr(torch, settings.dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=dtype, **DATA_ONLY)
     except (OSError, ValueError, LookupError, TypeError, ImportError, RuntimeError, SafetensorError) as error:
         raise InputError(f"hf:{path}: cannot be loaded as a causal language model: {_in_brief(error)}") from None
     return from_model(model.to(device), tokenizer, settings, name=f"hf:{path}")
