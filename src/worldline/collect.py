@@ -59,6 +59,10 @@ class CollectConfig(PolicyConfig):
     overwrite: bool = option(False, help="throw away this run's earlier episodes in the folder")
 
     @property
+    def policy_name(self) -> str:
+        return self.name or policies.public_name(self.policy)
+
+    @property
     def run(self) -> str:
         """The run's name: changes whenever the episodes would."""
         ignored = {"out", "resume", "overwrite", "batch_size", "workers", "episodes"}
@@ -131,7 +135,7 @@ class Collection:
         return {
             "env": self.config.env,
             "split": self.split,
-            "policy": self.config.name or self.config.policy,
+            "policy": self.config.policy_name,
             "epsilon": self.config.epsilon,
             "seed": self.config.seed,
             "episodes": episodes,
@@ -166,7 +170,7 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         policies.mix(policy, config.epsilon),
         batch_size=config.batch_size,
         epsilon=config.epsilon,
-        policy_name=config.name or config.policy,
+        policy_name=config.policy_name,
         max_steps=config.max_steps,
     )
     episodes = plan(world, split, config.episodes, seed=config.seed, run=config.run, tasks=_tasks(world, split, config))

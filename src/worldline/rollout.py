@@ -53,8 +53,8 @@ def plan(world: World, split: str, count: int, *, seed: int, run: str, tasks: Se
 class Rollout:
     """Plays episodes and yields each as it ends; counts what went wrong on the way.
 
-    An environment that raises costs its episode only: it is played again, `retries` times, then counted as failed
-    and left out. A policy that raises ends the rollout: what was yielded before is whole.
+    An environment that raises, or a decision with a `failure`, costs its episode only: it is played again, `retries`
+    times, then counted as failed and left out. A policy that raises ends the rollout: what was yielded before is whole.
     """
 
     world: World
@@ -76,7 +76,8 @@ class Rollout:
             decisions = self.policy.act([episode.turn() for episode in running])
             going: list[_Running] = []
             for episode, decision in zip(running, decisions, strict=True):
-                episode.begin(decision)
+                if not decision.failure:
+                    episode.begin(decision)
             for episode, decision in zip(running, decisions, strict=True):
                 alive = self._advance(episode, decision)
                 if alive is None:
@@ -104,13 +105,15 @@ class Rollout:
 
     def _advance(self, running: "_Running", decision: Decision) -> "_Running | None":
         try:
+            if decision.failure:
+                raise WorldlineError(decision.failure)
             running.advance(decision)
         except Exception as error:
             return self._attempt(running.episode, self._excuse(running.episode, running.attempt, error))
         return running
 
     def _excuse(self, episode: Episode, attempt: int, error: Exception) -> int:
-        """Count a raising environment; the number of the next attempt."""
+        """Count what an episode was lost to; the number of the next attempt."""
         if isinstance(error, WorldlineError) and error.exit_code == 2:
             raise error
         told = f"{episode.id} (task {episode.task}): {type(error).__name__}: {error}"

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from worldline.ope.log import Choices, RaggedLog, TargetLog
 from worldline.ope.text import TextLog
+from worldline.policies import public_name
 from worldline.types import InputError, Policy, ScoringPolicy
 
 Watch = Callable[[str, int, int], None]
@@ -58,9 +59,9 @@ def named(entries: Sequence[str], flag: str) -> dict[str, str]:
     for entry in entries:
         name, equals, spec = entry.partition("=")
         if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
-            name, spec = entry, entry
+            name, spec = public_name(entry), entry
         if not name or not spec:
-            raise InputError(f"{flag} {entry}: write NAME=SPEC, such as mine=hf:runs/mine/model")
+            raise InputError(f"{flag} {name}=: write NAME=SPEC, such as mine=hf:runs/mine/model")
         if name in found:
             raise InputError(f"{flag}: two policies are called '{name}': give each its own NAME=SPEC")
         found[name] = spec

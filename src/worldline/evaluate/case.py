@@ -211,7 +211,10 @@ class Case:
     @cached_property
     def _world(self) -> World:
         """What an expert, or a policy of your own, may ask for; models do without it."""
-        return envs.load(self.config.env or self.trajectories[0].env, self.config.data, self.config.options)
+        config = self.config
+        if config.env:
+            return envs.load(config.env, config.data, config.options)
+        return envs.load_builtin(self.trajectories[0].env, config.data, config.options, source="the log")
 
 
 def featuriser(spec: str) -> Featuriser:

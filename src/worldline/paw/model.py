@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from worldline.config import Config, option
 from worldline.paw.batches import Batch
 from worldline.paw.logprobs import TokenStats, token_stats
-from worldline.policies.language_model.checkpoint import locate
+from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
 from worldline.types import InputError
 
 
@@ -96,8 +96,9 @@ def load(path: str) -> tuple[Any, Any]:
     where = locate(path, f"--model {path}")
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-            return transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32), tokenizer
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, **DATA_ONLY)
+            lm = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, **DATA_ONLY)
+            return lm, tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
 

@@ -16,7 +16,7 @@ import transformers
 from worldline import envs, store
 from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
-from worldline.policies.language_model.checkpoint import locate
+from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
 from worldline.rollout import plan
 from worldline.run_folder import emptied, going_on
 from worldline.sft.clone import Progress, Schedule, clone
@@ -190,8 +190,9 @@ def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:
     else:
         path = locate(config.model, f"--model {config.model}")
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-            model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, config.dtype))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path, **DATA_ONLY)
+            dtype = getattr(torch, config.dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **DATA_ONLY)
         except (OSError, ValueError) as error:
             raise InputError(f"--model {config.model}: cannot be loaded: {str(error).splitlines()[0]}") from None
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer

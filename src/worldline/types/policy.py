@@ -60,7 +60,7 @@ def turns(trajectory: Trajectory) -> Iterator[Turn]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a policy did, and all it knew about it. The fields are those of `Step`."""
+    """What a policy did, and all it knew about it. The fields are those of `Step`, but for the last."""
 
     action: str
     response: str
@@ -69,6 +69,8 @@ class Decision:
     token_logprobs: tuple[float, ...] | None = None
     entropy: float | None = None
     prompt_ids: tuple[int, ...] | None = None
+    failure: str = ""
+    """Why the policy could not decide here, though it can elsewhere: that costs the episode, not the run."""
 
 
 @runtime_checkable

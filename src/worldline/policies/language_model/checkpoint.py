@@ -13,6 +13,9 @@ from huggingface_hub.errors import (
 
 from worldline.types import InputError
 
+DATA_ONLY = {"trust_remote_code": False, "use_safetensors": True}
+"""How transformers loads a checkpoint: it runs no code of the folder's own and unpickles no weights."""
+
 
 def locate(path: str, said: str) -> str:
     """What transformers is to load for `path`. `said` is how the user wrote it, `hf:PATH` or `--model PATH`."""

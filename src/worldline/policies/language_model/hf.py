@@ -18,7 +18,7 @@ import transformers
 from safetensors import SafetensorError
 
 from worldline.policies.language_model import attention
-from worldline.policies.language_model.checkpoint import locate
+from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
 from worldline.policies.language_model.decoding import Response, generate
 from worldline.policies.language_model.encoding import Encoder, Tokenizer
 from worldline.policies.language_model.forward import (
@@ -47,8 +47,9 @@ def load(path: str, settings: PolicyConfig) -> "HFPolicy":
     device = _device(settings)
     try:
         with _quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, settings.dtype))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, **DATA_ONLY)
+            dtype = getattr(torch, settings.dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=dtype, **DATA_ONLY)
     except (OSError, ValueError, LookupError, TypeError, ImportError, RuntimeError, SafetensorError) as error:
         raise InputError(f"hf:{path}: cannot be loaded as a causal language model: {_in_brief(error)}") from None
     return from_model(model.to(device), tokenizer, settings, name=f"hf:{path}")
