@@ -1,30 +1,22 @@
 """A tiny random Llama and a random update for the tests of the training side."""
 
 import random
+from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
+from tiny_llama import tiny_llama
 from worldline.paw.rows import Row
 from worldline.paw.update import Experience
 
 VOCABULARY = 61
 
 
-def tiny_lm(seed: int = 0) -> LlamaForCausalLM:
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=128,
-        tie_word_embeddings=True,
-        initializer_range=0.5,  # spread out, so that probabilities fall on both sides of rho
-    )
-    return LlamaForCausalLM(config).eval()
+def tiny_lm(seed: int = 0) -> Any:
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    # An initializer_range so large that probabilities fall on both sides of rho.
+    options = {"max_position_embeddings": 128, "tie_word_embeddings": True, "initializer_range": 0.5}
+    return tiny_llama(VOCABULARY, 16, seed=seed, intermediate_size=32, **heads, **options).eval()
 
 
 def random_experience(count: int = 14, seed: int = 0, ppo: bool = False) -> Experience:

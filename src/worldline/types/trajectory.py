@@ -65,5 +65,10 @@ class Trajectory(BaseModel):
         """Undiscounted sum of rewards."""
         return sum(step.reward for step in self.steps)
 
+    @property
+    def next_observations(self) -> tuple[str, ...]:
+        """What the world answered to the action of each step."""
+        return (*(step.observation for step in self.steps[1:]), self.final_observation)
+
     def __len__(self) -> int:
         return len(self.steps)
