@@ -88,9 +88,7 @@ def test_certificate_measures_the_real_error(evidence: EstimatorInput, logs: lis
     assert dr.pairwise == 1.0
 
 
-def test_a_logger_without_logprobs_gets_no_weights(
-    evidence: EstimatorInput, logs: list[TabularLog]
-) -> None:
+def test_a_logger_without_logprobs_gets_no_weights(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
     trials = leave_out(evidence, ["naive", "wis"], {"a": scored(logs, POLICIES[0])})
     for trial in trials:
         assert "naive" in trial.estimates

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from tiny_llama import tiny_llama
-from worldline.paw.rows import Row
+from worldline.paw.rows import StepRow
 from worldline.paw.update import Experience
 
 VOCABULARY = 61
@@ -26,13 +26,15 @@ def random_experience(count: int = 14, seed: int = 0, ppo: bool = False) -> Expe
     def tokens(low: int, high: int) -> tuple[int, ...]:
         return tuple(rng.choices(range(1, VOCABULARY), k=rng.randint(low, high)))
 
-    rows: list[Row] = []
+    rows: list[StepRow] = []
     prompt = tokens(2, 6)
     for index in range(count):
         trajectory = index // 4
         response, answer = tokens(1, 5), tokens(0, 9)
         rows.append(
-            Row(trajectory, index % 4, prompt, response, answer, (True,) * len(answer), (False,) * len(answer), False)
+            StepRow(
+                trajectory, index % 4, prompt, response, answer, (True,) * len(answer), (False,) * len(answer), False
+            )
         )
         prompt = prompt + response + answer + tokens(1, 2) if index % 4 in (0, 1) else tokens(2, 9)
     generator = torch.Generator().manual_seed(seed)
