@@ -19,7 +19,7 @@ from worldline.evaluate.result import Estimate, Judged, recommended
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
 from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
-from worldline.ope.certificate import Certificate, Trial, leave_out, null_test, record
+from worldline.ope.certificate import CertifiedAccuracy, Trial, leave_out, null_test, record
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
 from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput, Values, estimate
 from worldline.ope.intervals import Interval, bootstrap_means, intervals
@@ -46,7 +46,7 @@ class Evaluation:
     notes: list[str]
     meta: dict[str, Any]
 
-    def record(self, name: str) -> Certificate | None:
+    def record(self, name: str) -> CertifiedAccuracy | None:
         """The certificate of one estimator."""
         return record(self.trials, name)
 

@@ -43,7 +43,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class CertifiedAccuracy:
     """The accuracy of an estimator over all trials."""
 
     trials: int
@@ -117,7 +117,7 @@ def balanced(
     return replace(evidence, log=replace(log, behaviour=mixture_logprobs(renumbered, np.stack(loggers))))
 
 
-def record(trials: Sequence[Trial], name: str) -> Certificate | None:
+def record(trials: Sequence[Trial], name: str) -> CertifiedAccuracy | None:
     """The certificate of one estimator; None if it refused every trial."""
     done = [trial for trial in trials if name in trial.estimates]
     if not done:
@@ -127,7 +127,7 @@ def record(trials: Sequence[Trial], name: str) -> Certificate | None:
     pools = {trial.pool for trial in done}
     ranked = [_pairwise([t for t in done if t.pool == pool], name) for pool in pools]
     accuracies = [accuracy for accuracy in ranked if accuracy is not None]
-    return Certificate(
+    return CertifiedAccuracy(
         trials=len(done),
         mae=float(np.abs(errors).mean()),
         bias=float(errors.mean()),
