@@ -4,59 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tabular_world import TabularLog, TabularWorld
+from four_loggers import POLICIES, scored
+from tabular_world import TabularLog
 
 from worldline.ope.certificate import Trial, comparable, leave_out, null_test, record
-from worldline.ope.diagnostics import diagnostics, distrust
-from worldline.ope.estimation import ESTIMATORS, TARGET_INDEPENDENT, Estimator, EstimatorInput, estimate
-from worldline.ope.features import Features
+from worldline.ope.estimation import ESTIMATORS, EstimatorInput
 from worldline.ope.intervals import Interval, interval
-from worldline.ope.log import Choices, RaggedLog, TargetLog
-from worldline.ope.predictors import trivial
 
 NAMES = [name for name in ESTIMATORS if name != "fqe"]  # the network has its own, slower test
-WORLD = TabularWorld.random(2, states=4, tasks=30, horizon=4)
-POLICIES = [WORLD.policy(k, temperature=0.7) for k in (1, 2, 3, 4)]
-
-
-@pytest.fixture(scope="module")
-def logs() -> list[TabularLog]:
-    return [WORLD.play(policy, 300, seed=k) for k, policy in enumerate(POLICIES)]
-
-
-@pytest.fixture(scope="module")
-def evidence(logs: list[TabularLog]) -> EstimatorInput:
-    parts = [log.ragged for log in logs]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate([p.lengths for p in parts]))])
-    log = RaggedLog(
-        rewards=np.concatenate([p.rewards for p in parts]),
-        behaviour=np.concatenate([p.behaviour for p in parts]),
-        offsets=offsets,
-        tasks=np.concatenate([p.tasks for p in parts]),
-        policies=np.repeat(np.arange(4), 300),
-        terminated=np.concatenate([p.terminated for p in parts]),
-        policy_names=("a", "b", "c", "d"),
-    )
-    state, time = (np.concatenate([getattr(x, name) for x in logs]) for name in ("state", "time"))
-    rows = np.zeros((log.steps, 64))
-    rows[np.arange(log.steps), (time * 4 + state) * 4] = 1.0
-    features = Features(rows, np.eye(4, 64), np.concatenate([x.action for x in logs]))
-    return EstimatorInput(log, 1.0, text=lambda: features)
-
-
-def scored(logs: list[TabularLog], policy: np.ndarray) -> TargetLog:
-    """One policy's log-probs on all four logs."""
-    parts = [log.target(policy) for log in logs]
-    choices = [part.choices for part in parts if part.choices is not None]
-    sizes = np.concatenate([np.diff(c.offsets) for c in choices])
-    return TargetLog(
-        np.concatenate([part.logprobs for part in parts]),
-        Choices(
-            np.concatenate([c.logprobs for c in choices]),
-            np.concatenate([c.actions for c in choices]),
-            np.concatenate([[0], np.cumsum(sizes)]),
-        ),
-    )
 
 
 def test_every_estimator_passes_the_null_test(evidence: EstimatorInput) -> None:
@@ -145,78 +100,8 @@ def test_trials_have_the_requested_confidence(evidence: EstimatorInput) -> None:
         assert trial.estimates["naive"] == interval(own.returns(1.0), own.tasks, confidence=0.5)
 
 
-def test_estimators_without_a_target_are_those_that_need_none(evidence: EstimatorInput) -> None:
-    assert set(estimate(evidence, list(ESTIMATORS)).values) == TARGET_INDEPENDENT
-
-
 def test_leaving_out_in_turn_would_anti_correlate() -> None:
     """Why the pool is fixed: the mean of the others falls exactly when the one left out rises."""
     values = np.array([0.1, 0.4, 0.5, 0.9])
     others = (values.sum() - values) / 3
     assert np.corrcoef(values, others)[0, 1] == pytest.approx(-1.0)
-
-
-def test_diagnostics_tell_support_and_overlap(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
-    own = replace(evidence.take(np.arange(300)), target=logs[0].target(POLICIES[0]))
-    measured = diagnostics(own, places=logs[0].state)
-    assert measured.ess == pytest.approx(300)
-    assert (measured.overlap, measured.mean_weight, measured.never) == (pytest.approx(1), pytest.approx(1), 0.0)
-    assert measured.support == pytest.approx(1.0)
-    foreign = Choices(np.zeros(own.log.steps), np.full(own.log.steps, 9), np.arange(own.log.steps + 1))
-    away = replace(own, target=TargetLog(np.full(own.log.steps, -np.inf), foreign))
-    gone = diagnostics(away, places=logs[0].state)
-    assert (gone.ess, gone.never, gone.support) == (0.0, 1.0, 0.0)
-    flag = distrust("lfqe", np.zeros(300), gone, own.log.returns(1.0))
-    assert flag is not None
-    assert "only 0% of the target's choices" in flag
-
-
-def test_huge_ratios_flag_is_and_keep_wis(evidence: EstimatorInput) -> None:
-    log = evidence.log
-    signs = np.repeat(np.where(np.arange(log.episodes) % 2, 1.0, -1.0), log.lengths)
-    wild = replace(log, behaviour=np.where(signs > 0, -500.0, 0.0) / np.repeat(log.lengths, log.lengths))
-    target = TargetLog(np.where(signs > 0, 0.0, -500.0) / np.repeat(log.lengths, log.lengths))
-    far = EstimatorInput(wild, 1.0, target=target)
-    measured = diagnostics(far)
-    assert measured.ess == pytest.approx(log.episodes / 2, rel=1e-6)
-    results = estimate(far, ["is", "wis"])
-    assert distrust("is", results.values["is"], measured, log.returns(1.0)) is not None
-    assert np.isfinite(results.values["wis"]).all()
-
-
-def test_an_interval_without_width_is_flagged(evidence: EstimatorInput) -> None:
-    """Zero spread among the few that count is no certainty."""
-    log = evidence.log
-    best = log.returns(1.0).argmax()
-    only = np.where(np.repeat(np.arange(log.episodes), log.lengths) == best, 0.0, -np.inf)
-    sole = EstimatorInput(log, 1.0, target=TargetLog(only))
-    results = estimate(sole, ["wis"]).values["wis"]
-    flag = distrust("wis", results, diagnostics(sole), log.returns(1.0))
-    assert flag is not None
-    assert "have the same return" in flag
-    assert "1.0 effective episodes" in flag
-
-
-def test_refusals_name_what_is_missing(evidence: EstimatorInput) -> None:
-    results = estimate(evidence, ["naive", "wis", "lfqe"])
-    assert set(results.values) == {"naive"}
-    assert "cannot be scored" in results.refused["wis"]
-    unlogged = replace(evidence, log=replace(evidence.log, behaviour=np.full(evidence.log.steps, np.nan)))
-    scored_target = replace(unlogged, target=TargetLog(np.zeros(evidence.log.steps)))
-    results = estimate(scored_target, ["is", "dice", "dm"])
-    assert "column 'logprob' is empty" in results.refused["is"]
-    assert "probabilities of all admissible actions" in results.refused["dice"]
-    assert set(results.values) == {"dm"}
-    broken = {"bad": Estimator(lambda log, gamma: np.full(log.episodes, np.nan))}
-    assert "not a finite number" in estimate(evidence, ["bad"], broken).refused["bad"]
-
-
-def test_trivial_predictors(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
-    target = scored(logs, POLICIES[2])
-    results = trivial(replace(evidence, target=target), epsilon=0.4)
-    returns = evidence.log.returns(1.0)
-    assert results["-epsilon"] == -0.4
-    assert results["behaviour mean"] == pytest.approx(returns.mean())
-    assert results["nearest logger"] == pytest.approx(returns[600:900].mean())
-    assert results["episode length"] is not None
-    assert trivial(evidence, 0.0)["nearest logger"] is None
