@@ -11,7 +11,7 @@ from rich.console import Console
 import worldline.evaluate
 from worldline.evaluate import Candidate, EvaluateConfig, evaluate, views
 from worldline.evaluate.truth import read_truth, truth_of
-from worldline.ope.evidence import ESTIMATORS, Estimator
+from worldline.ope.estimation import ESTIMATORS, Estimator
 from worldline.types import InputError, Trajectory
 
 LINEAR = tuple(name for name in ESTIMATORS if name != "fqe")

@@ -79,7 +79,7 @@ def load(
         from worldline.envs.worker_process import Recipe
         from worldline.envs.workers import WorkerWorld
 
-        return WorkerWorld(Recipe(name, data, settings), workers)
+        return WorkerWorld(Recipe(load, name, data, settings), workers)
     if name.startswith("gym:"):
         from worldline.envs.gym import GymConfig, GymWorld
 

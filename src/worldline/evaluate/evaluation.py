@@ -19,9 +19,9 @@ from worldline.evaluate.result import Estimate, Judged, recommended
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
 from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
-from worldline.ope.certificate import Record, Trial, leave_out, null_test, record
+from worldline.ope.certificate import CertifiedAccuracy, Trial, leave_out, null_test, record
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
-from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, Values, estimate
+from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput, Values, estimate
 from worldline.ope.intervals import Interval, bootstrap_means, intervals
 from worldline.ope.log import Episodes
 from worldline.ope.predictors import RANK_ONLY, trivial
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from worldline.evaluate.world_model import WorldModelEstimators
 
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
-Extra = Callable[[Candidate, Evidence], Mapping[str, Estimator]]
+Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, as a world model gives them: added to, or in the place of, those of the table."""
 
 
@@ -46,7 +46,7 @@ class Evaluation:
     notes: list[str]
     meta: dict[str, Any]
 
-    def record(self, name: str) -> Record | None:
+    def record(self, name: str) -> CertifiedAccuracy | None:
         """The certificate of one estimator."""
         return record(self.trials, name)
 
@@ -162,7 +162,7 @@ def _names(config: EvaluateConfig, world: "WorldModelEstimators | None", extra: 
 
 def _table(
     case: Case, candidate: Candidate, world: "WorldModelEstimators | None", extra: Extra | None
-) -> tuple[Evidence, Mapping[str, Estimator]]:
+) -> tuple[EstimatorInput, Mapping[str, Estimator]]:
     evidence = replace(case.evidence, target=case.target(candidate))
     table = ESTIMATORS | (world.table(candidate, evidence) if world is not None else {})
     return evidence, table | dict(extra(candidate, evidence) if extra else {})
@@ -200,7 +200,7 @@ def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
 def _estimates(
     said: Values,
     seen: Diagnostics,
-    evidence: Evidence,
+    evidence: EstimatorInput,
     table: Mapping[str, Estimator],
     config: EvaluateConfig,
 ) -> dict[str, Estimate]:

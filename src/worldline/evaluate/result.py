@@ -7,7 +7,7 @@ from typing import Any
 from worldline.evaluate.candidates import Candidate
 from worldline.ope.certificate import Trial, comparable
 from worldline.ope.diagnostics import Diagnostics
-from worldline.ope.evidence import BLIND
+from worldline.ope.estimation import TARGET_INDEPENDENT
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def recommended(
     One that is flagged for a candidate is out as long as another is not, certified or not. Errors are compared over
     the same trials: see `comparable`. The second half of the answer is a note for the user.
     """
-    able = [name for name in names if name not in BLIND and _tells_apart(name, judged)]
+    able = [name for name in names if name not in TARGET_INDEPENDENT and _tells_apart(name, judged)]
     if not able:
         return None, "no recommendation: no estimator that looks at the policy judges, and tells apart, all candidates"
     sound = [name for name in able if not any(j.estimates[name].flag for j in judged)]

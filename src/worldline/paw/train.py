@@ -26,8 +26,8 @@ from worldline.paw.groups import Groups, plan_groups, play
 from worldline.paw.pool import Pool, to_pool
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.run import RunFolder
+from worldline.paw.sequences import token_sequences
 from worldline.paw.session import Session
-from worldline.paw.strands import strands
 from worldline.paw.update import Experience, TokenScores, update
 from worldline.paw.world import WorldTargets, select_world
 from worldline.types import WorldlineError, derive_seed
@@ -190,7 +190,7 @@ def _told(played: Groups, pool: Pool) -> dict[str, float]:
 def _world_told(targets: WorldTargets, experience: Experience, clock: "Clock") -> dict[str, float]:
     """What the world-model side saw; its seconds are the update's, by its share of the tokens read."""
     rows, world = experience.rows, (experience.world_weights > 0).tolist()
-    plain, full = (sum(len(s.tokens) for s in strands(rows, range(len(rows)), w)) for w in (None, world))
+    plain, full = (sum(len(s.tokens) for s in token_sequences(rows, range(len(rows)), w)) for w in (None, world))
     return {
         "lambda": float(targets.coefficients.mean()),
         "wm_rows": int(targets.selected.sum()),

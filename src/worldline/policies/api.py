@@ -18,11 +18,10 @@ from http.client import HTTPException
 from typing import Any
 
 from worldline.policies.endpoint import Endpoint, public
-from worldline.policies.mixing import uniform
 from worldline.policies.post import RedirectError, Reply, TooLongError, post
 from worldline.policies.prompts import TEMPLATES, Counts, View, render, shortened, view
 from worldline.policies.settings import PolicyConfig
-from worldline.types import Decision, InputError, Turn, WorldlineError
+from worldline.types import Decision, InputError, Turn, WorldlineError, uniform
 
 _CHARS_PER_TOKEN = 4
 _LONGEST_WAIT = 30.0

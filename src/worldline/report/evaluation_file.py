@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from worldline.ope.evidence import BLIND
+from worldline.ope.estimation import TARGET_INDEPENDENT
 from worldline.report.blocks import number
 from worldline.report.plots import Point, drawable
 from worldline.report.source import read_json
@@ -113,7 +113,7 @@ class EvaluationFile(Part):
         told = self.meta.recommended
         if told:
             return told.estimator, told.reason or _lead(told.errors)
-        seeing = [name for name in self.estimators if name not in BLIND] or self.estimators
+        seeing = [name for name in self.estimators if name not in TARGET_INDEPENDENT] or self.estimators
         able = [name for name in seeing if self.tells_apart(name)] or seeing
         certified = {name: found for name, found in self.meta.certificate.record.items() if name in able}
         most = max((found.trials for found in certified.values()), default=0)
