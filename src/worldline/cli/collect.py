@@ -5,19 +5,22 @@ from typing import Any
 from rich.table import Table
 
 from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.cli.signals import kept
 from worldline.collect import CollectConfig, Collection, Tally, collect
 
 Settings = CollectConfig
 
 
 def run(settings: CollectConfig) -> Outcome:
-    with progress() as bar:
+    finished = 0
+    with kept(lambda: _kept(settings, finished)), progress() as bar:
         line = bar.add_task("episodes", total=settings.episodes, detail="")
 
         def watch(tally: Tally) -> None:
-            count = len(tally.returns)
+            nonlocal finished
+            finished = len(tally.returns)
             speed = bar.tasks[0].speed or 0.0
-            bar.update(line, completed=count, detail=f"{speed:.1f}/s success {tally.success_rate:.2f}")
+            bar.update(line, completed=finished, detail=f"{speed:.1f}/s success {tally.success_rate:.2f}")
 
         done = collect(settings, watch)
     if done.retried > len(done.failed):
@@ -25,6 +28,14 @@ def run(settings: CollectConfig) -> Outcome:
     for reason in done.failed:
         note(f"failed twice, left out: {reason}")
     return Outcome(done.summary(), (_view(done),))
+
+
+def _kept(settings: CollectConfig, finished: int) -> str:
+    if settings.out is None:
+        return "without --out nothing is kept"
+    if not finished:
+        return f"no episode was finished, {settings.out} is as it was"
+    return f"{finished} finished episodes are kept in {settings.out}: --resume goes on"
 
 
 def _view(done: Collection) -> Table:
