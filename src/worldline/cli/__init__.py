@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _guarded(who: str, work: Callable[[], None]) -> int:
     """The exit code of `work`; what ends it early is one line on stderr, and a bug its traceback too."""
-    from worldline.cli import signals
+    from worldline import signals
     from worldline.types import WorldlineError
 
     try:

@@ -10,8 +10,8 @@ from typing import Any
 
 from worldline.bench import BENCHES, Figures
 from worldline.cli.outcome import Outcome, table
-from worldline.cli.signals import kept
 from worldline.config import Config, suggest
+from worldline.signals import kept
 from worldline.types import InputError
 
 

@@ -4,23 +4,22 @@ from typing import Any
 
 from rich.table import Table
 
+from worldline import store
 from worldline.cli.outcome import Outcome, note, progress, table
-from worldline.cli.signals import kept
 from worldline.collect import CollectConfig, Collection, Tally, collect
+from worldline.signals import kept
 
 Settings = CollectConfig
 
 
 def run(settings: CollectConfig) -> Outcome:
-    finished = 0
-    with kept(lambda: _kept(settings, finished)), progress() as bar:
+    with kept(lambda: _kept(settings)), progress() as bar:
         line = bar.add_task("episodes", total=settings.episodes, detail="")
 
         def watch(tally: Tally) -> None:
-            nonlocal finished
-            finished = len(tally.returns)
+            count = len(tally.returns)
             speed = bar.tasks[0].speed or 0.0
-            bar.update(line, completed=finished, detail=f"{speed:.1f}/s success {tally.success_rate:.2f}")
+            bar.update(line, completed=count, detail=f"{speed:.1f}/s success {tally.success_rate:.2f}")
 
         done = collect(settings, watch)
     if done.retried > len(done.failed):
@@ -30,12 +29,10 @@ def run(settings: CollectConfig) -> Outcome:
     return Outcome(done.summary(), (_view(done),))
 
 
-def _kept(settings: CollectConfig, finished: int) -> str:
+def _kept(settings: CollectConfig) -> str:
     if settings.out is None:
         return "without --out nothing is kept"
-    if not finished:
-        return f"no episode was finished, {settings.out} is as it was"
-    return f"{finished} finished episodes are kept in {settings.out}: --resume goes on"
+    return f"{len(store.ids(settings.out))} finished episodes are kept in {settings.out}: --resume goes on"
 
 
 def _view(done: Collection) -> Table:

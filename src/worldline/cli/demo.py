@@ -11,12 +11,12 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.bench.cast import CASTS, Cast, Clone
 from worldline.bench.stage import Crew, Stage, StageConfig, Work
 from worldline.cli.outcome import Outcome, note, progress, table
-from worldline.cli.signals import kept
 from worldline.config import Config, Folder, option
 from worldline.evaluate import Evaluation
 from worldline.evaluate.evaluation import judge
 from worldline.policies import PolicyConfig
 from worldline.report import write_report
+from worldline.signals import kept
 from worldline.types import InputError
 
 ENV = "household"

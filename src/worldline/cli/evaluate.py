@@ -1,9 +1,9 @@
 """`worldline evaluate`: which policy is best, and how sure are we, from a log alone."""
 
 from worldline.cli.outcome import Outcome, note, progress
-from worldline.cli.signals import kept
 from worldline.evaluate import EvaluateConfig, views
 from worldline.evaluate import evaluate as judge
+from worldline.signals import kept
 
 Settings = EvaluateConfig
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from worldline.adwm.fit import FitConfig, fit
 from worldline.cli.outcome import Outcome, note, progress, table
-from worldline.cli.signals import kept
+from worldline.signals import kept
 
 Settings = FitConfig
 _WATCHED = ("diffusion", "reward", "termination")

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from worldline import logs, store
 from worldline.cli.outcome import Outcome, note, table
-from worldline.cli.signals import kept
 from worldline.config import Folder, option, positional
 from worldline.logs import BadRow, Options
+from worldline.signals import kept
 from worldline.types import InputError
 
 SHOWN = 20
@@ -48,7 +48,7 @@ def run(settings: Settings) -> Outcome:
     episodes: Counter[str] = Counter()
     steps: Counter[str] = Counter()
     returns: Counter[str] = Counter()
-    with kept(lambda: _kept(settings, episodes)), store.StoreWriter(settings.out, flush_every=512) as writer:
+    with kept(lambda: _kept(settings)), store.StoreWriter(settings.out, flush_every=512) as writer:
         for episode in wanted:
             if episode.id in there:
                 if settings.resume:
@@ -71,8 +71,8 @@ def run(settings: Settings) -> Outcome:
     return Outcome({**data, "out": str(settings.out)}, (drawn,))
 
 
-def _kept(settings: Settings, episodes: Counter[str]) -> str:
-    return f"{episodes.total()} episodes are kept in {settings.out}: --resume leaves them out and goes on"
+def _kept(settings: Settings) -> str:
+    return f"{len(store.ids(settings.out))} episodes are kept in {settings.out}: --resume leaves them out and goes on"
 
 
 def _report(bad: list[BadRow], settings: Settings) -> None:

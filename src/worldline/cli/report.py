@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from worldline.cli.outcome import Outcome
-from worldline.cli.signals import kept
 from worldline.config import Config, option, positional
 from worldline.report import write_report
+from worldline.signals import kept
 
 
 class Settings(Config):

@@ -1,9 +1,9 @@
 """`worldline sft`: clone an expert or a log into a language model."""
 
 from worldline.cli.outcome import Outcome, note, progress
-from worldline.cli.signals import kept
 from worldline.sft import SftConfig, sft
 from worldline.sft.clone import Progress
+from worldline.signals import kept
 
 Settings = SftConfig
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from worldline.cli.outcome import Outcome, progress, table
-from worldline.cli.signals import kept
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
+from worldline.signals import kept
 
 Settings = TrainConfig
 

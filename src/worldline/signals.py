@@ -1,6 +1,7 @@
 """SIGTERM ends the work as Ctrl-C does: finished episodes are flushed, worker processes end; the exit code differs.
 
-A verb says what of its work is kept with `kept`; without it the line is plain "interrupted".
+A verb says what of its work is kept with `kept`; without it the line is plain "interrupted". What must not be done by
+half, or twice, is done `uninterrupted`.
 """
 
 import signal
@@ -31,6 +32,24 @@ def sigterm_interrupts() -> Iterator[None]:
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice: the second must not break the last flush
     raise Terminated
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Within the block SIGINT and SIGTERM wait until it ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda number, frame: waiting.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        if waiting:
+            signal.raise_signal(waiting[0])
 
 
 @contextmanager
