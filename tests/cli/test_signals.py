@@ -15,6 +15,8 @@ import pytest
 
 from worldline import signals, store
 from worldline.cli import bench, demo, evaluate, fit, import_, main, report, sft, train
+from worldline.sft.clone import Progress
+from worldline.types import Step, Trajectory
 
 Captured = pytest.CaptureFixture[str]
 
@@ -93,40 +95,6 @@ def interrupted(words: list[str], captured: Captured, code: int = 130) -> str:
     return line.removeprefix(f"worldline {words[0]}: ")
 
 
-def test_cloning_says_which_checkpoint_is_kept_and_goes_on_from_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    last = 0
-
-    def cut_short(settings: Any, gathered: Any, trained: Any) -> Any:
-        def then_terminate(now: Any) -> None:
-            trained(now)
-            if now.step == last:
-                os.kill(os.getpid(), signal.SIGTERM)
-
-        return clone(settings, gathered, then_terminate)
-
-    clone = sft.sft
-    monkeypatch.setattr(sft, "sft", cut_short)
-    words = (
-        f"sft household --options.level tiny --episodes 12 --batch-tokens 256 --checkpoints 4 --out {tmp_path}".split()
-    )
-    assert main([*words, "--json"]) == 0
-    steps = json.loads(capsys.readouterr().out)["updates"]
-    assert steps >= 8
-    last = 1
-    nothing = "interrupted; the first checkpoint was not reached, nothing is kept"
-    assert interrupted([*words, "--overwrite"], capsys, 143) == nothing
-    last = steps - 1
-    line = interrupted([*words, "--overwrite"], capsys, 143)
-    first, *_, newest = sorted((tmp_path / "checkpoints").glob("step-*"))
-    assert first != newest
-    assert line == f"interrupted; kept up to {newest}: --resume goes on from there"
-    last = 0
-    assert main([*words, "--resume", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["updates"] == steps
-
-
 def cut_short(*_: Any, **__: Any) -> Any:
     raise KeyboardInterrupt
 
@@ -157,27 +125,32 @@ def test_each_verb_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert line == f"interrupted; what is finished is kept in {out}: the same command goes on"
 
 
-def test_training_says_which_checkpoint_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+@pytest.mark.parametrize(
+    ("verb", "words", "checkpoint"),
+    [
+        (train, "train household --model x", "update-{:06d}"),
+        (sft, "sft household", "step-{:06d}"),
+    ],
+)
+def test_training_and_cloning_say_which_checkpoint_is_kept(
+    verb: Any, words: str, checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    def cut(updates: int, checkpoints: int) -> Callable[..., Any]:
-        def run(settings: Any, watch: Any) -> None:
+    def terminated_after(updates: int, checkpoints: int) -> str:
+        def work(settings: Any, *watching: Any) -> None:
             for update in range(1, updates + 1):
-                watch({"update": update})
+                watching[-1]({"update": update} if verb is train else Progress(update, 9, 0.0, 0.0, 0))
             for update in range(1, checkpoints + 1):
-                (tmp_path / "checkpoints" / f"update-{update:06d}").mkdir(parents=True)
-            raise KeyboardInterrupt
+                (settings.out / "checkpoints" / checkpoint.format(update)).mkdir(parents=True)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
 
-        return run
+        monkeypatch.setattr(verb, words.split()[0], work)
+        return interrupted([*words.split(), "--out", str(tmp_path)], capsys, code=143)
 
-    words = f"train household --model x --out {tmp_path}".split()
-    monkeypatch.setattr(train, "train", cut(0, 0))
-    assert "no update was finished" in interrupted(words, capsys)
-    monkeypatch.setattr(train, "train", cut(3, 0))
-    assert "the first checkpoint was not reached, nothing is kept" in interrupted(words, capsys)
-    monkeypatch.setattr(train, "train", cut(3, 2))
-    newest = tmp_path / "checkpoints" / "update-000002"
-    assert interrupted(words, capsys) == f"interrupted; kept up to {newest}: --resume goes on from there"
+    assert terminated_after(0, 0).startswith("interrupted; no update was ")
+    assert "the first checkpoint was not reached, nothing is kept" in terminated_after(3, 0)
+    newest = tmp_path / "checkpoints" / checkpoint.format(2)
+    assert terminated_after(3, 2) == f"interrupted; kept up to {newest}: --resume goes on from there"
 
 
 def test_fitting_says_which_epoch_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
@@ -231,3 +204,30 @@ def test_outside_the_main_thread_signals_stay_as_they_are() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_a_signal_waits_for_the_end_of_what_must_be_done_whole() -> None:
+    done: list[str] = []
+    with pytest.raises(signals.Terminated), signals.sigterm_interrupts():
+        with signals.uninterrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append("the block")
+        done.append("what follows")
+    assert done == ["the block"]
+
+
+def test_an_interrupt_in_the_middle_of_a_flush_writes_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes when the shard has its final name but is still pending."""
+    episode = Trajectory(id="one", env="x", task_id="t", policy="p", steps=(Step(observation="a room", action="look"),))
+    rename = os.replace
+
+    def then_signal(source: Any, target: Any) -> None:
+        rename(source, target)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(os, "replace", then_signal)
+    with pytest.raises(KeyboardInterrupt), store.StoreWriter(tmp_path, flush_every=1) as writer:
+        writer.append(episode)
+    assert store.count(tmp_path) == 1

@@ -64,7 +64,7 @@ def _guarded(who: str, work: Callable[[], None]) -> int:
             return 1  # as of `| head`: whoever read has enough
         return _fail(who, f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
     except MemoryError as error:
-        return _fail(who, f"out of memory: {error or 'give it less at a time'}", 1)
+        return _fail(who, f"out of memory: {str(error) or 'give it less at a time'}", 1)
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # torch's, which is no MemoryError; torch need not be loaded
             return _fail(who, f"out of memory: {error}", 1)
