@@ -9,6 +9,7 @@ from worldline import logs, store
 from worldline.cli.outcome import Outcome, note, table
 from worldline.config import Folder, option, positional
 from worldline.logs import BadRow, Options
+from worldline.signals import kept
 from worldline.types import InputError
 
 SHOWN = 20
@@ -47,7 +48,7 @@ def run(settings: Settings) -> Outcome:
     episodes: Counter[str] = Counter()
     steps: Counter[str] = Counter()
     returns: Counter[str] = Counter()
-    with store.StoreWriter(settings.out, flush_every=512) as writer:
+    with kept(lambda: _kept(settings)), store.StoreWriter(settings.out, flush_every=512) as writer:
         for episode in wanted:
             if episode.id in there:
                 if settings.resume:
@@ -68,6 +69,10 @@ def run(settings: Settings) -> Outcome:
         [(str(r["policy"]), str(r["episodes"]), str(r["steps"]), f"{r['mean_return']:.3f}") for r in rows],
     )
     return Outcome({**data, "out": str(settings.out)}, (drawn,))
+
+
+def _kept(settings: Settings) -> str:
+    return f"{len(store.ids(settings.out))} episodes are kept in {settings.out}: --resume leaves them out and goes on"
 
 
 def _report(bad: list[BadRow], settings: Settings) -> None:

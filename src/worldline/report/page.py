@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
-from worldline import __version__
+from worldline import __version__, files
 from worldline.report import evaluation, log, plots, training, world_model
 from worldline.report.blocks import Section
 from worldline.report.evaluation_file import read_evaluation
@@ -43,13 +43,7 @@ def write_report(path: Path | str, out: Path | str | None = None, *, overwrite: 
         raise InputError(f"{target}: is there already: --overwrite replaces it")
     sections = compose(sources) if target.suffix == ".html" else []
     content = render(sections, path.resolve().name) if sections else _plot(sources, path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.partial")
-        partial.write_text(content, encoding="utf-8", errors="replace")
-        partial.replace(target)
-    except OSError as error:
-        raise InputError(f"--out {target}: cannot be written: {error.strerror}") from None
+    files.write(target, content)
     return Report(target, tuple(section.kind for section in sections) or ("evaluation",))
 
 
@@ -73,7 +67,7 @@ def fill(name: str, **values: Any) -> str:
 def _templates() -> Any:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    folder = files("worldline.report") / "templates"
+    folder = resources("worldline.report") / "templates"
     sources = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith("html")}
     return Environment(
         loader=DictLoader(sources), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined

@@ -16,6 +16,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from worldline.signals import uninterrupted
 from worldline.store.schema import to_table
 from worldline.types import InputError, Trajectory, WorldlineError
 
@@ -61,11 +62,12 @@ class StoreWriter:
         if not self._pending:
             return
         table, mended = to_table(self._pending)
-        _write_shard(self.folder, table)
-        self.written += len(self._pending)
-        self.mended += mended
-        self._pending = []
-        self._pending_text = 0
+        with uninterrupted():  # or the last flush would write a second time what is written but still pending
+            _write_shard(self.folder, table)
+            self.written += len(self._pending)
+            self.mended += mended
+            self._pending = []
+            self._pending_text = 0
 
     def __enter__(self) -> Self:
         return self
