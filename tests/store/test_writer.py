@@ -271,11 +271,13 @@ def test_of_several_writers_one_dies_and_nothing_is_lost_or_there_twice(
     deaths = 0
     for trial in range(20):
         folder = tmp_path / str(trial)
-        processes = [context.Process(target=_write_rows, args=(folder, f"w{k}", 9)) for k in range(writers)]
+        processes = [context.Process(target=_write_rows, args=(folder, f"w{k}", 6)) for k in range(writers)]
         for process in processes:
             process.start()
         victim = chance.randrange(writers)
-        time.sleep(chance.uniform(0, 0.03) * writers)
+        goal = chance.randrange(writers)
+        wait_for(lambda folder=folder, goal=goal: len(store.shards(folder)) >= goal)
+        time.sleep(chance.uniform(0, 0.01))
         processes[victim].kill()
         for process in processes:
             process.join()
@@ -285,14 +287,14 @@ def test_of_several_writers_one_dies_and_nothing_is_lost_or_there_twice(
         assert_whole(there)
         names = [episode.id for episode in there]
         assert len(names) == len(set(names))
-        assert {*names} >= {f"w{k}-{number}" for k in range(writers) if k != victim for number in range(9)}
-        _write_rows(folder, f"w{victim}", 9)
+        assert {*names} >= {f"w{k}-{number}" for k in range(writers) if k != victim for number in range(6)}
+        _write_rows(folder, f"w{victim}", 6)
         after = list(store.read(folder))
         assert after[: len(there)] == there
         assert sorted(one.id for one in after) == sorted(
-            f"w{k}-{number}" for k in range(writers) for number in range(9)
+            f"w{k}-{number}" for k in range(writers) for number in range(6)
         )
-    assert deaths >= 5  # many victims were caught in the middle
+    assert deaths >= 3  # victims were caught in the middle
 
 
 def test_two_writers_of_the_same_episodes_leave_each_once(tmp_path: Path) -> None:
