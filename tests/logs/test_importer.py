@@ -119,11 +119,10 @@ def test_a_row_that_is_too_long_is_a_bad_row(tmp_path: Path, form: str, monkeypa
 
 def peak_memory(words: list[str]) -> int:
     """MiB that a process of its own takes at most."""
-    code = "import resource, sys; from worldline.cli import main; main(sys.argv[1:]); "
-    code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    code = "import sys; from worldline.cli import main; main(sys.argv[1:]); print(open('/proc/self/status').read())"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True)
-    return int(done.stdout.split()[-1]) >> 10
+    return int(done.stdout.split("VmHWM:")[1].split()[0]) >> 10
 
 
 @pytest.mark.parametrize("unit", [b"x", b"[],"])
@@ -135,7 +134,7 @@ def test_a_small_file_that_unfolds_takes_little_memory(tmp_path: Path, unit: byt
     path.write_bytes(b"".join([*(packer.compress(megabyte) for _ in range(100)), packer.flush()]))
     assert path.stat().st_size < 1 << 20
     assert peak_memory(["import", format_, str(path), "--out", str(tmp_path / "log")]) < 500
-    with pytest.raises(InputError, match=r"bomb.gz: unfolds to over 64 MiB, the most for its size|bomb.gz: .* of JSON"):
+    with pytest.raises(InputError, match=r"bomb.gz: unfolds to over 64 MiB, too much for its size"):
         list(logs.read(format_, path, on_bad=lambda row: None))
 
 

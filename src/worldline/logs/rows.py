@@ -74,8 +74,10 @@ def json_rows(path: Path) -> Iterator[Row | BadRow]:
 def load_json(path: Path) -> Any:
     """A file that is one JSON value."""
     try:
+        data = bytearray()
         with open_bytes(path) as file:
-            data = file.read(MAX_DOCUMENT + 1)
+            while len(data) <= MAX_DOCUMENT and (part := file.read1(_CHUNK)):
+                data += part
         if len(data) > MAX_DOCUMENT:
             raise ValueError(f"over {MAX_DOCUMENT >> 20} MiB of JSON: split it, or convert it to .eval")
         return decode(data)
@@ -99,10 +101,8 @@ def most_decompressed(path: Path) -> int:
 
 def too_large(path: Path) -> InputError:
     """The line for a compressed file that unfolds to more."""
-    most = most_decompressed(path) >> 20
-    return InputError(
-        f"{path}: unfolds to over {most} MiB, the most for its size: give it uncompressed, if you trust it"
-    )
+    most = f"over {most_decompressed(path) >> 20} MiB"
+    return InputError(f"{path}: unfolds to {most}, too much for its size: if you trust it, give it uncompressed")
 
 
 def beginning(path: Path) -> bytes:
@@ -114,7 +114,7 @@ def beginning(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes | bytearray) -> Any:
     """The JSON value in `data`; ValueError with a reason fit for a reader if there is none."""
     if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise ValueError(f"over {MAX_VALUES >> 20} million JSON values in one row")
@@ -191,7 +191,7 @@ def _items(head: bytes, file: io.BufferedReader) -> Iterator[Row | BadRow]:
             if (sign == b"," and depth == 1) or depth == 0:
                 item += chunk[start : place - 1]
                 if number > 1 or depth or item.strip():  # an empty list has no item
-                    yield _row(f"item {number}", bytes(item))
+                    yield _row(f"item {number}", item)
                 if depth == 0:
                     yield from _after_list(f"item {number + 1}", chunk[place:], file)
                     return
@@ -219,7 +219,7 @@ def _after_list(where: str, rest: bytes, file: io.BufferedReader) -> Iterator[Ba
         yield BadRow(where, "not JSON: something follows the end of the list")
 
 
-def _row(where: str, data: bytes) -> Row | BadRow:
+def _row(where: str, data: bytes | bytearray) -> Row | BadRow:
     try:
         if len(data) > MAX_ROW:
             raise ValueError(_LONG_ROW)
