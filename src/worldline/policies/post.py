@@ -46,7 +46,7 @@ def post(url: str, body: bytes, headers: dict[str, str], seconds: float) -> Repl
     """The answer to one request. OSError or HTTPException where none came; TimeoutError where it took too long."""
     deadline = time.monotonic() + seconds
     opener = urllib.request.OpenerDirector()  # without the handler that follows redirects wherever they lead
-    for handler in (urllib.request.ProxyHandler(), _Handler(deadline)):
+    for handler in (urllib.request.ProxyHandler(), _DeadlineHandler(deadline)):
         opener.add_handler(handler)
     for _ in range(_MOST_REDIRECTS + 1):
         try:
@@ -100,7 +100,7 @@ def _left(deadline: float) -> float:
     return left
 
 
-class _Handler(urllib.request.AbstractHTTPHandler):
+class _DeadlineHandler(urllib.request.AbstractHTTPHandler):
     """Opens http: and https: with connections that know the deadline."""
 
     def __init__(self, deadline: float) -> None:
