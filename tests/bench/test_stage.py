@@ -1,6 +1,8 @@
 """What a stage keeps, and the processes that work for it."""
 
 import json
+import multiprocessing
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,16 @@ def test_a_crew_plays_and_what_goes_wrong_in_it_is_heard_of(tmp_path: Path) -> N
             crew.do([Work("play", "nobody")])
     assert len(stage(tmp_path).log()) == 8
     assert stage(tmp_path).truth()["b"] > 0.5, "the expert without faults"
+
+
+def test_an_interrupted_crew_does_not_finish_its_work_first(tmp_path: Path) -> None:
+    started, others = time.monotonic(), set(multiprocessing.active_children())
+    with pytest.raises(KeyboardInterrupt), Crew(stage(tmp_path, jobs=1)) as crew:
+        crew._pool.submit(time.sleep, 300)
+        (worker,) = set(multiprocessing.active_children()) - others
+        raise KeyboardInterrupt
+    assert not worker.is_alive()
+    assert time.monotonic() - started < 100
 
 
 def test_nobody_is_cloned_before_a_clone_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

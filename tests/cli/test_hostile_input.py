@@ -131,11 +131,10 @@ def test_a_folder_that_cannot_be_made_is_one_line(words: str, tmp_path: Path, ca
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_result_that_cannot_be_printed_is_one_line() -> None:
-    probe = "import sys; from worldline.cli import main; sys.exit(main(['export', '--help']))"
+    words = [sys.executable, "-m", "worldline", "export", "--help"]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", probe], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered)
     assert (done.returncode, done.stderr) == (1, "worldline export: [Errno 28] No space left on device\n")
 
 

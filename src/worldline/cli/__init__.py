@@ -50,11 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(who: str, work: Callable[[], None]) -> int:
     """The exit code of `work`; what ends it early is one line on stderr, and a bug its traceback too."""
     from worldline import signals
+    from worldline.cli.outcome import visible
     from worldline.types import WorldlineError
 
     try:
         with signals.sigterm_interrupts():
             work()
+            sys.stdout.flush()  # here, where a full disk is an error like any other
     except WorldlineError as error:
         return _fail(who, str(error), error.exit_code)
     except KeyboardInterrupt as interrupt:
@@ -68,7 +70,7 @@ def _guarded(who: str, work: Callable[[], None]) -> int:
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # torch's, which is no MemoryError; torch need not be loaded
             return _fail(who, f"out of memory: {error}", 1)
-        traceback.print_exc()
+        print(visible(traceback.format_exc()), end="", file=sys.stderr)
         return _fail(who, "this is a bug: please report the lines above with the output of `worldline env`", 1)
     return 0
 
@@ -95,7 +97,6 @@ def _run(verb: str, words: list[str]) -> None:
         print(json.dumps(files.finite(outcome.data)))  # ASCII: what is no ASCII is escaped, control characters too
     else:
         outcome.show()
-    sys.stdout.flush()  # here, where a full disk is an error like any other
 
 
 def _stdout_is_lost() -> bool:
