@@ -124,4 +124,5 @@ if __name__ == "__main__":
     parser.add_argument("--moments", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    sys.exit(not all([kill(name, given.moments, given.seed) for name in given.verbs or VERBS]))
+    equal = [kill(name, given.moments, given.seed) for name in given.verbs or VERBS]
+    sys.exit(not all(equal))
