@@ -48,7 +48,7 @@ def test_evaluation_json_has_the_contracts_shape(episodes: list[Trajectory], wri
     result = evaluate(config, {"keen": GoalSeeker(1.3, "keen")})
     told = json.loads((out / "evaluation.json").read_text())
     assert told == json.loads(json.dumps(result.as_dict()))
-    assert set(told) == {"policies", "agreement", "meta"}
+    assert set(told) == {"policies", "agreement", "recommended", "warnings", "meta"}
     assert [(p["name"], p["epsilon"]) for p in told["policies"]] == [
         ("random", 0.0), ("random", 0.5), ("keen", 0.0), ("keen", 0.5)
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_no_behaviour_logprobs(episodes: list[Trajectory], write: Write) -> None
         assert result.value("random", name).value is None
     for name in ("naive", "lfqe"):
         assert result.value("random", name).value is not None
-    assert any("column 'logprob' is empty" in note for note in result.notes)
+    assert any("column 'logprob' is empty" in note for note in result.warnings)
 
 
 def test_loggers_stand_in_for_missing_logprobs(episodes: list[Trajectory], write: Write) -> None:
@@ -114,7 +114,7 @@ def test_loggers_stand_in_for_missing_logprobs(episodes: list[Trajectory], write
 def test_a_logger_that_is_not_the_one_is_told(episodes: list[Trajectory], write: Write) -> None:
     config = EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("seeker0.6=random",))
     result = evaluate(config)
-    assert any("is not what logged 'seeker0.6'" in note for note in result.notes)
+    assert any("is not what logged 'seeker0.6'" in note for note in result.warnings)
     with pytest.raises(InputError, match="no policy of the log is called so"):
         evaluate(EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("nobody=random",)))
 
@@ -136,10 +136,10 @@ def test_a_candidate_with_a_loggers_name_is_scored_as_itself(episodes: list[Traj
     assert evaluate(both).value(name, "wis").value == pytest.approx(at_random)
     specified = evaluate(EvaluateConfig(policy=(f"{name}=random",), **wanted), loggers={name: itself})
     assert specified.value(name, "wis").value == pytest.approx(at_random)
-    assert not any("is not what logged" in note for note in specified.notes)
+    assert not any("is not what logged" in note for note in specified.warnings)
     given = evaluate(EvaluateConfig(**wanted), {name: GoalSeeker(1.6)}, loggers={name: itself})
     assert given.value(name, "wis").value == pytest.approx(keen)
-    assert not any("is not what logged" in note for note in given.notes)
+    assert not any("is not what logged" in note for note in given.warnings)
 
 
 def test_one_episode(episodes: list[Trajectory], write: Write) -> None:
@@ -148,13 +148,13 @@ def test_one_episode(episodes: list[Trajectory], write: Write) -> None:
     assert found.value is not None
     assert (found.low, found.high) == (None, None)
     assert "needs two episodes" in (result.value("random", "magic").refused or "")
-    assert any("one episode" in note for note in result.notes)
+    assert any("one episode" in note for note in result.warnings)
 
 
 def test_zero_reward_everywhere(episodes: list[Trajectory], write: Write) -> None:
     folder = write(with_rewards(episodes[:80], 0.0))
     result = evaluate(EvaluateConfig(log=(folder,), policy=("random",), estimators=LINEAR, features="ngrams:64"))
-    assert any("every reward in the log is 0" in note for note in result.notes)
+    assert any("every reward in the log is 0" in note for note in result.warnings)
     for name, found in result.policies[0].estimates.items():
         assert found.value == pytest.approx(0.0, abs=1e-3), name
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from worldline.ope.log import Choices, RaggedLog, TargetLog
 from worldline.ope.text import TextLog
-from worldline.types import InputError, Policy, ScoringPolicy
+from worldline.types import InputError, Policy, ScoringPolicy, policy_label
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
@@ -36,12 +36,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        return label(self.name, self.epsilon)
-
-
-def label(name: str, epsilon: float) -> str:
-    """What a policy is called at one epsilon."""
-    return f"{name}@{epsilon:g}" if epsilon else name
+        return policy_label(self.name, self.epsilon)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,9 @@ from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.certificate import balanced
 from worldline.ope.evidence import Evidence
 from worldline.ope.features import Featuriser, HashedNgrams
-from worldline.ope.log import RaggedLog, RefusalError, TargetLog, logger_name, ragged_log
+from worldline.ope.log import RaggedLog, RefusalError, TargetLog, ragged_log
 from worldline.ope.text import TextLog, text_log
-from worldline.types import InputError, Policy, Trajectory, World
+from worldline.types import InputError, Policy, Trajectory, World, policy_label
 
 CLOSE_ENOUGH = 0.05
 """Nats per step by which a logger's recomputed log-probs may differ from the logged ones."""
@@ -144,7 +144,7 @@ class Case:
         """Name, specification and epsilon of those loggers that can be asked, by their label in the log."""
         known = named(self.config.policy, "--policy") | dict.fromkeys(self.given, CANDIDATE)
         known |= named(self.config.logger, "--logger") | dict.fromkeys(self.given_loggers, LOGGER)
-        made = {logger_name(t): (t.policy, t.epsilon) for t in self.trajectories}
+        made = {policy_label(t.policy, t.epsilon): (t.policy, t.epsilon) for t in self.trajectories}
         for name in named(self.config.logger, "--logger"):
             if name not in {policy for policy, _ in made.values()}:
                 raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(made))}")

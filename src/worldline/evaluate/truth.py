@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from worldline.evaluate.candidates import Candidate, label
-from worldline.types import InputError
+from worldline.evaluate.candidates import Candidate
+from worldline.types import InputError, policy_label
 
 Truth = dict[tuple[str, float], float]
 """True value by (name, epsilon)."""
@@ -19,7 +19,7 @@ def truth_of(path: Path | None, candidates: Sequence[Candidate]) -> tuple[Truth,
     truth, asked = read_truth(path), {(c.name, c.epsilon): c.label for c in candidates}
     if not truth.keys() & asked.keys():
         raise InputError(f"--truth {path}: names none of the candidates, {', '.join(asked.values())}")
-    strange = [label(*key) for key in truth if key not in asked]
+    strange = [policy_label(*key) for key in truth if key not in asked]
     unknown = [name for key, name in asked.items() if key not in truth]
     notes = [f"--truth {path}: no candidate is called {', '.join(strange)}"] if strange else []
     notes += [f"--truth {path}: says nothing of {', '.join(unknown)}: not in the agreement"] if unknown else []

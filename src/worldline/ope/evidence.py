@@ -159,8 +159,8 @@ ESTIMATORS: dict[str, Estimator] = {
     "wdr": Estimator(e.weighted_doubly_robust, ("weights", "value")),
     "magic": Estimator(magic, ("weights", "value")),
 }
-BLIND = frozenset({"naive", "dm"})
-"""Estimators that say the same of every target."""
+POLICY_INDEPENDENT = frozenset({"naive", "dm"})
+"""Estimators that ignore the policy: their value is the same for every target."""
 WEIGHTED = frozenset({"ratios", "weights", "clipped", "pooled", "qreg"})
 """Needs that rest on importance ratios: without overlap an estimator that has one of these means nothing."""
 FITTED = frozenset({"expected", "fqe", "lfqe", "qreg", "value"})

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline import store
-from worldline.report.log import policy_label
-from worldline.types import InputError, Trajectory
+from worldline.types import InputError, Trajectory, policy_label
 
 COLUMNS = ("id", "task_id", "policy", "epsilon", "success", "return", "length")
 TEXTS = ("id", "goal", "final_observation", "steps.observation", "steps.action")
@@ -47,7 +46,8 @@ class EpisodeIndex:
         for shard in self._shards:
             table = store.scan(shard, COLUMNS, on_bad=lambda error: self.problems.append(str(error)))
             for row in table.to_pylist():
-                self.rows.append(row | {"row": len(self.rows), "label": policy_label(row), "shard": shard})
+                label = policy_label(row["policy"], row["epsilon"])
+                self.rows.append(row | {"row": len(self.rows), "label": label, "shard": shard})
         self.policies = list(dict.fromkeys(row["label"] for row in self.rows))
 
     @property

@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from worldline import __version__
+from worldline import __version__, files
 from worldline.report import evaluation, log, plots, training, world_model
 from worldline.report.blocks import Section
-from worldline.report.evaluation_file import read_evaluation
 from worldline.report.source import Source, find
 from worldline.types import InputError
 
@@ -43,13 +42,7 @@ def write_report(path: Path | str, out: Path | str | None = None, *, overwrite: 
         raise InputError(f"{target}: is there already: --overwrite replaces it")
     sections = compose(sources) if target.suffix == ".html" else []
     content = render(sections, path.resolve().name) if sections else _plot(sources, path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.partial")
-        partial.write_text(content, encoding="utf-8", errors="replace")
-        partial.replace(target)
-    except OSError as error:
-        raise InputError(f"--out {target}: cannot be written: {error.strerror}") from None
+    files.write(target, content)
     return Report(target, tuple(section.kind for section in sections) or ("evaluation",))
 
 
@@ -73,7 +66,7 @@ def fill(name: str, **values: Any) -> str:
 def _templates() -> Any:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    folder = files("worldline.report") / "templates"
+    folder = resources.files("worldline.report") / "templates"
     sources = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith("html")}
     return Environment(
         loader=DictLoader(sources), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
@@ -81,13 +74,10 @@ def _templates() -> Any:
 
 
 def _plot(sources: Sequence[Source], path: Path) -> str:
-    """The evaluation's estimates against the truth, or in order where no truth is known."""
-    judged = [source.path for source in sources if source.kind == "evaluation"]
-    if not judged:
+    """The figure of the first evaluation."""
+    evaluations = [source.path for source in sources if source.kind == "evaluation"]
+    if not evaluations:
         raise InputError(
             f"{path}: holds no evaluation, and only an evaluation has a plot of its own: give --out X.html"
         )
-    found = read_evaluation(judged[0])
-    best, _ = found.recommended()
-    panels = evaluation.against_truth(found)
-    return plots.standalone(plots.against_truth(panels, best) if panels else plots.forest(found.points(best), best))
+    return plots.standalone(evaluation.plot(evaluations[0]))

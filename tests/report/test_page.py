@@ -60,7 +60,7 @@ def test_hostile_text_is_shown_and_not_run(judged: Path, tmp_path: Path) -> None
     for policy in evaluation["policies"]:
         policy["name"] = HOSTILE
         policy["estimates"]["dr"]["flag"] = HOSTILE
-    evaluation["meta"]["notes"] = [HOSTILE]
+    evaluation["warnings"] = [HOSTILE]
     (tmp_path / "evaluation.json").write_text(json.dumps(evaluation))
     said = episode(1, policy=HOSTILE, goal=HOSTILE, final_observation=HOSTILE, observation=HOSTILE)
     write_log(tmp_path / "log", [said, episode(2, success=False)])
