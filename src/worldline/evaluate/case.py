@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from worldline import envs, policies, store
+from worldline import envs, files, policies, store
 from worldline.evaluate.candidates import ELSEWHERE, Candidate, Scores, Watch, cached, from_file, named, target_log
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.certificate import balanced
@@ -190,14 +190,21 @@ class Case:
             if spec.startswith(ELSEWHERE):
                 self._scores[key] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self.text)
             else:
-                settings = policies.PolicyConfig.model_validate(
-                    self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
-                ).model_dump_json()
                 folder = self.keep or (self.config.out / "cache" if self.config.out else None)
-                known = f"given:{name}" if self.keep and key in self._objects else spec
                 load = partial(self.policy, name, spec)
-                self._scores[key] = cached(load, known, settings, self.text, folder, self.watch)
+                self._scores[key] = cached(load, self._identity(name, spec), self.text, folder, self.watch)
         return self._scores[key]
+
+    def _identity(self, name: str, spec: str) -> str | None:
+        """Everything that decides a model's answers. None for others: a script is as fast as reading a file."""
+        if self.keep and (name, spec) in self._objects:
+            return f"given:{name}"
+        if not spec.startswith(("hf:", "api:")):
+            return None
+        folder = Path(spec.partition(":")[2])
+        weights = files.digest(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else ""
+        settings = self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
+        return f"{spec} {weights} {policies.PolicyConfig.model_validate(settings).model_dump_json()}"
 
     def policy(self, name: str, spec: str) -> Policy:
         if (name, spec) in self._objects:

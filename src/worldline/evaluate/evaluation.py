@@ -4,7 +4,6 @@ The order is that of trust: what the log can tell about each candidate (diagnost
 this log (null test, certificate), then the estimates, then, where the truth is known, how well they agreed with it.
 """
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -138,8 +137,8 @@ def save(out: Path, evaluation: Evaluation, imagined: Iterable[Trajectory]) -> N
             for episode in episodes:
                 writer.append(episode)
     evaluation.write(out / RESULT)
-    if not episodes and (out / IMAGINED).is_dir():
-        shutil.rmtree(out / IMAGINED)
+    if not episodes:
+        files.delete(out / IMAGINED)
 
 
 @contextmanager
@@ -150,6 +149,7 @@ def _reserved(config: EvaluateConfig) -> Iterator[None]:
         return
     _refuse_taken(config, config.out)
     with files.locked(config.out / ".lock", taken=f"--out {config.out}: another evaluation is writing there"):
+        files.remove_leftovers(config.out)
         _refuse_taken(config, config.out)
         yield
 
