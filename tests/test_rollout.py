@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -101,6 +102,20 @@ def test_a_raising_environment_is_retried_then_left_out_and_counted() -> None:
     assert len(list(lost.play(plan(world, "train", 3, seed=0, run="r")))) == 2
     assert lost.retried == 1
     assert lost.failed == ["r-000001 (task 2): RuntimeError: the floor gave way"]
+
+
+def test_a_decision_with_a_failure_costs_its_episode() -> None:
+    class Mute(CrashOnTwo):
+        def act(self, turns: list[Turn]) -> list[Decision]:
+            decided = super().act(turns)
+            return [replace(d, failure="no answer") if d.action == "crash" else d for d in decided]
+
+    world = CountingWorld()
+    recovered, lost = Rollout(world, Mute(1)), Rollout(world, Mute(9))
+    assert len(list(recovered.play(plan(world, "train", 3, seed=0, run="r")))) == 3
+    assert recovered.mishap == "r-000001 (task 2): WorldlineError: no answer"
+    assert len(list(lost.play(plan(world, "train", 3, seed=0, run="r")))) == 2
+    assert lost.failed == ["r-000001 (task 2): WorldlineError: no answer"]
 
 
 def test_bad_input_is_not_retried() -> None:

@@ -1,6 +1,6 @@
 """The rollout engine: many episodes at once, one batched policy call per tick.
 
-A finished episode leaves the batch at once and the next one takes its place, so nothing is decoded for the dead.
+A finished episode leaves the batch at once and the next one takes its place, so no finished episode is decoded.
 Every random draw comes from the episode's own seed: the result does not depend on batch size, order or resume.
 Storing, statistics and progress bars belong to the callers.
 """
@@ -27,7 +27,7 @@ from worldline.types import (
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """An episode to be played. Two policies given the same episode meet the same task and the same luck."""
+    """An episode to be played. Two policies that play the same episode get the same task and the same draws."""
 
     id: str
     task: str
@@ -53,8 +53,8 @@ def plan(world: World, split: str, count: int, *, seed: int, run: str, tasks: Se
 class Rollout:
     """Plays episodes and yields each as it ends; counts what went wrong on the way.
 
-    An environment that raises costs its episode only: it is played again, `retries` times, then counted as failed
-    and left out. A policy that raises ends the rollout: what was yielded before is whole.
+    An environment that raises, or a decision with a `failure`, costs its episode only: it is played again, `retries`
+    times, then counted as failed and left out. A policy that raises ends the rollout: what was yielded before is whole.
     """
 
     world: World
@@ -66,7 +66,7 @@ class Rollout:
     retries: int = 1
     retried: int = 0
     mishap: str = ""
-    """The first thing for which an episode was played again."""
+    """The first error for which an episode was played again."""
     failed: list[str] = field(default_factory=list)
 
     def play(self, episodes: Iterable[Episode]) -> Iterator[Trajectory]:
@@ -76,7 +76,8 @@ class Rollout:
             decisions = self.policy.act([episode.turn() for episode in running])
             going: list[_Running] = []
             for episode, decision in zip(running, decisions, strict=True):
-                episode.begin(decision)
+                if not decision.failure:
+                    episode.begin(decision)
             for episode, decision in zip(running, decisions, strict=True):
                 alive = self._advance(episode, decision)
                 if alive is None:
@@ -104,21 +105,23 @@ class Rollout:
 
     def _advance(self, running: "_Running", decision: Decision) -> "_Running | None":
         try:
+            if decision.failure:
+                raise WorldlineError(decision.failure)
             running.advance(decision)
         except Exception as error:
             return self._attempt(running.episode, self._excuse(running.episode, running.attempt, error))
         return running
 
     def _excuse(self, episode: Episode, attempt: int, error: Exception) -> int:
-        """Count a raising environment; the number of the next attempt."""
+        """Count what an episode was lost to; the number of the next attempt."""
         if isinstance(error, WorldlineError) and error.exit_code == 2:
             raise error
-        told = f"{episode.id} (task {episode.task}): {type(error).__name__}: {error}"
+        reason = f"{episode.id} (task {episode.task}): {type(error).__name__}: {error}"
         if attempt < self.retries:
             self.retried += 1
-            self.mishap = self.mishap or told
+            self.mishap = self.mishap or reason
         else:
-            self.failed.append(told)
+            self.failed.append(reason)
         return attempt + 1
 
 
@@ -212,7 +215,7 @@ class _Running:
 
 
 def _listed(admissible: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The admissible list if it is known; a lazy one that nobody looked at stays unknown."""
+    """The admissible list if there is one; a lazy one that nothing has read is not computed: None."""
     if admissible is None or (isinstance(admissible, LazyActions) and not admissible.computed):
         return None
     return tuple(admissible)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import settings
 from tiny_house import play, tiny_house
-from tiny_llama import tiny_llama
 
+from tiny_llama import tiny_llama
 from worldline.adwm.fit import FitConfig, Fitted, fit_episodes
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
 from worldline.policies.language_model.hf import HFPolicy, from_model

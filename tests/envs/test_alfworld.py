@@ -81,7 +81,7 @@ def test_the_budget_ends_an_episode(native: Path) -> None:
 def test_a_world_can_be_sent_to_a_worker(native: Path) -> None:
     world = AlfworldWorld(native)
     task = world.get_task("valid_seen", 0)
-    world.stage(task)
+    world.engine(task)
     assert pickle.loads(pickle.dumps(world)).make().reset(task=task) == world.make().reset(task=task)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from worldline.envs.alfworld import AlfworldWorld
-from worldline.envs.household.engine import NOTHING_HAPPENS, Stage
+from worldline.envs.household.engine import NOTHING_HAPPENS, GameEngine
 
 DRIVER = Path(__file__).with_name("alfworld_reference.py")
 NONSENSE = ("", "dance", "go to the moon", "take everything", "GO TO FRIDGE 1", "use", "open fridge 99", " look ")
@@ -45,12 +45,12 @@ def sampled_tasks(world: AlfworldWorld, count: int) -> list[str]:
     return tasks
 
 
-def script(stage: Stage, rng: random.Random, length: int, manner: int) -> list[str]:
+def script(engine: GameEngine, rng: random.Random, length: int, manner: int) -> list[str]:
     """Commands to play: the solution with looking about (manner 0), at random (1), or handling things at length (2)."""
-    state, commands = stage.game.initial.copy(), []
-    solution = list(stage.game.walkthrough) if manner == 0 else []
+    state, commands = engine.game.initial.copy(), []
+    solution = list(engine.game.walkthrough) if manner == 0 else []
     while len(commands) < length:
-        allowed = stage.options(state)
+        allowed = engine.options(state)
         if rng.random() < 0.08:
             commands.append(rng.choice(NONSENSE))
             continue
@@ -60,7 +60,7 @@ def script(stage: Stage, rng: random.Random, length: int, manner: int) -> list[s
             command = rng.choices(allowed.commands, [LIKING[manner].get(c.split()[0], 1) for c in allowed.commands])[0]
         commands.append(command)
         if command in allowed.actions:
-            stage.perform(state, allowed.actions[command])
+            engine.perform(state, allowed.actions[command])
     return commands
 
 
@@ -71,13 +71,15 @@ LIKING: tuple[dict[str, float], ...] = (
 )
 
 
-def play(stage: Stage, commands: list[str]) -> list[dict[str, object]]:
-    state = stage.game.initial.copy()
-    turns = [{"observation": stage.introduction, "admissible": list(stage.options(state).commands), "won": False}]
+def play(engine: GameEngine, commands: list[str]) -> list[dict[str, object]]:
+    state = engine.game.initial.copy()
+    turns = [{"observation": engine.introduction, "admissible": list(engine.options(state).commands), "won": False}]
     for command in commands:
-        action = stage.options(state).actions.get(command.strip())
-        said = stage.perform(state, action) if action else NOTHING_HAPPENS
-        turns.append({"observation": said, "admissible": list(stage.options(state).commands), "won": stage.won(state)})
+        action = engine.options(state).actions.get(command.strip())
+        said = engine.perform(state, action) if action else NOTHING_HAPPENS
+        turns.append(
+            {"observation": said, "admissible": list(engine.options(state).commands), "won": engine.won(state)}
+        )
     return turns
 
 
@@ -97,14 +99,14 @@ def test_same_words_same_commands_same_wins(reference: str, shared_data: Path) -
     assert driver.stdin
     assert driver.stdout
     for number, task in enumerate(tasks):
-        stage = world.stage(task)
-        commands = script(stage, rng, 55, manner=number % 3)
+        engine = world.engine(task)
+        commands = script(engine, rng, 55, manner=number % 3)
         game = {"pddl_domain": domain, "pddl_problem": problems[task]["pddl_problem"]}
         game["grammar"] = grammar.replace("UNKNOWN GOAL", problems[task]["task_desc"])
         driver.stdin.write(json.dumps({"game": game, "commands": commands}) + "\n")
         driver.stdin.flush()
         answer = json.loads(driver.stdout.readline())
-        fresh = Stage(stage.game)
+        fresh = GameEngine(engine.game)
         begun = time.process_time()
         turns = play(fresh, commands)
         native += time.process_time() - begun

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from worldline.config import Config
-from worldline.envs import WORLDS, _attribute, load
+from worldline.envs import WORLDS, _attribute, load, load_builtin
 from worldline.types import InputError, World
 
 
@@ -57,3 +57,28 @@ def test_the_table_names_what_exists() -> None:
     for source in WORLDS.values():
         assert issubclass(_attribute(source.config), Config)
         assert callable(_attribute(source.world))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "gym:CartPole-v1",
+            "names its environment 'gym:CartPole-v1', and data runs no code: give --env gym:CartPole-v1 if",
+        ),
+        ("os:abort; rm x", "give --env 'os:abort; rm x' if you trust it"),  # what is pasted into a shell stays one word
+        ("\x1b[2J:x", r"environment '\x1b[2J:x'"),
+        ("webarena", "names its environment 'webarena', which is not a built-in: --env NAME says which to use"),
+        ("", "names its environment '', which is not a built-in"),
+    ],
+)
+def test_a_name_out_of_data_may_only_be_a_builtin(name: str, says: str) -> None:
+    with pytest.raises(InputError) as error:
+        load_builtin(name, source="the log")
+    assert says in str(error.value)
+    assert str(error.value).startswith("the log ")
+    assert str(error.value).isprintable()
+
+
+def test_a_builtin_named_by_data_takes_options_from_the_user() -> None:
+    assert load_builtin("searchqa", options={"max_turns": 6}, source="the log").max_steps == 6

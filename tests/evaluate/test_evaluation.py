@@ -18,7 +18,7 @@ from worldline import files, policies, store
 from worldline.evaluate import EvaluateConfig, Evaluation, evaluate, read_evaluation, views
 from worldline.evaluate import evaluation as module
 from worldline.evaluate.candidates import Candidate
-from worldline.ope.evidence import ESTIMATORS, Estimator
+from worldline.ope.estimation import ESTIMATORS, Estimator
 from worldline.types import InputError, Trajectory
 
 LINEAR = tuple(name for name in ESTIMATORS if name != "fqe")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from exact_values import exact_value
 from goal_seekers import TASKS, ZEALS, GoalSeeker, Write
 
-from worldline.envs.household.enumeration import exact_value
 from worldline.evaluate import EvaluateConfig, Evaluation, evaluate
-from worldline.ope.evidence import ESTIMATORS
+from worldline.ope.estimation import ESTIMATORS
 from worldline.types import Trajectory, Turn, World
 
 NAMES = tuple(name for name in ESTIMATORS if name != "fqe")

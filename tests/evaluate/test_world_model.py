@@ -24,7 +24,7 @@ from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
 from worldline.evaluate.world_model import WorldModelEstimators, control_variate
 from worldline.ope.certificate import Trial
-from worldline.ope.evidence import Evidence
+from worldline.ope.estimation import EstimatorInput
 from worldline.ope.intervals import Interval
 from worldline.ope.log import RaggedLog
 from worldline.rollout import Rollout, plan
@@ -307,6 +307,6 @@ def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:
     )
     weights = np.array([-np.inf, np.log(2.0)])
     for imagined in (np.zeros(2), np.full(2, 0.3), np.full(2, 5.0)):
-        assert control_variate(Evidence(log, 1.0), weights, imagined).mean() == pytest.approx(1.0)
+        assert control_variate(EstimatorInput(log, 1.0), weights, imagined).mean() == pytest.approx(1.0)
     nothing = np.full(2, -np.inf)
-    assert control_variate(Evidence(log, 1.0), nothing, np.full(2, 0.3)).mean() == pytest.approx(0.3)
+    assert control_variate(EstimatorInput(log, 1.0), nothing, np.full(2, 0.3)).mean() == pytest.approx(0.3)

@@ -72,8 +72,8 @@ def test_slope_and_coverage() -> None:
     x = np.array([0.1, 0.2, 0.4])
     assert calibration_slope(x, 3 * x + 1) == pytest.approx(3.0)
     assert calibration_slope(np.ones(3), x) is None
-    found = [Interval(0.5, 0.4, 0.6, 9), Interval(0.5, None, None, 1), Interval(0.5, 0.1, 0.2, 9)]
-    assert coverage(found, np.array([0.41, 0.9, 0.3])) == 0.5
+    estimates = [Interval(0.5, 0.4, 0.6, 9), Interval(0.5, None, None, 1), Interval(0.5, 0.1, 0.2, 9)]
+    assert coverage(estimates, np.array([0.41, 0.9, 0.3])) == 0.5
 
 
 def test_an_exploded_estimate_has_finite_errors() -> None:

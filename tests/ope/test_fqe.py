@@ -22,8 +22,8 @@ def test_network_fqe_finds_the_target_value() -> None:
     config = FQEConfig(hidden=64, epochs=12, learning_rate=3e-3)
     value = fit(log.ragged, 1.0, features, choices, config)
     exact, naive = world.value(target, 1.0), log.ragged.returns(1.0).mean()
-    found = start_value(log.ragged, 1.0, value).mean()
+    estimated = start_value(log.ragged, 1.0, value).mean()
     assert abs(exact - naive) > 0.3
-    assert found == pytest.approx(exact, abs=0.15)
+    assert estimated == pytest.approx(exact, abs=0.15)
     again = fit(log.ragged, 1.0, features, choices, config)
     np.testing.assert_array_equal(value.v, again.v)

@@ -115,22 +115,22 @@ def test_interval_covers_the_exact_value() -> None:
         weights = cumulative(log_ratios(flat, log.target(target)), flat.offsets)
         value = e.Value(*log.at(q, (q * target).sum(axis=2)))
         columns = [e.per_decision(flat, 1.0, weights), e.doubly_robust(flat, 1.0, weights, value)]
-        for k, found in enumerate(intervals(np.stack(columns, axis=1), flat.tasks, replicates=400, seed=seed)):
-            assert found.low is not None
-            assert found.high is not None
-            hits[k] += found.low <= exact <= found.high
+        for k, limits in enumerate(intervals(np.stack(columns, axis=1), flat.tasks, replicates=400, seed=seed)):
+            assert limits.low is not None
+            assert limits.high is not None
+            hits[k] += limits.low <= exact <= limits.high
     assert ((hits / 200 >= 0.90) & (hits / 200 <= 0.98)).all(), hits / 200
 
 
-@pytest.mark.parametrize("known", [1, 2, 5])
-def test_an_error_known_by_few_instances_covers_the_next_one(known: int) -> None:
+@pytest.mark.parametrize("instances", [1, 2, 5])
+def test_an_error_known_by_few_instances_covers_the_next_one(instances: int) -> None:
     """Normal errors of unknown size: an interval widened by the first few holds the next as often as it says."""
-    rng = np.random.default_rng(known)
-    errors = rng.normal(0.0, 0.3, (20_000, known + 1))
+    rng = np.random.default_rng(instances)
+    errors = rng.normal(0.0, 0.3, (20_000, instances + 1))
     inside = 0
-    for *before, said in errors.tolist():
-        found = widened(Interval(said, said, said, 1), error_by(before, 0.9), 0.9)
-        inside += (found.low or 0) <= 0 <= (found.high or 0)
+    for *before, error in errors.tolist():
+        limits = widened(Interval(error, error, error, 1), error_by(before, 0.9), 0.9)
+        inside += (limits.low or 0) <= 0 <= (limits.high or 0)
     assert inside / len(errors) == pytest.approx(0.9, abs=0.01)
     assert error_by([], 0.9) == 0.0
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
+
+from tiny_llama import tiny_llama
 
 WORDS = ["<pad>", "<eos>", "\n", ">", " up", " stay", "at", "Task:", " count", " to", *(f" {n}" for n in range(7))]
 
@@ -17,19 +19,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<pad>"))
     words.pre_tokenizer = pre_tokenizers.Split(Regex(r" ?[A-Za-z]+:?| ?[0-9]|\n|>"), behavior="isolated")
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(WORDS),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=256,
-        pad_token_id=0,
-        eos_token_id=1,
-        bos_token_id=None,
-    )
-    model = LlamaForCausalLM(config)
+    model = tiny_llama(tokenizer, 32, intermediate_size=64, num_attention_heads=2, max_position_embeddings=256)
     model.config.worldline = {"prompt": "transcript", "history": None}
     rng = random.Random(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

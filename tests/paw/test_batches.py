@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldline.paw import batches
-from worldline.paw.rows import Row
-from worldline.paw.strands import Strand, strands
+from worldline.paw.rows import StepRow
+from worldline.paw.sequences import TokenSequence, token_sequences
 
 
-def random_rows(count: int, seed: int) -> list[Row]:
+def random_rows(count: int, seed: int) -> list[StepRow]:
     rng = random.Random(seed)
     rows = []
     for index in range(count):
         parts = [tuple(rng.choices(range(1, 50), k=rng.randrange(low, 9))) for low in (1, 1, 0)]
         observed = tuple(rng.random() < 0.8 for _ in parts[2])
-        rows.append(Row(index // 3, index % 3, *parts, observed=observed, noisy=observed[::-1], cut=False))
+        rows.append(StepRow(index // 3, index % 3, *parts, observed=observed, noisy=observed[::-1], cut=False))
     return rows
 
 
@@ -31,7 +31,7 @@ def test_micro_batches_cover_each_token_exactly_once(count: int, seed: int, budg
     starts = batches.action_starts(rows)
     actions: dict[int, tuple[int, ...]] = {}
     targets: list[tuple[int, tuple[int, ...], int]] = []
-    for chosen in batches.micro_batches(strands(rows, range(count), world), budget):
+    for chosen in batches.micro_batches(token_sequences(rows, range(count), world), budget):
         batch = batches.pack(rows, starts, chosen, world)
         assert batch.tokens.numel() <= budget or len(chosen) == 1
         flat, length = batch.tokens.flatten().tolist(), batch.tokens.shape[1]
@@ -64,7 +64,7 @@ def test_micro_batches_cover_each_token_exactly_once(count: int, seed: int, budg
 
 @given(st.integers(0, 20), st.integers(1, 4))
 def test_deal_shares_all_and_makes_ranks_equal(count: int, ranks: int) -> None:
-    whole = [[Strand((), (index,))] for index in range(count)]
+    whole = [[TokenSequence((), (index,))] for index in range(count)]
     shares = [batches.deal(whole, rank, ranks) for rank in range(ranks)]
     assert len({len(share) for share in shares}) == 1
     assert [b for _, b in sorted((b[0].members, b) for share in shares for b in share if b)] == whole

@@ -19,7 +19,7 @@ from worldline.paw.actor import Actor
 from worldline.paw.batches import action_starts, micro_batches, pack
 from worldline.paw.model import LearnerConfig, frozen_copy, wrap
 from worldline.paw.recipe import TrainConfig
-from worldline.paw.strands import Strand, strands
+from worldline.paw.sequences import TokenSequence, token_sequences
 from worldline.paw.train import train
 from worldline.paw.update import Experience, UpdateConfig, gradient, score, update
 
@@ -96,10 +96,10 @@ def test_padding_weighs_nothing() -> None:
     learner = wrap(tiny_lm(), LearnerConfig())
     world = [True] * len(rows)
     for index in range(len(rows)):
-        alone = strands(rows, [index], world)
+        alone = token_sequences(rows, [index], world)
         plain = learner(pack(rows, starts, alone, world), entropy=True)
-        longer = Strand(alone[0].tokens + (7,) * 30, alone[0].members)
-        padded = learner(pack(rows, starts, [longer, Strand((3,) * 60, ())], world), entropy=True)
+        longer = TokenSequence(alone[0].tokens + (7,) * 30, alone[0].members)
+        padded = learner(pack(rows, starts, [longer, TokenSequence((3,) * 60, ())], world), entropy=True)
         for name, value in plain.items():
             torch.testing.assert_close(value, padded[name], rtol=0, atol=1e-5)
 
@@ -111,7 +111,7 @@ def test_action_logits_are_the_same_with_and_without_observations() -> None:
 
     def scores(world: list[bool] | None) -> tuple[torch.Tensor, torch.Tensor]:
         table = torch.zeros(2, starts[-1])
-        for chosen in micro_batches(strands(rows, range(len(rows)), world), 64):
+        for chosen in micro_batches(token_sequences(rows, range(len(rows)), world), 64):
             batch = pack(rows, starts, chosen, world)
             out = learner(batch, entropy=True)
             table[0, batch.action_index], table[1, batch.action_index] = (
@@ -235,7 +235,7 @@ SPLIT = CONFIG.model_copy(update={"batch_tokens": 60})
 
 
 def short_run(start: str, out: Path) -> TrainConfig:
-    """Uneven shares: seven episodes, micro-batches of a few strands."""
+    """Uneven shares: seven episodes, micro-batches of a few sequences."""
     settings = {
         "env": "counting:CountingWorld",
         "model": start,

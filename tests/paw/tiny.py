@@ -1,30 +1,22 @@
 """A tiny random Llama and a random update for the tests of the training side."""
 
 import random
+from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
-from worldline.paw.rows import Row
+from tiny_llama import tiny_llama
+from worldline.paw.rows import StepRow
 from worldline.paw.update import Experience
 
 VOCABULARY = 61
 
 
-def tiny_lm(seed: int = 0) -> LlamaForCausalLM:
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=128,
-        tie_word_embeddings=True,
-        initializer_range=0.5,  # spread out, so that probabilities fall on both sides of rho
-    )
-    return LlamaForCausalLM(config).eval()
+def tiny_lm(seed: int = 0) -> Any:
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    # An initializer_range so large that probabilities fall on both sides of rho.
+    options = {"max_position_embeddings": 128, "tie_word_embeddings": True, "initializer_range": 0.5}
+    return tiny_llama(VOCABULARY, 16, seed=seed, intermediate_size=32, **heads, **options).eval()
 
 
 def random_experience(count: int = 14, seed: int = 0, ppo: bool = False) -> Experience:
@@ -34,13 +26,15 @@ def random_experience(count: int = 14, seed: int = 0, ppo: bool = False) -> Expe
     def tokens(low: int, high: int) -> tuple[int, ...]:
         return tuple(rng.choices(range(1, VOCABULARY), k=rng.randint(low, high)))
 
-    rows: list[Row] = []
+    rows: list[StepRow] = []
     prompt = tokens(2, 6)
     for index in range(count):
         trajectory = index // 4
         response, answer = tokens(1, 5), tokens(0, 9)
         rows.append(
-            Row(trajectory, index % 4, prompt, response, answer, (True,) * len(answer), (False,) * len(answer), False)
+            StepRow(
+                trajectory, index % 4, prompt, response, answer, (True,) * len(answer), (False,) * len(answer), False
+            )
         )
         prompt = prompt + response + answer + tokens(1, 2) if index % 4 in (0, 1) else tokens(2, 9)
     generator = torch.Generator().manual_seed(seed)

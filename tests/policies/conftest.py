@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
+from tiny_llama import tiny_llama
 from worldline.types import Exchange, Turn
 
 TEXT = [
@@ -50,21 +50,9 @@ def chat_tokenizer(tokenizer: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def model(tokenizer: Any) -> Any:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=1024,
-        initializer_range=0.3,  # far from uniform, so that a wrong mask or position shows
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    return LlamaForCausalLM(config).eval()
+    # An initializer_range far from uniform, so that a wrong mask or position shows.
+    options = {"num_key_value_heads": 2, "max_position_embeddings": 1024, "initializer_range": 0.3}
+    return tiny_llama(tokenizer, 32, intermediate_size=64, **options).eval()
 
 
 @pytest.fixture(scope="session")

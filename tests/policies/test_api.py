@@ -5,12 +5,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from worldline import policies
-from worldline.policies import PolicyConfig
+from worldline import policies, store
+from worldline.cli import main
+from worldline.evaluate import candidates
+from worldline.policies import PolicyConfig, api
+from worldline.policies.api import Completion, RefusedError, read_completion
 from worldline.types import InputError, ScoringPolicy, Turn, WorldlineError
 
 Make = Callable[..., Turn]
@@ -26,6 +30,7 @@ class Server:
         self.keys: list[str | None] = []
         self.paths: list[str] = []
         self.dribble = 0.0
+        self.headers: dict[str, str] = {}
         self.released = threading.Event()
         self.most_at_once = self._at_once = 0
         lock = threading.Lock()
@@ -47,6 +52,8 @@ class Server:
                 data = value if isinstance(value, bytes) else json.dumps(value).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
+                for name, text in server.headers.items():
+                    self.send_header(name, text)
                 self.end_headers()
                 for byte in [data] if not server.dribble else [data[i : i + 1] for i in range(len(data))]:
                     try:
@@ -221,3 +228,130 @@ def test_bad_specifications(spec: str) -> None:
 def test_choosing_needs_probabilities() -> None:
     with pytest.raises(InputError, match="choose"):
         policies.load("api:m@http://localhost", None, PolicyConfig(mode="choose"))
+
+
+CONTENT = b'{"choices": [{"message": {"content": "look"}, "logprobs": {"content": [%s]}}]}'
+HOSTILE = [
+    b"",
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b'{"choices":' * 50_000,
+    b'{"choices": [' + b"9" * 5000 + b"]}",
+    b'{"choices": {"0": {"message": {"content": "look"}}}}',
+    b'{"choices": "look"}',
+    b'{"choices": [[]]}',
+    b'{"choices": [{"message": "look"}]}',
+    b'{"choices": [{"message": {"content": [{"type": "text", "text": "look"}]}}]}',
+    b'{"choices": [{"message": {"content": 1e999}}]}',
+    b"null",
+    b"1e999",
+]
+
+
+@pytest.mark.parametrize("answer", HOSTILE)
+def test_what_is_no_completion_is_refused(answer: bytes) -> None:
+    with pytest.raises(RefusedError, match="^not a chat completion: ") as error:
+        read_completion(answer)
+    assert error.value.of_request
+
+
+@pytest.mark.parametrize(
+    "token", [b'{"logprob": 1e999}', b'{"logprob": NaN}', b'{"logprob": %s}' % (b"9" * 400), b'{"logprob": []}', b"7"]
+)
+def test_log_probabilities_that_are_no_numbers_are_none(token: bytes) -> None:
+    assert read_completion(CONTENT % token) == Completion("look", None)
+
+
+def test_half_a_character_is_replaced() -> None:
+    assert read_completion(b'{"choices": [{"message": {"content": "a\\ud800b"}}]}').text == "a?b"
+
+
+@pytest.mark.parametrize(
+    "failure", [*((200, answer) for answer in HOSTILE[2:5]), (400, b"filtered"), (413, b"too long")]
+)
+def test_a_request_that_fails_where_others_succeed_is_a_failed_decision(
+    server: Server, make_turn: Make, failure: tuple[int, bytes]
+) -> None:
+    def reply(body: dict[str, Any], n: int) -> tuple[int, Any]:
+        return failure if "poison" in body["messages"][0]["content"] else (200, completion("look"))
+
+    server.reply = reply
+    policy = load(server, api_retries=1)
+    good, bad = policy.act([make_turn(), make_turn(observation="poison")])
+    assert (good.action, good.failure) == ("look", "")
+    assert bad.failure.startswith(f"{server.url}/chat/completions: ")
+    assert len(bad.failure) < 400
+    assert (
+        policy.act([make_turn(observation="poison")])[0].failure == bad.failure
+    )  # alone too, once the server is known
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500])
+def test_a_server_that_stops_serving_ends_the_run(server: Server, make_turn: Make, status: int) -> None:
+    server.reply = lambda body, n: (200, completion("look")) if n == 1 else (status, b"")
+    policy = load(server, api_retries=0)
+    assert policy.act([make_turn()])[0].action == "look"
+    with pytest.raises(WorldlineError, match=f"status {status}"):
+        policy.act([make_turn()])
+
+
+@pytest.mark.parametrize("wish", ["-1", "nan", "inf", "9" * 5000, "1e9", "soon", "Wed, 21 Oct 2099 07:28:00 GMT"])
+def test_no_wish_of_the_server_to_wait_is_obeyed_for_long(
+    server: Server, make_turn: Make, wish: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "_LONGEST_WAIT", 0.02)
+    server.headers["Retry-After"] = wish
+    server.reply = lambda body, n: (429, b"") if n == 1 else (200, completion("look"))
+    begun = time.monotonic()
+    assert load(server).act([make_turn()])[0].action == "look"
+    assert time.monotonic() - begun < 2
+
+
+def test_no_secret_is_shown(server: Server, make_turn: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the name, not by an error, not even where the server says it itself or redirects with it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-K3Y")
+    server.url = server.url.replace("//", "//user:P4SS@") + "?api-key=S3CRET"
+    policy = load(server, api_retries=0)
+    assert policy.name == f"api:some/model@http://127.0.0.1:{server.http.server_port}/v1"
+    server.reply = lambda body, n: (500, f"bad {' ' * 140} {server.paths[-1]} P4SS sk-K3Y \x1b[2J".encode())
+    lines = [repr(policy), repr(vars(policy))]
+    with pytest.raises(WorldlineError) as error:
+        policy.act([make_turn()])
+    lines.append(str(error.value))
+    assert server.paths == ["/v1/chat/completions?api-key=S3CRET"]
+    server.reply = lambda body, n: (307, b"")
+    server.headers["Location"] = "http://user:P4SS@elsewhere.example/v1?api-key=S3CRET"
+    with pytest.raises(WorldlineError, match="redirects to http://elsewhere.example/v1, another origin") as error:
+        policy.act([make_turn()])
+    lines.append(str(error.value))
+    assert len(server.paths) == 2  # not tried again
+    assert not any(secret in line for line in lines for secret in ("S3CRET", "P4SS", "K3Y", "\x1b"))
+
+
+def test_an_error_body_that_dribbles_is_no_reason_to_wait(server: Server, make_turn: Make) -> None:
+    server.reply = lambda body, n: (500, b"x" * 4000)
+    server.dribble = 0.05
+    begun = time.monotonic()
+    with pytest.raises(WorldlineError, match="status 500"):
+        load(server, api_timeout=0.3, api_retries=0).act([make_turn()])
+    assert time.monotonic() - begun < 1.3
+
+
+def test_a_bad_answer_costs_a_collection_one_episode_and_the_log_no_secret(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def reply(body: dict[str, Any], n: int) -> tuple[int, Any]:
+        poisoned = body["messages"] == server.bodies[0]["messages"]
+        return (200, b"[" * 100_000) if poisoned else (200, completion("look"))
+
+    server.reply = reply
+    words = "collect household --options.level tiny --episodes 4 --max-steps 2 --api-retries 1 --api-backoff 0 --json"
+    spec = f"api:m@{server.url}?api-key=S3CRET"
+    assert main([*words.split(), "--policy", spec, "--out", str(tmp_path / "log")]) == 0
+    shown = capsys.readouterr()
+    assert "S3CRET" not in shown.out + shown.err
+    (failed,) = json.loads(shown.out)["failed"]
+    assert f"{server.url}/chat/completions: not a chat completion: [[[" in failed
+    episodes = list(store.read(tmp_path / "log"))
+    assert [episode.policy for episode in episodes] == [f"api:m@{server.url}"] * 3
+    assert candidates.named([spec], "--policy") == {f"api:m@{server.url}": spec}

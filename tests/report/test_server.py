@@ -3,9 +3,12 @@
 import json
 import shutil
 import socket
+import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +158,9 @@ def test_hostile_names_are_escaped_everywhere(tmp_path: Path, served: Callable[[
         ("/api/episodes", 400, "must be a whole number"),
         ("/api/episode?at=0&row=150", 400, "has no row 150"),
         ("/api/episodes?at=0&limit=-1", 400, "must be a whole number"),
+        (f"/api/episodes?at=0&start={'9' * 5000}", 400, "must be a whole number of at most 15 digits, got '999"),
+        (f"/report?at={'9' * 5000}", 400, "must be a whole number of at most 15 digits, got &#39;999"),
+        (f"/api/episode?at=0&row={'9' * 15}", 400, "has no row 999999999999999"),
     ],
 )
 def test_bad_requests_get_a_line(where: str, status: int, line: str, log: Path, served: Callable[[Path], Get]) -> None:
@@ -189,3 +195,92 @@ def test_a_port_that_is_taken_says_how_to_choose_another(log: Path, capsys: pyte
 def test_nothing_to_view_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", str(tmp_path), "--no-browser"]) == 2
     assert "holds nothing to report on" in capsys.readouterr().err
+
+
+@pytest.fixture
+def limited(log: Path) -> Iterator[Callable[..., ThreadingHTTPServer]]:
+    """A server with limits of its own, already serving."""
+    servers = []
+
+    def start(**limits: Any) -> ThreadingHTTPServer:
+        servers.append(serve([log], 0, **limits))
+        threading.Thread(target=servers[-1].serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def connected(server: ThreadingHTTPServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.server_port), timeout=5)
+
+
+def answer(connection: socket.socket, request: bytes = b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n") -> bytes:
+    connection.sendall(request)
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /", b"GET / HTTP/1.0\r\nHost: local"])
+def test_a_silent_connection_is_dropped(limited: Callable[..., ThreadingHTTPServer], beginning: bytes) -> None:
+    with connected(limited(patience=0.3)) as silent:
+        silent.sendall(beginning)
+        begun = time.monotonic()
+        assert silent.recv(1) == b""
+        assert 0.2 < time.monotonic() - begun < 2
+
+
+def test_threads_are_bounded_and_who_waits_gets_an_answer(limited: Callable[..., ThreadingHTTPServer]) -> None:
+    before, server = threading.active_count(), limited(at_once=3, patience=0.5)
+    silent = [connected(server) for _ in range(20)]
+    with connected(server) as reader:
+        reader.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        time.sleep(0.2)
+        assert threading.active_count() <= before + 1 + 3
+        for one in silent:
+            one.close()
+        assert answer(reader, b"").startswith(b"HTTP/1.0 200 OK")
+
+
+def test_who_waits_too_long_is_turned_away(limited: Callable[..., ThreadingHTTPServer]) -> None:
+    server = limited(at_once=1, patience=1.0)
+    with connected(server) as busy, connected(server) as late:
+        for _ in range(8):  # not silent, but slow
+            busy.sendall(b"x")
+            time.sleep(0.2)
+        assert late.recv(100).startswith(b"HTTP/1.0 503 ")
+        busy.close()
+        with connected(server) as reader:
+            assert answer(reader).startswith(b"HTTP/1.0 200 OK")
+
+
+def test_every_answer_has_a_strict_policy(
+    limited: Callable[..., ThreadingHTTPServer], capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = limited()
+    requests = {
+        b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n": "200 'none'",
+        b"GET /episodes?at=0 HTTP/1.0\r\nHost: localhost\r\n\r\n": "200 'unsafe-inline'",
+        b"GET /api/episodes?at=0 HTTP/1.0\r\nHost: localhost\r\n\r\n": "200 'none'",
+        b"GET /episodes?at=x HTTP/1.0\r\nHost: localhost\r\n\r\n": "400 'none'",
+        b"GET / HTTP/1.0\r\nHost: evil.example\r\n\r\n": "403 'none'",
+        b"GET /<script> HTTP/1.0\r\nHost: localhost\r\n\r\n": "404 'none'",
+        b"GET http://[/ HTTP/1.0\r\nHost: localhost\r\n\r\n": "404 'none'",
+        b"POST / HTTP/1.0\r\nHost: localhost\r\n\r\n": "501 'none'",
+        b"GET / HTTP/9.9\r\n\r\n": "505 'none'",
+        b"GET / HTTP/1.0\r\n" + b"A: b\r\n" * 200 + b"\r\n": "431 'none'",
+    }
+    for request, expected in requests.items():
+        with connected(server) as connection:
+            status, *lines = answer(connection, request).decode().split("\r\n\r\n")[0].splitlines()
+        policy = next(line for line in lines if line.startswith("Content-Security-Policy: "))
+        rules = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; script-src"
+        number, scripts = expected.split()
+        assert status.split()[1] == number
+        assert policy == f"Content-Security-Policy: {rules} {scripts}"
+    with connected(server) as gone:  # a reader that leaves in the middle is no traceback
+        gone.sendall(b"GET /")
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    time.sleep(0.1)
+    assert capfd.readouterr().err == ""

@@ -26,9 +26,9 @@ from worldline.adwm.world_model_env import MANNERS, Guide, ImaginedWorld, Manner
 from worldline.bench import Figures
 from worldline.config import option
 from worldline.policies import PolicyConfig
-from worldline.policies.mixing import RandomPolicy, uniform
+from worldline.policies.mixing import RandomPolicy
 from worldline.rollout import Episode, Rollout, plan
-from worldline.types import Decision, Policy, Trajectory, Turn, derive_seed
+from worldline.types import Decision, Policy, Trajectory, Turn, derive_seed, uniform
 
 _EPSILONS = (0.2, 0.5, 0.8)
 _ROUNDS = 15

@@ -18,8 +18,8 @@ from worldline.paw import model as models
 from worldline.paw.batches import action_starts, micro_batches, pack
 from worldline.paw.loss import WorldLoss, logit_gradient
 from worldline.paw.noise import encoder, gradient_share
-from worldline.paw.rows import Row, to_rows
-from worldline.paw.strands import strands
+from worldline.paw.rows import StepRow, to_rows
+from worldline.paw.sequences import token_sequences
 from worldline.policies import PolicyConfig
 from worldline.policies.language_model.hf import from_model
 from worldline.rollout import Rollout, plan
@@ -67,11 +67,11 @@ def _row(logprob: Tensor, noisy: Tensor, kind: WorldLoss, rho: float) -> dict[st
 
 
 @torch.no_grad()
-def scored(learner: models.Learner, rows: list[Row], budget: int) -> tuple[Tensor, Tensor]:
+def scored(learner: models.Learner, rows: list[StepRow], budget: int) -> tuple[Tensor, Tensor]:
     """Log-probability of every observation token, and whether it is noisy."""
     world, starts = [True] * len(rows), action_starts(rows)
     logprobs, labels = [], []
-    for part in micro_batches(strands(rows, range(len(rows)), world), budget):
+    for part in micro_batches(token_sequences(rows, range(len(rows)), world), budget):
         batch = pack(rows, starts, part, world).to(learner.lm.device)
         logprobs.append(learner(batch)["world"].double().cpu())
         labels.append(batch.world_noisy.double().cpu())

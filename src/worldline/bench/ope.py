@@ -9,7 +9,7 @@ import numpy as np
 from worldline.bench import Figures
 from worldline.config import Config, option
 from worldline.ope.diagnostics import diagnostics
-from worldline.ope.evidence import ESTIMATORS, Evidence, estimate
+from worldline.ope.estimation import ESTIMATORS, EstimatorInput, estimate
 from worldline.ope.intervals import intervals
 from worldline.ope.log import RaggedLog, TargetLog
 from worldline.types import InputError
@@ -70,15 +70,15 @@ def _row(steps: int, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _work(evidence: Evidence, replicates: int) -> None:
+def _work(evidence: EstimatorInput, replicates: int) -> None:
     """Everything from the arrays to the intervals; fresh evidence, so that nothing is reused between runs."""
-    fresh = Evidence(_uncached(evidence.log), 0.99, target=evidence.target)
+    fresh = EstimatorInput(_uncached(evidence.log), 0.99, target=evidence.target)
     diagnostics(fresh)
     values = estimate(fresh, WEIGHT_BASED).values
     intervals(np.stack(list(values.values()), axis=1), fresh.log.tasks, replicates=replicates)
 
 
-def _memory(evidence: Evidence, replicates: int) -> float:
+def _memory(evidence: EstimatorInput, replicates: int) -> float:
     """Peak of the arrays alive, the log's own included, over the log's own."""
     log, target = evidence.log, evidence.target
     assert target is not None
@@ -95,7 +95,7 @@ def _uncached(log: RaggedLog) -> RaggedLog:
     return RaggedLog(log.rewards, log.behaviour, log.offsets, log.tasks, log.policies, log.terminated)
 
 
-def synthetic(steps: int, tasks: int, seed: int) -> Evidence:
+def synthetic(steps: int, tasks: int, seed: int) -> EstimatorInput:
     """A log of `steps` steps in `steps / 20` episodes of 5 to 60, and a target not far from its logger."""
     rng = np.random.default_rng(seed)
     lengths = 5 + (rng.beta(0.6, 1.6, size=steps // 20) * 56).astype(np.int64)
@@ -112,4 +112,4 @@ def synthetic(steps: int, tasks: int, seed: int) -> Evidence:
         policies=np.zeros(len(lengths), dtype=np.int64),
         terminated=np.ones(len(lengths), dtype=np.bool_),
     )
-    return Evidence(log, 0.99, target=TargetLog(np.minimum(0.0, behaviour + rng.normal(0, 0.1, size=total))))
+    return EstimatorInput(log, 0.99, target=TargetLog(np.minimum(0.0, behaviour + rng.normal(0, 0.1, size=total))))

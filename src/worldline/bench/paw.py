@@ -24,8 +24,8 @@ from worldline.paw.advantages import Algorithm
 from worldline.paw.batches import action_starts, micro_batches, pack
 from worldline.paw.groups import plan_groups
 from worldline.paw.recipe import TrainConfig
+from worldline.paw.sequences import token_sequences
 from worldline.paw.session import Session
-from worldline.paw.strands import strands
 from worldline.paw.train import train
 from worldline.paw.update import Experience, update
 from worldline.types import InputError
@@ -176,7 +176,7 @@ def _against_cross_entropy(settings: Settings, model: str, folder: Path) -> dict
         world_weights=torch.tensor([float(row.targets > 0) / len(rows) for row in rows]),
     )
     one_step = config.stepping.model_copy(update={"mini_batch": 0})
-    parts = micro_batches(strands(rows, range(len(rows)), [True] * len(rows)), settings.batch_tokens)
+    parts = micro_batches(token_sequences(rows, range(len(rows)), [True] * len(rows)), settings.batch_tokens)
     tokens = sum(len(strand.tokens) for part in parts for strand in part)
     batches = [pack(rows, action_starts(rows), part, None).tokens for part in parts]
     lengths = [torch.tensor([len(strand.tokens) for strand in part]) for part in parts]

@@ -2,9 +2,12 @@
 
 `load("household")`, `load("webshop", data=path)`, `load("package.module:attr")` for your own code,
 `load("gym:ID")` for a Gymnasium text environment. A world's module is imported only when it is asked for.
+
+A name that was read from data goes through `load_builtin`: nothing read from data names code.
 """
 
 import importlib
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,14 +71,15 @@ def load(
 ) -> World:
     """The world called `name`; `data` is its data on disk, `options` are its own settings.
 
-    With `workers`, its episodes run in that many processes.
+    `name` must come from the command line or from Python: `module:attr` runs code. With `workers`, the episodes run in
+    that many processes.
     """
     settings = dict(options or {})
     if workers:
         from worldline.envs.worker_process import Recipe
         from worldline.envs.workers import WorkerWorld
 
-        return WorkerWorld(Recipe(name, data, settings), workers)
+        return WorkerWorld(Recipe(load, name, data, settings), workers)
     if name.startswith("gym:"):
         from worldline.envs.gym import GymConfig, GymWorld
 
@@ -89,6 +93,18 @@ def load(
         hint = suggest(name, list(WORLDS))
         raise InputError(f"unknown environment '{name}'{hint} (or module:attr for your own, gym:ID for Gymnasium's)")
     return _load(name, WORLDS[name], data, settings)
+
+
+def load_builtin(
+    name: str, data: Path | None = None, options: Mapping[str, Any] | None = None, *, source: str
+) -> World:
+    """As `load`, for a name that was read from data: `source` says from which. Only a built-in world is loaded."""
+    if name in WORLDS:
+        return _load(name, WORLDS[name], data, dict(options or {}))
+    flag = f"--env {shlex.quote(name)}" if name.isprintable() else "--env MODULE:ATTR"
+    if ":" in name:
+        raise InputError(f"{source} names its environment {name!r}, and data runs no code: give {flag} if you trust it")
+    raise InputError(f"{source} names its environment {name!r}, which is not a built-in: --env NAME says which to use")
 
 
 def _load(name: str, source: Source, data: Path | None, settings: dict[str, Any]) -> World:

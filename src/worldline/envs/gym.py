@@ -112,5 +112,7 @@ def _check_spaces(name: str, environment: Any) -> None:
 
 
 def _info(given: Mapping[str, Any]) -> Info:
-    found = {ours: given[theirs] for ours, names in _NAMES.items() for theirs in reversed(names) if theirs in given}
-    return cast(Info, found)
+    understood = {
+        ours: given[theirs] for ours, names in _NAMES.items() for theirs in reversed(names) if theirs in given
+    }
+    return cast(Info, understood)

@@ -1,14 +1,14 @@
 """A worker process that hosts episodes of a world, and the requests under way to it.
 
 Requests are answered in order, so several can be sent ahead and processes work at the same time. A process that dies
-or does not answer is replaced; of the requests under way, the first is the culprit and the others are made again.
+or does not answer is replaced; of the pending requests, the first failed and the others are sent again.
 """
 
 import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -32,16 +32,16 @@ class Interrupted(Exception):  # noqa: N818 - no error: the request has to be ma
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What `worldline.envs.load` needs to make the same world in another process."""
+    """How to make the same world in another process: `load` is called with the rest."""
 
+    load: Callable[[str, Path | None, Mapping[str, Any]], World]
+    """`worldline.envs.load`: given, so that worker code does not import the package that starts it."""
     name: str
     data: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def world(self) -> World:
-        from worldline.envs import load
-
-        return load(self.name, self.data, self.options)
+        return self.load(self.name, self.data, self.options)
 
 
 class WorkerProcess:
@@ -80,7 +80,7 @@ class WorkerProcess:
         self._sent += 1
         self._pending[self._sent] = size
         dismissed, self._dismissed = self._dismissed, []
-        with contextlib.suppress(OSError):  # it is dead: `answer` will find that out
+        with contextlib.suppress(OSError):  # the process is dead: `answer` will raise
             self._connection.send((episode, verb, arguments, dismissed))
         return self._sent
 
@@ -110,7 +110,7 @@ class WorkerProcess:
         self._answers: dict[int, tuple[str, Any]] = {}
 
     def _greet(self) -> None:
-        """Wait for the world to be loaded over there, once."""
+        """Wait until the process has loaded the world, once."""
         if self._greeted:
             return
         try:
@@ -123,7 +123,7 @@ class WorkerProcess:
         self._greeted = True
 
     def _receive(self) -> None:
-        """Take the next answer; where none comes, its request is the culprit and the others are to be made again."""
+        """Take the next answer; if none comes, its request failed and the others must be sent again."""
         first, *others = self._pending
         try:
             self._answers[first] = self._take(self._timeout)
@@ -148,7 +148,7 @@ class WorkerProcess:
 
 
 def _serve(connection: Connection, recipe: Recipe) -> None:
-    """The life of a worker process: load the world, then answer requests until the other side is gone."""
+    """The life of a worker process: load the world, then answer requests until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     os.dup2(2, 1)  # what an environment prints must not end up among the results
     try:
@@ -179,7 +179,7 @@ class _Hosted:
     admissible: Sequence[str] | None = None
 
     def shown(self, info: Info) -> tuple[Info, bool]:
-        """What goes over the wire, and whether the list stays here until it is asked for."""
+        """What is sent back, and whether the list stays here until it is requested."""
         self.admissible = info.get("admissible")
         lazy = isinstance(self.admissible, LazyActions) and not self.admissible.computed
         listed = None if lazy or self.admissible is None else tuple(self.admissible)

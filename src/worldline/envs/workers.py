@@ -88,7 +88,7 @@ class WorkerEnvironment:
         begun, self._begun = self._begun, None
         if begun is not None:
             if begun[0] != action:
-                raise WorldlineError("step() was asked for another action than begin()")
+                raise WorldlineError("step() got another action than begin()")
             try:
                 return self._worker.answer(begun[1])
             except Interrupted:
@@ -101,7 +101,7 @@ class WorkerEnvironment:
                 self._catch_up()
                 return self._ask(verb, *arguments)
             except Interrupted:
-                continue  # the process was replaced meanwhile: once more, in the new one
+                continue  # the process was replaced: try again in the new one
 
     def _ask(self, verb: str, *arguments: Any) -> Any:
         return self._worker.answer(self._worker.send(self._id, verb, *arguments))
@@ -123,13 +123,13 @@ class WorkerEnvironment:
         self._generation = generation
 
     def _listing(self, info: Info) -> Info:
-        """With a list that is as lazy here as over there, and good as long as the episode stands where it is."""
+        """With a list that is as lazy here as in the process, and valid until the next step."""
         taken = len(self._actions)
 
         def listed() -> Sequence[str]:
             if len(self._actions) != taken:
-                raise WorldlineError("the admissible list was asked for after the episode had gone on")
-            found: Sequence[str] = self._do("admissible")
-            return found
+                raise WorldlineError("the admissible list was read after a later step")
+            actions: Sequence[str] = self._do("admissible")
+            return actions
 
         return {**info, "admissible": LazyActions(listed)}

@@ -19,6 +19,8 @@ import numpy.typing as npt
 from worldline import __version__, files
 from worldline.ope.log import Choices, RaggedLog, TargetLog
 from worldline.ope.text import TextLog
+from worldline.policies import public_name
+from worldline.policies.mixing import mixed_logprobs
 from worldline.types import InputError, Policy, ScoringPolicy, policy_label
 
 Watch = Callable[[str, int, int], None]
@@ -55,9 +57,9 @@ def named(entries: Sequence[str], flag: str) -> dict[str, str]:
     for entry in entries:
         name, equals, spec = entry.partition("=")
         if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
-            name, spec = entry, entry
+            name, spec = public_name(entry), entry
         if not name or not spec:
-            raise InputError(f"{flag} {entry}: write NAME=SPEC, such as mine=hf:runs/mine/model")
+            raise InputError(f"{flag} {name}=: write NAME=SPEC, such as mine=hf:runs/mine/model")
         if name in found:
             raise InputError(f"{flag}: two policies are called '{name}': give each its own NAME=SPEC")
         found[name] = spec
@@ -146,21 +148,13 @@ def target_log(scores: Scores | None, epsilon: float, text: TextLog) -> TargetLo
     with np.errstate(divide="ignore"):
         chance = -np.log(sizes)
     inside = np.array([action in (turn.admissible or ()) for turn, action in zip(text.turns, text.taken, strict=True)])
-    logged = _mixed(scores.logged, np.where(inside, chance, -np.inf), epsilon)
+    logged = mixed_logprobs(scores.logged, np.where(inside, chance, -np.inf), epsilon)
     if scores.options is None or text.unlisted:
         return TargetLog(logged)
     step = np.repeat(np.arange(len(sizes)), np.diff(text.option_offsets))
     position = np.arange(len(step)) - text.option_offsets[step]
-    mixed = _mixed(scores.options, np.where(position < sizes[step], chance[step], -np.inf), epsilon)
+    mixed = mixed_logprobs(scores.options, np.where(position < sizes[step], chance[step], -np.inf), epsilon)
     return TargetLog(logged, _normalised(Choices(mixed, text.option_codes, text.option_offsets)))
-
-
-def _mixed(own: npt.NDArray[np.float64], chance: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
-    if epsilon == 0:
-        return own
-    if epsilon == 1:
-        return chance
-    return np.asarray(np.logaddexp(np.log1p(-epsilon) + own, np.log(epsilon) + chance))
 
 
 def _normalised(choices: Choices) -> Choices:

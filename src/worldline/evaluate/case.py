@@ -12,7 +12,7 @@ from worldline import envs, files, policies, store
 from worldline.evaluate.candidates import ELSEWHERE, Candidate, Scores, Watch, cached, from_file, named, target_log
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.certificate import balanced
-from worldline.ope.evidence import Evidence
+from worldline.ope.estimation import EstimatorInput
 from worldline.ope.features import Featuriser, HashedNgrams
 from worldline.ope.log import RaggedLog, RefusalError, TargetLog, ragged_log
 from worldline.ope.text import TextLog, text_log
@@ -99,7 +99,7 @@ class Case:
         ]
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> EstimatorInput:
         """The log without a target, the loggers' mixture as its behaviour where all of them are known."""
         names = self.log.policy_names
         needed = len(names) > 1 or bool(self.config.logger) or bool(np.isnan(self.log.behaviour).any())
@@ -114,10 +114,10 @@ class Case:
         return mixed
 
     @cached_property
-    def plain(self) -> Evidence:
+    def plain(self) -> EstimatorInput:
         """The log without a target, as it was logged."""
         config = self.config
-        return Evidence(
+        return EstimatorInput(
             self.log,
             config.gamma,
             text=lambda: self.text.features,
@@ -218,7 +218,10 @@ class Case:
     @cached_property
     def _world(self) -> World:
         """What an expert, or a policy of your own, may ask for; models do without it."""
-        return envs.load(self.config.env or self.trajectories[0].env, self.config.data, self.config.options)
+        config = self.config
+        if config.env:
+            return envs.load(config.env, config.data, config.options)
+        return envs.load_builtin(self.trajectories[0].env, config.data, config.options, source="the log")
 
 
 def featuriser(spec: str) -> Featuriser:

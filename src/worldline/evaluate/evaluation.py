@@ -32,14 +32,14 @@ from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
 from worldline.ope.certificate import Trial, leave_out, null_test, record
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
-from worldline.ope.evidence import ESTIMATORS, Estimator, Evidence, Values, estimate
+from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput, Values, estimate
 from worldline.ope.intervals import Interval, bootstrap_means, intervals
 from worldline.ope.log import Episodes
 from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.types import InputError, Policy, Trajectory
 
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
-Extra = Callable[[Candidate, Evidence], Mapping[str, Estimator]]
+Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
 RESULT, IMAGINED = "evaluation.json", "imagined"
 
@@ -51,7 +51,7 @@ class WorldModel(Protocol):
     def names(self) -> tuple[str, ...]:
         """The estimators it adds."""
 
-    def table(self, candidate: Candidate, evidence: Evidence) -> dict[str, Estimator]: ...
+    def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]: ...
 
     def null(self, names: Sequence[str]) -> list[Trial]: ...
 
@@ -202,7 +202,7 @@ def _names(config: EvaluateConfig, world: WorldModel | None, extra: Extra | None
 
 def _table(
     case: Case, candidate: Candidate, world: WorldModel | None, extra: Extra | None
-) -> tuple[Evidence, Mapping[str, Estimator]]:
+) -> tuple[EstimatorInput, Mapping[str, Estimator]]:
     evidence = replace(case.evidence, target=case.target(candidate))
     table = ESTIMATORS | (world.table(candidate, evidence) if world is not None else {})
     return evidence, table | dict(extra(candidate, evidence) if extra else {})
@@ -238,7 +238,7 @@ def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
 def _estimates(
     values: Values,
     figures: Diagnostics,
-    evidence: Evidence,
+    evidence: EstimatorInput,
     table: Mapping[str, Estimator],
     config: EvaluateConfig,
 ) -> dict[str, Estimate]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 from worldline import files
 from worldline.ope.certificate import Trial, comparable
 from worldline.ope.diagnostics import Diagnostics
-from worldline.ope.evidence import POLICY_INDEPENDENT
+from worldline.ope.estimation import TARGET_INDEPENDENT
 from worldline.types import InputError, policy_label
 
 
@@ -206,7 +206,7 @@ def recommend(
     One that is flagged for a candidate is out as long as another is not, certified or not. Errors are compared over
     the same trials: see `comparable`. Where there is none, the answer is the reason.
     """
-    able = [name for name in estimators if name not in POLICY_INDEPENDENT and _tells_apart(name, policies)]
+    able = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
     if not able:
         return "no estimator that depends on the policy values all candidates and tells them apart"
     sound = [name for name in able if not any(policy.estimates[name].flag for policy in policies)]

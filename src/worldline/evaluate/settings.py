@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ValidationInfo, field_validator
 
 from worldline.config import option
-from worldline.ope.evidence import Critic
+from worldline.ope.estimation import Critic
 from worldline.ope.intervals import BOUNDED, Method
 from worldline.policies import PolicyConfig
 from worldline.types import InputError

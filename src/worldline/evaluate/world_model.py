@@ -26,8 +26,8 @@ from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
 from worldline.ope.agreement import spearman
 from worldline.ope.certificate import Trial
+from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
 from worldline.ope.estimators import model_based
-from worldline.ope.evidence import Doubt, Estimator, Evidence
 from worldline.ope.intervals import Interval, error_by, interval, widened
 from worldline.ope.log import Codes, Episodes, RefusalError, Steps
 from worldline.ope.weights import exp
@@ -81,7 +81,7 @@ class WorldModelEstimators:
         """The estimators that are worlds to play in."""
         return (*self.manners, TOLD) if self.case.config.text_model else tuple(self.manners)
 
-    def table(self, candidate: Candidate, evidence: Evidence) -> dict[str, Estimator]:
+    def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]:
         """For one candidate."""
 
         def values(name: str) -> Callable[..., Episodes]:
@@ -312,7 +312,7 @@ class WorldModelEstimators:
             return fit_episodes(episodes, config, watch).ensemble
 
 
-def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> Episodes:
+def control_variate(evidence: EstimatorInput, weights: Steps, imagined: Episodes) -> Episodes:
     """AM-DR: V + rho (G - V) per episode, V imagined from its start, rho the clipped weight of the whole episode.
 
     Unbiased without clipping whatever V is; where nothing overlaps, rho is 0 and the world model is left.

@@ -1,8 +1,8 @@
 """PaW inside TRL: a GRPOTrainer whose multi-turn completions also teach the model what the world answers.
 
-TRL joins the turns of an episode into one completion and masks what the world said out of the policy loss (`tool_mask`,
+TRL joins the turns of an episode into one completion and masks the world's answers out of the policy loss (`tool_mask`,
 or a rollout function's `env_mask`). Those masked tokens are the targets here; their log-probabilities come from the
-forward pass that TRL does anyway. What differs from `worldline train`: a micro-batch of TRL is all that is known at a
+forward pass that TRL does anyway. What differs from `worldline train`: TRL shows one micro-batch at a
 time, so eq. 4's fraction is taken within it, and eq. 11's mean of means is over its episodes. Liger's fused loss never
 shows log-probabilities and cannot be used. Needs `worldline[trl]`.
 """
@@ -22,7 +22,7 @@ from worldline.types import InputError
 class PaWTrainer(GRPOTrainer):  # type: ignore[misc]
     """TRL's GRPOTrainer with PaW's world-model loss; everything else is TRL's.
 
-    `max_return` is the most an episode can be paid: eq. 10 weighs each group by what it still lacks of it.
+    `max_return` is the largest return of an episode: eq. 10 weights each group by its distance from it.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class PaWTrainer(GRPOTrainer):  # type: ignore[misc]
         size = self.num_generations if self.model.training else self.num_generations_eval
         groups = torch.arange(len(paid), device=paid.device) // size
         coefficients = adaptive_coefficients(paid.cpu(), groups.cpu(), self.max_return)[groups.cpu()]
-        mine = len(output["completion_ids"]) * self.accelerator.process_index
-        output["world_coefficients"] = coefficients[mine:][: len(output["completion_ids"])].to(paid)
+        first = len(output["completion_ids"]) * self.accelerator.process_index
+        output["world_coefficients"] = coefficients[first:][: len(output["completion_ids"])].to(paid)
         return output
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        if found[0].requires_grad:
-            self._tokens = found[0], found[1]
-        return found
+        outputs = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if outputs[0].requires_grad:
+            self._tokens = outputs[0], outputs[1]
+        return outputs
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self._tokens = None
@@ -90,8 +90,8 @@ class PaWTrainer(GRPOTrainer):  # type: ignore[misc]
 def world_term(
     logprobs: Tensor,  # (episodes, time)
     entropies: Tensor,  # (episodes, time)
-    said: Tensor,  # (episodes, time) bool, the model's own tokens
-    seen: Tensor,  # (episodes, time) bool, the world's answers
+    own: Tensor,  # (episodes, time) bool, the model's own tokens
+    world: Tensor,  # (episodes, time) bool, the world's answers
     coefficients: Tensor,  # (episodes,) lambda of each one's group
     *,
     alpha: float = 0.75,
@@ -99,31 +99,31 @@ def world_term(
     kind: WorldLoss = "cmae",
 ) -> tuple[Tensor, dict[str, float]]:
     """Mean over episodes of lambda times the mean over its selected transitions of their loss (eq. 4, 7-11)."""
-    turn = turns(said)
-    spoken = turn >= 0  # what the world said before the first action answers nothing
+    turn = turns(own)
+    spoken = turn >= 0  # the world's text before the first action answers no action
     episode = torch.arange(len(turn), device=turn.device)[:, None].expand_as(turn)
     label = episode * turn.shape[1] + turn
     owner, count = torch.unique(label[spoken]), turn.shape[1]
     place = torch.searchsorted(owner, label.clamp(min=0))
-    targets = seen & spoken
+    targets = world & spoken
     size = torch.zeros(len(owner), device=turn.device).index_add_(0, place[targets], torch.ones_like(logprobs[targets]))
-    words = torch.zeros_like(size).index_add_(0, place[said], torch.ones_like(logprobs[said]))
-    entropy = torch.zeros_like(size).index_add_(0, place[said], entropies[said]) / words.clamp(min=1)
+    words = torch.zeros_like(size).index_add_(0, place[own], torch.ones_like(logprobs[own]))
+    entropy = torch.zeros_like(size).index_add_(0, place[own], entropies[own]) / words.clamp(min=1)
     chosen = select(entropy.cpu(), (size > 0).cpu(), alpha).to(turn.device)
     of = owner // count
     several = torch.bincount(of[chosen], minlength=len(turn)).clamp(min=1)
     weight = torch.where(chosen, (coefficients.to(size) / (len(turn) * several))[of] / size.clamp(min=1), 0.0)
     total, logs = world_model_loss(logprobs[targets], weight[place[targets]], kind, rho)
-    told = {
+    metrics = {
         "world_loss": float(total.detach()),
         "lambda": float(coefficients.mean()),
         "clipped_tokens": float(logs["clipped"]) / max(1, int(targets.sum())),
     }
-    return total, told
+    return total, metrics
 
 
-def turns(said: Tensor) -> Tensor:  # (episodes, time) bool -> (episodes, time)
+def turns(own: Tensor) -> Tensor:  # (episodes, time) bool -> (episodes, time)
     """Which action each token belongs to or answers, counted from 0; -1 before the first."""
-    begins = said.clone()
-    begins[:, 1:] &= ~said[:, :-1]
+    begins = own.clone()
+    begins[:, 1:] &= ~own[:, :-1]
     return begins.cumsum(dim=1) - 1

@@ -1,7 +1,7 @@
 """How well estimates agree with true values: ranks, errors, coverage, and whether chance would do as well.
 
 Also the trivial predictors every table must beat: an epsilon sweep alone is ranked at Spearman .93 by `-epsilon`, which
-has seen nothing (ADWM's own tables 5-6). A measure that is not defined, as a rank correlation of a constant, is None.
+uses no data (ADWM's own tables 5-6). An undefined measure, such as a rank correlation of a constant, is None.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def agreement(
     confidence: float = 0.95,
     in_units_of_value: bool = True,
 ) -> dict[str, float | None]:
-    """Every measure at once. A predictor that only ranks (`-epsilon`) has no errors: `in_units_of_value` false."""
+    """All measures. A predictor that only ranks (`-epsilon`) has no errors: `in_units_of_value` is false."""
     x, y = np.array([estimate.value for estimate in estimates]), np.asarray(truth, dtype=np.float64)
     low, high = spearman_interval(resampled, y, confidence) if resampled is not None else (None, None)
     ranks = {
@@ -66,9 +66,9 @@ def pairwise_accuracy(x: Values, y: Values) -> float | None:
     """Share of pairs with different truth that are ordered right; a tie in the estimate is half right."""
     first, second = np.triu_indices(len(y), k=1)
     true = np.sign(y[first] - y[second])
-    said = np.sign(x[first] - x[second])
+    estimated = np.sign(x[first] - x[second])
     counted = true != 0
-    return float((0.5 + 0.5 * true * said)[counted].mean()) if counted.any() else None
+    return float((0.5 + 0.5 * true * estimated)[counted].mean()) if counted.any() else None
 
 
 def regret(x: Values, y: Values, k: int) -> float | None:
@@ -124,10 +124,10 @@ def spearman_interval(
     resampled: Annotated[npt.NDArray[np.float64], "replicates policies"], truth: Values, confidence: float
 ) -> tuple[float | None, float | None]:
     """Percentiles of rho over resampled logs: all policies' estimates move together, as they share the log."""
-    found = [rho for rho in (spearman(row, truth) for row in resampled) if rho is not None]
-    if not found:
+    rhos = [rho for rho in (spearman(row, truth) for row in resampled) if rho is not None]
+    if not rhos:
         return None, None
-    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(rhos, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 
 

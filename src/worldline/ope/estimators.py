@@ -1,6 +1,6 @@
 """The weight-based and doubly robust estimators: pure functions to one value per episode, whose mean is the estimate.
 
-`weights` is log rho_{1:t} per step (plain, balanced or clipped: the functions do not care), `value` a fitted Q and V at
+`weights` is log rho_{1:t} per step (plain, balanced or clipped), `value` a fitted Q and V at
 the logged steps. Self-normalised estimators return linearised values, so that one interval function serves all. The
 formulas are those of COBS (Voloshin et al. 2019) and of ADWM appendix F.2 (44-47), made ragged.
 """
@@ -22,7 +22,7 @@ class Value:
 
 
 def naive(log: RaggedLog, gamma: float) -> Episodes:
-    """NAIVE: mean of G under the loggers; knows nothing of the target."""
+    """NAIVE: mean of G under the loggers; ignores the target."""
     return log.returns(gamma)
 
 

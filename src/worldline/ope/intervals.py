@@ -89,13 +89,13 @@ def intervals(
     ]
 
 
-def widened(found: Interval, error: float, confidence: float) -> Interval:
+def widened(interval: Interval, error: float, confidence: float) -> Interval:
     """The interval with an independent normal error of standard deviation `error` added to each limit it has."""
-    value, low, high = found.value, found.low, found.high
+    value, low, high = interval.value, interval.low, interval.high
     extra = float(stats.norm.ppf((1 + confidence) / 2)) * error
     low = None if low is None else value - float(np.hypot(value - low, extra))
     high = None if high is None else value + float(np.hypot(high - value, extra))
-    return Interval(value, low, high, found.n)
+    return Interval(value, low, high, interval.n)
 
 
 def error_by(errors: Sequence[float], confidence: float) -> float:
@@ -133,7 +133,7 @@ def bootstrap_means(
     """Means over resampled tasks: multinomial counts times units, a bounded number of replicates at a time.
 
     The same seed and number of tasks give the same resamples whatever the values: policies compared on one log are
-    compared on the same luck.
+    compared on the same resamples.
     """
     distinct, codes = np.unique(tasks, return_inverse=True)
     if len(distinct) == 1:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from worldline.ope.evidence import Evidence
+from worldline.ope.estimation import EstimatorInput
 from worldline.ope.log import RefusalError
 from worldline.ope.weights import exp
 
@@ -10,8 +10,8 @@ RANK_ONLY = ("-epsilon", "episode length")
 """Predictors that are not in units of value: they have ranks, but no error."""
 
 
-def trivial(evidence: Evidence, epsilon: float) -> dict[str, float | None]:
-    """Predictions that need no method; None where even these have nothing to go by."""
+def trivial(evidence: EstimatorInput, epsilon: float) -> dict[str, float | None]:
+    """The prediction of each trivial predictor; None where its input is missing."""
     return {
         "-epsilon": -epsilon,
         "behaviour mean": float(evidence.log.returns(evidence.gamma).mean()),
@@ -20,7 +20,7 @@ def trivial(evidence: Evidence, epsilon: float) -> dict[str, float | None]:
     }
 
 
-def nearest_logger(evidence: Evidence) -> float | None:
+def nearest_logger(evidence: EstimatorInput) -> float | None:
     """The mean return of the logger whose actions overlap most with the target's: mean of min(1, rho) on its steps."""
     try:
         closeness = np.minimum(exp(evidence.ratios), 1.0)
@@ -35,8 +35,8 @@ def nearest_logger(evidence: Evidence) -> float | None:
     return float(log.returns(evidence.gamma)[log.policies == nearest].mean())
 
 
-def episode_length(evidence: Evidence) -> float | None:
-    """Minus the length of the episodes that are the target's kind (weighted as in WIS): short ones tend to succeed."""
+def episode_length(evidence: EstimatorInput) -> float | None:
+    """Minus the mean length of the logged episodes, weighted as in WIS: short episodes tend to succeed."""
     try:
         final = evidence.weights[evidence.log.ends]
     except RefusalError:

@@ -1,4 +1,4 @@
-"""The words of a log: what the agent saw before each action, what it did and might have done, as codes and vectors.
+"""The text of a log: what the agent saw before each action, what it did and what was admissible, as codes and vectors.
 
 Vectors are computed when an estimator first needs them, once per log.
 """
@@ -26,7 +26,7 @@ class TextLog:
 
     @cached_property
     def options(self) -> tuple[tuple[str, ...], ...]:
-        """What could be done at each step: the admissible actions, and the one taken if it is not among them."""
+        """The options of each step: the admissible actions, and the one taken if it is not among them."""
         pairs = zip(self.turns, self.taken, strict=True)
         return tuple(tuple(dict.fromkeys((*(turn.admissible or ()), action))) for turn, action in pairs)
 
@@ -67,7 +67,7 @@ class TextLog:
 
 
 def text_log(trajectories: Sequence[Trajectory], featuriser: Featuriser | None = None) -> TextLog:
-    """The words of `trajectories`."""
+    """The text of `trajectories`."""
     met = [turn for trajectory in trajectories for turn in turns(trajectory)]
     taken = [step.action for trajectory in trajectories for step in trajectory.steps]
     return TextLog(tuple(met), tuple(taken), featuriser or HashedNgrams())

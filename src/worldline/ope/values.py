@@ -32,7 +32,7 @@ def linear_fqe(log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[M
     """LFQE: q <- ridge regression of r_t + gamma V(h_{t+1}) on phi(h_t, a_t), V = expected phi . q (Le et al. 2019).
 
     As many sweeps as the longest episode has steps: after that every reward has reached the start. V is kept within a
-    range of its own size around the returns-to-go that were seen: a linear backup can diverge off-policy. A tighter
+    range of its own size around the logged returns-to-go: a linear backup can diverge off-policy. A tighter
     bound would cut off noise on one side only, and so bias every sparse reward upwards.
     """
     to_go = returns_to_go(log, gamma)

@@ -62,7 +62,7 @@ def mixture_logprobs(log: RaggedLog, loggers: Annotated[npt.NDArray[np.float64],
     prefixes = np.stack([cumulative(loggers[k], log.offsets) + np.log(shares[k]) for k in present])
     mixture = logsumexp(prefixes, axis=0)
     if np.any(np.isneginf(mixture)):
-        raise RefusalError("the loggers given say a logged action has probability 0: are they those that logged it?")
+        raise RefusalError("the loggers give a logged action probability 0: are they the policies that logged it?")
     return np.asarray(mixture - previous(mixture, log))
 
 
@@ -156,14 +156,14 @@ def _ended_share(m: npt.NDArray[np.float64], scheme: Normalised, log: RaggedLog)
 
 @dataclass(frozen=True)
 class WeightDiagnostics:
-    """How much of the log speaks about the target. `mean` is 1 in expectation where the log supports the target."""
+    """How much of the log counts for the target. `mean` is 1 in expectation where the log supports the target."""
 
     ess: float
     """Effective sample size in episodes, (sum w)^2 / sum w^2."""
     largest_share: float
     mean: float
     pareto_k: float | None
-    """Shape of the weights' tail; above 0.7 the mean cannot be trusted at any practical n (Vehtari et al. 2024)."""
+    """Importance-weight tail index k; above 0.7 no practical n makes the mean reliable (Vehtari et al. 2024)."""
 
 
 def diagnose(final: Episodes) -> WeightDiagnostics:

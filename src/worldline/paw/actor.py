@@ -2,26 +2,25 @@
 
 In float32 on one device they are the same object and nothing is copied. In half precision, or where the learner's
 weights are sharded, the actor is a plain transformers model of its own, with adapters folded in, that takes over the
-learner's weights after every update. This is the seam for other engines: whatever can take over weights and play.
+learner's weights after every update. Another inference engine would go here: anything that can load weights and play.
 """
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from worldline.paw.model import Learner, quiet
+from worldline.paw.model import Learner
 
 
 class Actor:
     """`model` plays. Call `refresh` after every update."""
 
     def __init__(self, learner: Learner, dtype: torch.dtype, *, sharded: bool = False) -> None:
-        """To be made before accelerate takes the learner apart."""
+        """Must be made before accelerate wraps the learner."""
         self._learner = learner
         self._apart = sharded or dtype != torch.float32
         self.model = _plain_copy(learner).to(dtype) if self._apart else learner.plain
@@ -34,15 +33,13 @@ class Actor:
         """Take over the learner's weights. Every rank must call this: sharded weights are gathered."""
         if self._apart:
             with torch.no_grad():
-                mine = dict(self.model.named_parameters())
+                own_weights = dict(self.model.named_parameters())
                 for name, weight in _weights(self._learner):
-                    mine[name].copy_(weight)
+                    own_weights[name].copy_(weight)
 
-    def save(self, folder: Path) -> None:
-        """A folder that transformers loads, without adapters or critics."""
-        plain = self.model if self._apart else _plain_copy(self._learner, only_if_adapted=True)
-        with quiet():
-            plain.save_pretrained(folder)
+    def plain(self) -> Any:
+        """A model that transformers saves, without adapters or critics."""
+        return self.model if self._apart else _plain_copy(self._learner, only_if_adapted=True)
 
 
 def _plain_copy(learner: Learner, only_if_adapted: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Anchor states: which rows of a group acted from the same place (GiGPO; PaW section 4 uses it as a base).
+"""Anchor states: which rows of a group acted in the same state (GiGPO; PaW section 4 uses it as a base).
 
 `identical` labels rows by equal text. `similar` is for worlds whose texts never repeat exactly (search results):
 greedy clustering, each row joining the first cluster of its group whose first member it resembles. The observations
@@ -28,19 +28,19 @@ def similar(observations: Sequence[str], groups: Sequence[int], threshold: float
     count = 0
     for group, observation in zip(groups, observations, strict=True):
         if (group, observation) in labels:
-            continue  # a text's twin always joins the cluster its first copy joined
-        known = clusters.setdefault(group, [])
+            continue  # an equal text always joins the cluster of its first copy
+        members = clusters.setdefault(group, [])
         letters = Counter(observation)
-        mine = next((cluster for cluster in known if cluster.resembles(observation, letters, threshold)), None)
-        if mine is None:
-            mine, count = _Cluster(count, observation), count + 1
-            known.append(mine)
-        labels[group, observation] = mine.label
+        cluster = next((cluster for cluster in members if cluster.resembles(observation, letters, threshold)), None)
+        if cluster is None:
+            cluster, count = _Cluster(count, observation), count + 1
+            members.append(cluster)
+        labels[group, observation] = cluster.label
     return torch.tensor([labels[key] for key in zip(groups, observations, strict=True)], dtype=torch.long)
 
 
 class _Cluster:
-    """A label, and what is worth remembering of the cluster's first member."""
+    """A label, and precomputed facts about the cluster's first member."""
 
     def __init__(self, label: int, first: str) -> None:
         self.label = label
@@ -52,7 +52,7 @@ class _Cluster:
             self._places[letter] = self._places.get(letter, 0) | 1 << place
 
     def resembles(self, text: str, letters: Counter[str], threshold: float) -> bool:
-        """difflib's ratio() >= threshold, asking two upper bounds first that cost a fraction of it."""
+        """difflib's ratio() >= threshold, after two cheaper upper bounds."""
         total = self._size + len(text)
         shared = (self._letters & letters).total()
         if total and 2.0 * shared / total < threshold:

@@ -1,9 +1,8 @@
-"""Micro-batches of strands: right-padded tokens, and which states predict which tokens.
+"""Micro-batches of sequences: right-padded tokens, and which states predict which tokens.
 
-Strands of similar length go together, as many as a token budget holds. Padding is on the right, where no real token can
-see it under the causal mask, so no attention mask is needed. A batch carries no advantages and no weights: it says
-where its tokens stand in the update's flat arrays, and the update looks them up there. Padding therefore has no
-place to get a weight from.
+Sequences of similar length go together, as many as a token budget holds. Padding is on the right, where no real token
+can see it under the causal mask, so no attention mask is needed. A batch carries no advantages and no weights: it says
+where its tokens stand in the update's flat arrays, and the update looks them up there. So padding has no weight.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from worldline.paw.rows import Row
-from worldline.paw.strands import Strand
+from worldline.paw.rows import StepRow
+from worldline.paw.sequences import TokenSequence
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One forward pass. `*_at` index the flattened (strands x length) states that predict the tokens beside them."""
+    """One forward pass. `*_at` index the flattened (sequences x length) states that predict the tokens beside them."""
 
-    tokens: Tensor  # (strands, length)
+    tokens: Tensor  # (sequences, length)
     action_at: Tensor  # (actions,)
     action: Tensor  # (actions,) response tokens
     action_index: Tensor  # (actions,) place of the token among all response tokens of the update
@@ -36,20 +35,22 @@ class Batch:
         return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
 
 
-def action_starts(rows: Sequence[Row]) -> list[int]:
+def action_starts(rows: Sequence[StepRow]) -> list[int]:
     """Where each row's response begins in the flat arrays of response tokens; last, how many there are."""
     return [0, *accumulate(len(row.response) for row in rows)]
 
 
-def pack(rows: Sequence[Row], starts: Sequence[int], chosen: Sequence[Strand], world: Sequence[bool] | None) -> Batch:
-    """Some strands of the update's rows as one batch; `world` as the strands were made with."""
-    length = max((len(strand.tokens) for strand in chosen), default=1)
+def pack(
+    rows: Sequence[StepRow], starts: Sequence[int], chosen: Sequence[TokenSequence], world: Sequence[bool] | None
+) -> Batch:
+    """Some sequences of the update's rows as one batch; `world` as the sequences were made with."""
+    length = max((len(sequence.tokens) for sequence in chosen), default=1)
     tokens = torch.zeros(max(1, len(chosen)), length, dtype=torch.long)
     columns: dict[str, list[int]] = {name: [] for name in Batch.__slots__[1:-1]}
     shares: list[float] = []
-    for place, strand in enumerate(chosen):
-        tokens[place, : len(strand.tokens)] = torch.from_numpy(np.array(strand.tokens, dtype=np.int64))
-        for index in strand.members:
+    for place, sequence in enumerate(chosen):
+        tokens[place, : len(sequence.tokens)] = torch.from_numpy(np.array(sequence.tokens, dtype=np.int64))
+        for index in sequence.members:
             row = rows[index]
             before = place * length + len(row.prompt) - 1  # the state before a token predicts it
             columns["action_at"] += range(before, before + len(row.response))
@@ -57,10 +58,14 @@ def pack(rows: Sequence[Row], starts: Sequence[int], chosen: Sequence[Strand], w
             columns["action_index"] += range(starts[index], starts[index] + len(row.response))
             if world is not None and world[index] and (count := row.targets):
                 first = before + len(row.response)
-                found: tuple[Iterable[int], ...] = range(first, first + len(row.observed)), row.continuation, row.noisy
+                world_columns: tuple[Iterable[int], ...] = (
+                    range(first, first + len(row.observed)),
+                    row.continuation,
+                    row.noisy,
+                )
                 if count < len(row.observed):  # actions stand between the observations
-                    found = tuple(compress(column, row.observed) for column in found)
-                for name, column in zip(("world_at", "world", "world_noisy"), found, strict=True):
+                    world_columns = tuple(compress(column, row.observed) for column in world_columns)
+                for name, column in zip(("world_at", "world", "world_noisy"), world_columns, strict=True):
                     columns[name] += column
                 columns["world_row"] += [index] * count
                 shares += [1 / count] * count
@@ -69,28 +74,28 @@ def pack(rows: Sequence[Row], starts: Sequence[int], chosen: Sequence[Strand], w
     return Batch(tokens=tokens, world_share=torch.from_numpy(np.array(shares, dtype=np.float32)), **indices)
 
 
-def micro_batches(strands: Sequence[Strand], budget: int) -> list[list[Strand]]:
-    """Micro-batches of at most `budget` padded tokens (a longer strand goes alone), longest strands first."""
-    batches: list[list[Strand]] = []
-    for strand in sorted(strands, key=lambda strand: (-len(strand.tokens), strand.members)):
+def micro_batches(sequences: Sequence[TokenSequence], budget: int) -> list[list[TokenSequence]]:
+    """Micro-batches of at most `budget` padded tokens (a longer sequence goes alone), longest sequences first."""
+    batches: list[list[TokenSequence]] = []
+    for sequence in sorted(sequences, key=lambda sequence: (-len(sequence.tokens), sequence.members)):
         if batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= budget:
-            batches[-1].append(strand)
+            batches[-1].append(sequence)
         else:
-            batches.append([strand])
+            batches.append([sequence])
     return batches
 
 
-def deal(batches: Sequence[list[Strand]], rank: int, ranks: int) -> list[list[Strand]]:
+def deal(batches: Sequence[list[TokenSequence]], rank: int, ranks: int) -> list[list[TokenSequence]]:
     """This rank's share. All ranks get equally many, for they must meet at every collective; the rest are empty."""
     most = -(-len(batches) // ranks)
     share = list(batches[rank::ranks])
     return share + [[] for _ in range(most - len(share))]
 
 
-def mini_batches(rows: Sequence[Row], size: int, generator: torch.Generator) -> list[list[int]]:
+def mini_batches(rows: Sequence[StepRow], size: int, generator: torch.Generator) -> list[list[int]]:
     """All rows once, in parts of nearly equal size; with size 0 in one part.
 
-    Episodes are shuffled, not rows: an episode's rows stay together, where they can share a strand.
+    Episodes are shuffled, not rows: an episode's rows stay together, where they can share a sequence.
     """
     episodes: dict[int, list[int]] = {}
     for index, row in enumerate(rows):

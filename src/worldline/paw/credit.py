@@ -5,10 +5,10 @@ return, repeated on every row of its trajectory; `penalties` is what that row al
 (zero or negative); `groups` and `trajectories` are integer labels. GiGPO's anchor labels come from `anchors`.
 
 Statistics have two presets. `textbook` takes them over trajectories, and adds the penalty to the finished advantage:
-a group or anchor state in which everybody failed has no spread, and must not turn a small penalty into a huge one, or
-whoever says valid things and nothing else would win. `verl_agent` takes them over all step rows, penalties included,
-as the code base of the published figures does, so that longer trajectories weigh more. Whoever has nobody to be
-compared with gets 0.
+a group or anchor state in which every episode failed has no spread, and must not turn a small penalty into a large
+advantage, or the policy would learn to be valid and nothing else. `verl_agent` takes them over all step rows, penalties
+included, as the code base of the published figures does, so that longer trajectories weigh more. A row without others
+to compare with gets 0.
 """
 
 from dataclasses import dataclass

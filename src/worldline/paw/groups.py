@@ -1,7 +1,7 @@
 """Rollout groups: several episodes of the same task, played by the current policy (Algorithm 1, line 2).
 
-Which tasks an update meets, and with which luck, follows from the seed and the update's number alone: tasks come in
-seeded shuffles of the whole split, so a resumed run meets what the undisturbed one would have met.
+The tasks and random draws of an update depend on the seed and the update's number alone: tasks come in seeded shuffles
+of the whole split, so a resumed run plays what an uninterrupted one would have played.
 """
 
 import random
@@ -16,7 +16,7 @@ from worldline.types import Trajectory, World, derive_seed
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What was played: trajectories in planned order, and the number of each one's group."""
+    """The played trajectories in planned order, and the group number of each."""
 
     trajectories: list[Trajectory]
     groups: list[int]
@@ -36,15 +36,15 @@ def plan_groups(world: World, split: str, update: int, groups: int, size: int, s
 
 
 def episode_prefix(update: int) -> str:
-    """How the ids of an update's training episodes begin."""
+    """The prefix of the ids of an update's training episodes."""
     return f"u{update:06d}"
 
 
 def play(rollout: Rollout, episodes: list[Episode], size: int, accelerator: Any) -> Groups:
     """Play `episodes`, dealt over the ranks; every rank gets all trajectories. Failed ones are left out."""
     share = episodes[accelerator.process_index :: accelerator.num_processes]
-    mine = list(rollout.play(share))
-    played = {trajectory.id: trajectory for trajectory in gather_object(mine)}
+    own = list(rollout.play(share))
+    played = {trajectory.id: trajectory for trajectory in gather_object(own)}
     order = [(number, episode.id) for number, episode in enumerate(episodes) if episode.id in played]
     return Groups(
         trajectories=[played[name] for _, name in order],

@@ -17,9 +17,9 @@ CHUNK_LOGITS = {"cuda": 2**27, "cpu": 2**22}
 
 @dataclass(frozen=True, slots=True)
 class TokenStats:
-    """What the losses need to know of each token; `entropy` is None unless it was asked for."""
+    """What the losses need of each token; `entropy` is None unless requested."""
 
-    logprob: Tensor  # (tokens,) float32, of the token that did come
+    logprob: Tensor  # (tokens,) float32, of the sampled token
     entropy: Tensor | None  # (tokens,) float32, of the whole vocabulary, nats
 
 

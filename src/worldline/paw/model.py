@@ -1,7 +1,7 @@
-"""The policy in training: a causal LM asked only for the tokens a loss looks at, and PPO's critic.
+"""The policy in training: a causal LM that computes only the tokens a loss needs, and PPO's critic.
 
 `Learner.forward` is the whole forward pass, head included, so that whatever accelerate wraps around it (autocast, DDP,
-FSDP) sees all of it. Weights are kept in float32; bf16 is autocast's business. Dropout is off: a ratio between two
+FSDP) sees all of it. Weights are kept in float32; autocast does bf16. Dropout is off: a ratio between two
 passes must be 1 where nothing has changed.
 """
 
@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from worldline.config import Config, option
 from worldline.paw.batches import Batch
 from worldline.paw.logprobs import TokenStats, token_stats
-from worldline.policies.language_model.checkpoint import locate
+from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
 from worldline.types import InputError
 
 
 class LearnerConfig(Config):
-    """What is trained of the model, and how its memory is spent."""
+    """Which weights are trained, and how activations are kept."""
 
     lora: int = option(0, help="rank of LoRA adapters; 0: all weights are trained", ge=0)
     lora_alpha: float = option(32.0, help="LoRA's scale", gt=0)
@@ -31,7 +31,7 @@ class LearnerConfig(Config):
 
 
 class Learner(nn.Module):
-    """A causal LM, with a critic where there is one."""
+    """A causal LM, with a critic for PPO."""
 
     def __init__(self, lm: Any, critic: nn.Module | None = None, *, adapted: bool = False) -> None:
         """`adapted`: `lm` is peft's wrapping of a model with adapters in it."""
@@ -96,8 +96,9 @@ def load(path: str) -> tuple[Any, Any]:
     where = locate(path, f"--model {path}")
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-            return transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32), tokenizer
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, **DATA_ONLY)
+            lm = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, **DATA_ONLY)
+            return lm, tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
 
@@ -121,7 +122,7 @@ def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0)
 
 
 def frozen_copy(learner: Learner, dtype: torch.dtype) -> Learner:
-    """The reference policy: the learner as it stands, without critic, never to change."""
+    """The reference policy: a frozen copy of the learner without its critic."""
     return Learner(copy.deepcopy(learner.plain).to(dtype)).eval().requires_grad_(False)
 
 
@@ -137,7 +138,7 @@ def quiet() -> Iterator[None]:
             transformers.logging.enable_progress_bar()
 
 
-def _states(decoder: Any, batch: Batch) -> Tensor:  # (strands * length, width)
+def _states(decoder: Any, batch: Batch) -> Tensor:  # (sequences * length, width)
     return decoder(input_ids=batch.tokens, use_cache=False).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]
 
 
@@ -147,7 +148,7 @@ def _critic(lm: Any, config: LearnerConfig) -> nn.Module:
 
 
 def _zero_head(width: int) -> nn.Linear:
-    """Starts at 0: an untrained critic that says nothing is better than one that says noise."""
+    """Starts at 0: an untrained critic that predicts 0 is better than one that predicts noise."""
     head = nn.Linear(width, 1)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from worldline.paw.rewards import RewardRule
-from worldline.paw.rows import Row
+from worldline.paw.rows import StepRow
 from worldline.types import Step, Trajectory
 
 
@@ -15,7 +15,7 @@ from worldline.types import Step, Trajectory
 class Pool:
     """Rows come trajectory after trajectory, in time order; groups are numbered from 0."""
 
-    rows: list[Row]
+    rows: list[StepRow]
     steps: list[Step]
     rewards: Tensor  # (rows,) of the training rule
     penalties: Tensor  # (rows,) for invalid actions
@@ -39,7 +39,7 @@ class Pool:
         return torch.tensor([len(row.response) for row in self.rows])
 
 
-def to_pool(rows: list[Row], trajectories: Sequence[Trajectory], groups: Sequence[int], rule: RewardRule) -> Pool:
+def to_pool(rows: list[StepRow], trajectories: Sequence[Trajectory], groups: Sequence[int], rule: RewardRule) -> Pool:
     """`groups` labels each trajectory: those of one task, collected together, share a label."""
     rewards = [reward for trajectory in trajectories for reward in rule.rewards(trajectory)]
     penalties = [penalty for trajectory in trajectories for penalty in rule.penalties(trajectory)]

@@ -1,4 +1,4 @@
-"""The recipe of a training run: everything `worldline train` can be told. The defaults are the paper's for ALFWorld."""
+"""The recipe of a training run: all settings of `worldline train`. The defaults are the paper's for ALFWorld."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -57,7 +57,7 @@ class TrainConfig(Config):
     precision: Literal["fp32", "bf16"] = option("fp32", help="of the learner's computation; weights stay float32")
     checkpoint_every: int = option(10, help="updates between checkpoints", ge=1)
     track: Tracker | None = option(None, help="send metrics there too; metrics.jsonl is always written")
-    seed: int = option(0, help="decides every random draw")
+    seed: int = option(0, help="seed of every random draw")
     resume: bool = option(False, help="go on with a run that was interrupted")
     overwrite: bool = option(False, help="start anew in a folder that holds a run")
     rollout: PolicyConfig = PolicyConfig()
@@ -74,7 +74,7 @@ class TrainConfig(Config):
 
     @property
     def world_loss(self) -> WorldLoss:
-        """With `off` it does not matter which: no row weighs anything."""
+        """The loss of the world term; with `off` no row has a weight, so any will do."""
         return "cmae" if self.wm == "paw" or self.wm == "off" else self.wm
 
     @property

@@ -43,7 +43,7 @@ RULES = {
 
 
 def rule(family: str, max_return: float) -> RewardRule:
-    """The family's rule; any other world pays its own rewards, and 1 % of the most it can pay for nonsense."""
+    """The family's rule; any other world pays its own rewards, and an invalid action costs 1 % of `max_return`."""
     return RULES.get(family) or RewardRule(success=None, invalid=-0.01 * max_return, max_return=max_return)
 
 

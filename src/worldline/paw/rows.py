@@ -1,8 +1,8 @@
 """Step rows: one training sequence `h_t | a_t | o_{t+1}` per environment step (PaW section 3.1).
 
 Rows are not joined into a dialogue: each step is its own sequence, with the prompt and response tokens the policy
-really saw and drew. What the world answered follows right after the response, where the causal mask keeps it out of
-the action's sight. With a horizon above 1 it goes on along the logged actions, `o_{t+1} a_{t+1} o_{t+2} ...`: those
+really saw and drew. What the world answered follows right after the response, where the causal mask hides it from
+the action. With a horizon above 1 it goes on along the logged actions, `o_{t+1} a_{t+1} o_{t+2} ...`: those
 actions are context, the observations are targets (the paper's first limitation).
 """
 
@@ -15,7 +15,7 @@ from worldline.types import InputError, Step, Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An observation's tokens, and which of them nobody could have predicted (`noise.py`; a diagnostic only)."""
+    """An observation's tokens, and which of them are unpredictable (`noise.py`; a diagnostic only)."""
 
     ids: tuple[int, ...]
     noisy: tuple[bool, ...]
@@ -25,7 +25,7 @@ Encode = Callable[[str], Observed]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StepRow:
     """One step. `continuation` is empty where the world's answer is empty or is kept out of the targets."""
 
     trajectory: int
@@ -59,14 +59,14 @@ def to_rows(
     max_continuation: int = 512,
     max_length: int | None = None,
     last_answer: bool = True,
-) -> list[Row]:
+) -> list[StepRow]:
     """All steps of `trajectories`, in order.
 
     `encode` gives an observation's tokens, without special ones. A continuation is cut to `max_continuation`
     tokens, and further where the row would pass `max_length`. Without `last_answer` the observation that ends an
     episode is no target: WebShop's shows the score, which would be a label leak.
     """
-    encode = lru_cache(maxsize=None)(encode)  # most observations come many times
+    encode = lru_cache(maxsize=None)(encode)  # most observations occur many times
     rows = []
     for index, trajectory in enumerate(trajectories):
         for t, step in enumerate(trajectory.steps):
@@ -76,7 +76,7 @@ def to_rows(
             if max_length is not None:
                 room = max(0, min(room, max_length - len(prompt) - len(response)))
             cut = len(tokens) > room
-            rows.append(Row(index, t, prompt, response, tokens[:room], observed[:room], noisy[:room], cut))
+            rows.append(StepRow(index, t, prompt, response, tokens[:room], observed[:room], noisy[:room], cut))
     return rows
 
 

@@ -1,7 +1,7 @@
 """Which transitions teach the world model (PaW section 3.1, eq. 4): the top fraction of the update by action entropy.
 
 The pool is all transitions of the update, over all groups. Transitions without a next observation, and repeated
-ones where de-duplication is asked for (the paper's second limitation), leave the pool before the fraction is taken.
+ones where de-duplication is on (the paper's second limitation), leave the pool before the fraction is taken.
 """
 
 import random
@@ -28,11 +28,11 @@ def random_scores(count: int, seed: int) -> list[float]:
 
 def duplicates(keys: Sequence[Hashable]) -> Tensor:  # (rows,) bool
     """True on every row whose key, (h_t, a_t, o_{t+1}), an earlier row already has."""
-    seen: set[Hashable] = set()
+    earlier: set[Hashable] = set()
     repeated = []
     for key in keys:
-        repeated.append(key in seen)
-        seen.add(key)
+        repeated.append(key in earlier)
+        earlier.add(key)
     return torch.tensor(repeated, dtype=torch.bool)
 
 

@@ -13,7 +13,7 @@ from worldline.paw import model, noise
 from worldline.paw.actor import Actor
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.rewards import rule
-from worldline.paw.rows import Row, to_rows
+from worldline.paw.rows import StepRow, to_rows
 from worldline.paw.update import TokenScores, score
 from worldline.policies.language_model.hf import from_model
 from worldline.rollout import Rollout, plan
@@ -48,7 +48,7 @@ class Session:
         """The current policy at work on training tasks."""
         return self._player(self.config.rollout.temperature, name)
 
-    def rows(self, trajectories: Sequence[Trajectory]) -> list[Row]:
+    def rows(self, trajectories: Sequence[Trajectory]) -> list[StepRow]:
         world = self.config.world
         return to_rows(
             trajectories,
@@ -59,13 +59,13 @@ class Session:
             last_answer=self.world.family != "shop",
         )
 
-    def score(self, rows: Sequence[Row]) -> TokenScores:
+    def score(self, rows: Sequence[StepRow]) -> TokenScores:
         """The present policy's view of the rows."""
         return score(
             self.learner, rows, self.accelerator, self.config.update.batch_tokens, self.config.rollout.temperature
         )
 
-    def reference_logprobs(self, rows: Sequence[Row]) -> torch.Tensor | None:
+    def reference_logprobs(self, rows: Sequence[StepRow]) -> torch.Tensor | None:
         """The starting policy's view of the rows: a frozen copy's, or the learner's own without its adapters."""
         if not self.config.update.kl:
             return None

@@ -19,8 +19,8 @@ from torch import Tensor
 from worldline.config import Config, option
 from worldline.paw import loss
 from worldline.paw.batches import Batch, action_starts, deal, micro_batches, mini_batches, pack
-from worldline.paw.rows import Row
-from worldline.paw.strands import strands
+from worldline.paw.rows import StepRow
+from worldline.paw.sequences import token_sequences
 
 
 class UpdateConfig(Config):
@@ -54,7 +54,7 @@ class TokenScores:
 class Experience:
     """Everything an update learns from. `actions` are all its response tokens, row after row."""
 
-    rows: Sequence[Row]
+    rows: Sequence[StepRow]
     advantages: Tensor  # (actions,)
     world_weights: Tensor  # (rows,) 0: the row's continuation is not even read
     old_logprobs: Tensor | None = None  # (actions,) None: the old policy is the present one
@@ -70,11 +70,13 @@ class Experience:
         return replace(self, **moved)
 
 
-def score(learner: Any, rows: Sequence[Row], accelerator: Any, batch_tokens: int, temperature: float) -> TokenScores:
+def score(
+    learner: Any, rows: Sequence[StepRow], accelerator: Any, batch_tokens: int, temperature: float
+) -> TokenScores:
     """Log-probability, entropy and value of all response tokens under `learner`, on the CPU. No observation is read."""
     starts = action_starts(rows)
     table = torch.zeros(3, starts[-1], device=accelerator.device)
-    batches = micro_batches(strands(rows, range(len(rows)), None), batch_tokens)
+    batches = micro_batches(token_sequences(rows, range(len(rows)), None), batch_tokens)
     with torch.no_grad():
         for chosen in deal(batches, accelerator.process_index, accelerator.num_processes):
             batch = pack(rows, starts, chosen, None).to(accelerator.device)
@@ -132,7 +134,7 @@ def gradient(
     world = (experience.world_weights > 0).tolist()
     action_weight = 1 / sum(len(rows[index].response) for index in chosen)
     world_scale = len(rows) / len(chosen)
-    batches = micro_batches(strands(rows, chosen, world), config.batch_tokens)
+    batches = micro_batches(token_sequences(rows, chosen, world), config.batch_tokens)
     share = deal(batches, accelerator.process_index, ranks)
     sums: dict[str, Tensor] = {}
     for place, part in enumerate(share, start=1):

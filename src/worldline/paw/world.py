@@ -1,4 +1,4 @@
-"""What the world-model loss looks at in an update, and how much of it (PaW eq. 4, 10 and 11; Algorithm 1 lines 4-9)."""
+"""The targets of the world-model loss in an update, and their weights (PaW eq. 4, 10 and 11; Algorithm 1 lines 4-9)."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ from worldline.types import InputError
 class WorldConfig(Config):
     """The world-model side of the objective. The defaults are the paper's."""
 
-    alpha: float = option(0.75, help="share of the update's transitions that are learnt from", gt=0, le=1)
-    rho: float = option(0.2, help="tokens predicted with more than this probability are left alone", ge=0, le=1)
+    alpha: float = option(0.75, help="share of the update's transitions that the world model learns from", gt=0, le=1)
+    rho: float = option(0.2, help="tokens predicted with more than this probability get no gradient", ge=0, le=1)
     selection: Selector = option("entropy", help="how transitions are ranked; sampled: the printed formula")
     coefficient: Coefficient = option("adaptive", help="1 - return / best return of each group, or a number")
     start: float = option(1.0, help="the constant coefficient, or where the schedule starts", ge=0)
@@ -64,7 +64,7 @@ def _ranking(pool: Pool, entropies: Tensor, selector: Selector, seed: int) -> Te
             return entropies
         case "sampled":
             if any(step.token_logprobs is None for step in pool.steps):
-                raise InputError("--world.selection sampled: the policy does not tell its tokens' log-probabilities")
+                raise InputError("--world.selection sampled: the policy gives no log-probabilities of its tokens")
             return torch.tensor([sampled_entropy(step.token_logprobs or ()) for step in pool.steps])
         case "random":
             return torch.tensor(random_scores(len(pool.rows), seed))

@@ -1,12 +1,12 @@
 """Policies by specification: `expert`, `random`, `hf:PATH`, `api:MODEL@URL`, `module:attr`, and mixtures of them.
 
-Importing this loads no torch; `worldline.policies.hf` does.
+Importing this loads no torch; `worldline.policies.language_model.hf` does.
 """
 
-from worldline.policies.language_model.encoding import Encoder, Example
+from worldline.policies.language_model.encoding import EncodedExample, Encoder
 from worldline.policies.mixing import mix
 from worldline.policies.prompts import TEMPLATES, Template, render
 from worldline.policies.settings import PolicyConfig
-from worldline.policies.spec import load
+from worldline.policies.spec import load, public_name
 
-__all__ = ["TEMPLATES", "Encoder", "Example", "PolicyConfig", "Template", "load", "mix", "render"]
+__all__ = ["TEMPLATES", "EncodedExample", "Encoder", "PolicyConfig", "Template", "load", "mix", "public_name", "render"]

@@ -1,46 +1,52 @@
 """Models behind an OpenAI-compatible chat endpoint (vLLM, a hosted model), as policies that generate.
 
 Requests go out side by side, each with its own total time; a 429, a 5xx, a timeout or an answer that is no chat
-completion is tried again. The key comes from OPENAI_API_KEY. Token log-probabilities are kept where the server
-gives them, but not added up: servers differ on temperature and on the end token, so `logprob` stays unknown and such
-a policy is evaluated by estimators that need none.
+completion is tried again. A request that keeps failing where others succeed costs its episode; a server that cannot be
+reached, or refuses the key, ends the run. The key comes from OPENAI_API_KEY. Token log-probabilities are kept where
+the server gives them, but not added up: servers differ on temperature and on the end token, so `logprob` stays unknown
+and such a policy is evaluated by estimators that need none.
 """
 
-import http.client
 import json
-import os
+import math
 import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 
-from worldline.policies.mixing import uniform
+from worldline.policies.endpoint import Endpoint, public
+from worldline.policies.post import RedirectError, Reply, TooLongError, post
 from worldline.policies.prompts import TEMPLATES, Counts, View, render, shortened, view
 from worldline.policies.settings import PolicyConfig
-from worldline.types import Decision, InputError, Turn, WorldlineError
+from worldline.types import Decision, InputError, Turn, WorldlineError, uniform
 
 _CHARS_PER_TOKEN = 4
 _LONGEST_WAIT = 30.0
-_MOST_BYTES = 2**24
+_MOST_SHOWN = 200
+_OWN_FAULT = (400, 413, 422)
+"""Statuses with which a server that works refuses one request: its words, its length."""
 
 
 def load(spec: str, settings: PolicyConfig) -> "APIPolicy":
     """The policy of `MODEL@URL`."""
-    found = re.fullmatch(r"(.+)@(https?://[^/\s]+\S*)", spec)
-    if not found:
-        raise InputError(f"api:{spec}: write it as api:MODEL@URL, for example api:my-model@http://localhost:8000/v1")
-    return APIPolicy(found[1], found[2], settings)
+    parts = re.fullmatch(r"(.+)@(https?://[^/\s]+\S*)", spec)
+    if not parts:
+        raise InputError("write an API policy as api:MODEL@URL, for example api:my-model@http://localhost:8000/v1")
+    return APIPolicy(parts[1], parts[2], settings)
 
 
 class RefusedError(Exception):
-    """An attempt that failed; `wait` is what the server asked for before the next, None where none would help."""
+    """An attempt that failed; `wait` is what the server asked for before the next, None where none would help.
 
-    def __init__(self, reason: str, wait: float | None = 0.0) -> None:
+    `of_request`: it fails this request only; others may well succeed.
+    """
+
+    def __init__(self, reason: str, wait: float | None = 0.0, *, of_request: bool = False) -> None:
         super().__init__(reason)
-        self.wait = wait
+        self.wait, self.of_request = wait, of_request
 
 
 class APIPolicy:
@@ -49,28 +55,43 @@ class APIPolicy:
     def __init__(self, model: str, url: str, settings: PolicyConfig) -> None:
         if settings.mode == "choose":
             raise InputError("--mode: an API gives no probabilities of listed actions; choose needs an hf: policy")
-        self.name = f"api:{model}@{url}"
+        self.name = f"api:{model}@{public(url)}"
         self.counts = Counts()
         self._model = model
-        self._url = url.rstrip("/") if url.endswith("/chat/completions") else f"{url.rstrip('/')}/chat/completions"
+        self._endpoint = Endpoint.at(url)
         self._settings = settings
         self._template = TEMPLATES["plain" if settings.prompt == "auto" else settings.prompt]
         self._optional = {"logprobs", "seed"}
         self._length_field = "max_tokens"
+        self._answered = False
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        """Decisions; a request that failed for its own sake is a decision with a `failure`.
+
+        As long as no request at all has succeeded, it is the server or the settings that are wrong: that is raised.
+        """
         if not turns:
             return []
         with ThreadPoolExecutor(min(self._settings.api_concurrency, len(turns))) as pool:
-            return list(pool.map(self._decide, turns))
+            decisions = list(pool.map(self._decide, turns))
+        self._answered = self._answered or not all(decision.failure for decision in decisions)
+        if not self._answered:
+            raise WorldlineError(decisions[0].failure)
+        return decisions
 
     def _decide(self, turn: Turn) -> Decision:
-        choice = self._ask(turn)
-        text: str = choice["message"].get("content") or ""
-        return Decision(action=self._template.parse(text, turn), response=text, token_logprobs=_token_logprobs(choice))
+        try:
+            completion = self._ask(turn)
+        except RefusedError as refused:
+            line = f"{self._endpoint.name}: {refused}"
+            if refused.of_request:
+                return Decision(action="", response="", failure=line)
+            raise WorldlineError(line) from None
+        action = self._template.parse(completion.text, turn)
+        return Decision(action=action, response=completion.text, token_logprobs=completion.token_logprobs)
 
-    def _ask(self, turn: Turn) -> dict[str, Any]:
-        """The first choice of the completion, after as many attempts as it takes and may take."""
+    def _ask(self, turn: Turn) -> "Completion":
+        """The completion, after as many attempts as it takes and may take."""
         prompt = self._prompt(turn)
         attempts = self._settings.api_retries + 1
         for attempt in range(attempts):
@@ -79,27 +100,34 @@ class APIPolicy:
             except RefusedError as refused:
                 if refused.wait is None or attempt + 1 == attempts:
                     tried = f" ({attempt + 1} attempts)" if attempt else ""
-                    raise WorldlineError(f"{self._url}: {refused}{tried}") from None
+                    line = f"{_brief(self._endpoint.redacted(str(refused)))}{tried}"
+                    raise RefusedError(line, of_request=refused.of_request) from None
                 # Half of the pause is chance, so that requests refused together do not come back together.
-                pause = self._settings.api_backoff * 2**attempt * (0.5 + 0.5 * uniform(turn.seed, "retry", attempt))
+                chance = 0.5 + 0.5 * uniform(turn.seed, "retry", attempt)
+                pause = self._settings.api_backoff * 2.0 ** min(attempt, 32) * chance
                 time.sleep(min(_LONGEST_WAIT, max(refused.wait, pause)))
         raise AssertionError("unreachable")
 
-    def _attempt(self, prompt: str, seed: int) -> dict[str, Any]:
+    def _attempt(self, prompt: str, seed: int) -> "Completion":
         body = self._body(prompt, seed)
+        reply = self._post(body)
+        if 200 <= reply.status < 300:
+            return read_completion(reply.body)
+        text = _text(reply.body)
+        if reply.status == 400 and self._give_way(body, text):
+            return self._attempt(prompt, seed)
+        raise RefusedError(_explained(reply.status, text), _wait(reply), of_request=reply.status in _OWN_FAULT)
+
+    def _post(self, body: dict[str, Any]) -> Reply:
+        endpoint, seconds = self._endpoint, self._settings.api_timeout
         try:
-            answer = self._post(body)
-        except urllib.error.HTTPError as error:
-            with error:
-                said = _text_of(error)
-            if error.code == 400 and self._give_way(body, said):
-                return self._attempt(prompt, seed)
-            raise RefusedError(_explained(error.code, said), _wait(error)) from None
+            return post(endpoint.url, json.dumps(body).encode(), endpoint.headers, seconds)
         except TimeoutError:
-            raise RefusedError(f"no answer within {self._settings.api_timeout:g} s") from None
-        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-            raise RefusedError(f"cannot be reached: {getattr(error, 'reason', None) or error!r}") from None
-        return _first_choice(answer)
+            raise RefusedError(f"no answer within {seconds:g} s") from None
+        except (RedirectError, TooLongError) as error:
+            raise RefusedError(str(error), wait=None, of_request=isinstance(error, TooLongError)) from None
+        except (HTTPException, OSError, ValueError) as error:  # ValueError: a host or header that cannot be written
+            raise RefusedError(f"cannot be reached: {error!r}") from None
 
     def _body(self, prompt: str, seed: int) -> dict[str, Any]:
         optional = {"logprobs": True, "seed": seed % 2**31}
@@ -120,23 +148,6 @@ class APIPolicy:
         self._optional -= disliked
         return bool(disliked)
 
-    def _post(self, body: dict[str, Any]) -> bytes:
-        headers = {"Content-Type": "application/json"}
-        if key := os.environ.get("OPENAI_API_KEY"):
-            headers["Authorization"] = f"Bearer {key}"
-        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)
-        deadline = time.monotonic() + self._settings.api_timeout
-        read = bytearray()
-        with urllib.request.urlopen(request, timeout=self._settings.api_timeout) as response:
-            while part := response.read1(65536):
-                read += part
-                # A socket's timeout is for silence only; a server that dribbles has to end as well.
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-                if len(read) > _MOST_BYTES:
-                    raise RefusedError("the answer is over 16 MB", wait=None)
-        return bytes(read)
-
     def _prompt(self, turn: Turn) -> str:
         longest = _CHARS_PER_TOKEN * self._settings.max_prompt_tokens
         shown = view(self._template, turn, self._settings.history, 2 * longest)
@@ -151,44 +162,52 @@ class APIPolicy:
         return text(shortened(shown, lambda v: len(text(v)) <= longest, self.counts))
 
 
-def _first_choice(answer: bytes) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Completion:
+    """What a model wrote, and its tokens' log-probabilities where the server gives them."""
+
+    text: str
+    token_logprobs: tuple[float, ...] | None = None
+
+
+def read_completion(answer: bytes) -> Completion:
+    """The first choice of a chat completion; RefusedError for any other bytes whatever."""
     try:
         choice = json.loads(answer)["choices"][0]
-        if not isinstance(choice["message"].get("content"), str | None):
+        text = choice["message"].get("content")
+        if not isinstance(text, str | None):
             raise TypeError
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise RefusedError(f"not a chat completion: {_shown(answer.decode(errors='replace'))}") from None
-    found: dict[str, Any] = choice
-    return found
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise RefusedError(f"not a chat completion: {_text(answer[:4096])}", of_request=True) from None
+    # JSON can spell halves of a character, which nothing can store
+    return Completion((text or "").encode("utf-8", "replace").decode(), _token_logprobs(choice))
 
 
 def _token_logprobs(choice: dict[str, Any]) -> tuple[float, ...] | None:
     try:
-        return tuple(float(token["logprob"]) for token in choice["logprobs"]["content"]) or None
-    except (LookupError, TypeError, ValueError):  # not offered, or not in the usual shape
+        values = tuple(float(token["logprob"]) for token in choice["logprobs"]["content"])
+    except (LookupError, TypeError, ValueError, OverflowError):  # not offered, or not in the usual shape
         return None
+    return values if values and all(map(math.isfinite, values)) else None
 
 
-def _explained(status: int, said: str) -> str:
+def _explained(status: int, text: str) -> str:
     hint = {401: " (is OPENAI_API_KEY set?)", 403: " (is OPENAI_API_KEY right?)", 404: " (is the URL right?)"}
-    return f"status {status}{hint.get(status, '')}: {_shown(said)}"
+    return f"status {status}{hint.get(status, '')}: {text}"
 
 
-def _wait(error: urllib.error.HTTPError) -> float | None:
+def _wait(reply: Reply) -> float | None:
     """Seconds before it is worth trying again; None where it never is."""
-    if error.code not in (408, 409, 425, 429) and error.code < 500:
+    if reply.status not in (408, 409, 425, 429) and reply.status < 500:
         return None
-    asked = error.headers.get("Retry-After") or "0"
-    return float(asked) if re.fullmatch(r"\d+(\.\d+)?", asked) else 0.0
+    return float(reply.retry_after) if re.fullmatch(r"\d+(\.\d+)?", reply.retry_after) else 0.0
 
 
-def _text_of(error: urllib.error.HTTPError) -> str:
-    try:
-        return error.read(4096).decode(errors="replace")
-    except (OSError, http.client.HTTPException):
-        return ""
+def _text(answer: bytes) -> str:
+    return answer.decode(errors="replace").strip() or "(nothing)"
 
 
-def _shown(text: str) -> str:
-    line = " ".join(text.split())
-    return line[:160] or "(nothing)"
+def _brief(text: str) -> str:
+    """One line, without what a terminal would obey."""
+    line = " ".join(text.split())[:_MOST_SHOWN]
+    return "".join(char if char.isprintable() else "?" for char in line)

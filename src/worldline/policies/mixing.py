@@ -1,8 +1,8 @@
-"""Policies without a model (expert, uniform chance, any function of a turn), and epsilon-mixing of any policy.
+"""Policies without a model (expert, uniformly random, any function of a turn), and epsilon-mixing of any policy.
 
-There is no generator object: each draw is a hash of the turn's seed and of what it is for, so it does not depend on
-which draws were made before, by whom, or in which batch. With probability epsilon a step takes a uniformly random
-admissible action; log-probabilities are those of the mixture (ADWM equation 39).
+There is no generator object: `uniform` hashes the turn's seed and the purpose of the draw, so a draw depends neither on
+earlier draws nor on the batch. With probability epsilon a step takes a uniformly random admissible action;
+log-probabilities are those of the mixture (ADWM equation 39).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from worldline.types import Decision, InputError, Policy, ScoringPolicy, Turn, World, derive_seed
-
-
-def uniform(seed: int, *purpose: int | str) -> float:
-    """A number in [0, 1) that is a function of `seed` and `purpose`."""
-    return (derive_seed(seed, *purpose) >> 10) / 2**53
+from worldline.types import Decision, InputError, Policy, ScoringPolicy, Turn, World, uniform
 
 
 def pick(probabilities: Sequence[float] | npt.NDArray[np.float64], draw: float) -> int:
@@ -27,14 +22,15 @@ def pick(probabilities: Sequence[float] | npt.NDArray[np.float64], draw: float) 
 
 
 def admissible(turn: Turn, who: str) -> tuple[str, ...]:
-    """The distinct admissible actions of `turn`; InputError where there are none to choose from."""
+    """The distinct admissible actions of `turn`; InputError if there are none."""
     actions = tuple(dict.fromkeys(turn.admissible or ()))
     if not actions:
         raise InputError(f"{who} chooses among admissible actions, and the environment lists none at step {turn.step}")
     return actions
 
 
-LogProbs = list[npt.NDArray[np.float64]]
+Floats = npt.NDArray[np.float64]
+LogProbs = list[Floats]
 
 
 class ExpertPolicy:
@@ -52,8 +48,8 @@ class ExpertPolicy:
     def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> LogProbs:
         experts = (self._world.expert(turn) for turn in turns)
         return [
-            np.array([0.0 if action == expert else -np.inf for action in asked])
-            for expert, asked in zip(experts, actions, strict=True)
+            np.array([0.0 if action == expert else -np.inf for action in candidates])
+            for expert, candidates in zip(experts, actions, strict=True)
         ]
 
 
@@ -67,7 +63,7 @@ class RandomPolicy:
         return [self._draw(turn) for turn in turns]
 
     def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> LogProbs:
-        return [uniform_logprobs(turn, asked, self.name) for turn, asked in zip(turns, actions, strict=True)]
+        return [uniform_logprobs(turn, candidates, self.name) for turn, candidates in zip(turns, actions, strict=True)]
 
     def _draw(self, turn: Turn) -> Decision:
         choices = admissible(turn, self.name)
@@ -76,7 +72,7 @@ class RandomPolicy:
 
 
 class FunctionPolicy:
-    """A plain function from a turn to an action. Nothing is known about its probabilities."""
+    """A plain function from a turn to an action. Its probabilities are unknown."""
 
     def __init__(self, function: Callable[[Turn], str], name: str) -> None:
         self.name = name
@@ -87,14 +83,23 @@ class FunctionPolicy:
         return [Decision(action=action, response=action) for action in actions]
 
 
-def uniform_logprobs(turn: Turn, actions: Sequence[str], who: str) -> npt.NDArray[np.float64]:
+def uniform_logprobs(turn: Turn, actions: Sequence[str], who: str) -> Floats:
     """log of 1/n for the n admissible actions, -inf for any other."""
     choices = frozenset(admissible(turn, who))
     return np.array([-np.log(len(choices)) if action in choices else -np.inf for action in actions])
 
 
+def mixed_logprobs(own: Floats, chance: Floats, epsilon: float) -> Floats:
+    """log((1 - epsilon) pi + epsilon uniform), from the log-probabilities of both (ADWM equation 39)."""
+    if epsilon == 0:
+        return own
+    if epsilon == 1:
+        return chance
+    return np.asarray(np.logaddexp(np.log1p(-epsilon) + own, np.log(epsilon) + chance))
+
+
 def mix(policy: Policy, epsilon: float) -> Policy:
-    """`policy` with an epsilon of uniform chance: a ScoringPolicy when `policy` is one, or when epsilon is 1."""
+    """`policy` mixed with the uniform policy: a ScoringPolicy if `policy` is one, or if epsilon is 1."""
     if not 0.0 <= epsilon <= 1.0:
         raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon}")
     if epsilon == 0.0:
@@ -111,7 +116,7 @@ def _name(policy: Policy, epsilon: float) -> str:
 
 
 class Mixture:
-    """A mixture of a policy that cannot be scored: it acts, but the probability of what it did is unknown."""
+    """A mixture with a policy that gives no log-probabilities: the probability of its action is unknown."""
 
     def __init__(self, policy: Policy, epsilon: float) -> None:
         self.name = _name(policy, epsilon)
@@ -126,8 +131,8 @@ class Mixture:
         return [uniform(turn.seed, "epsilon") < self.epsilon for turn in turns]
 
     def _decide(self, turns: Sequence[Turn], flips: Sequence[bool]) -> list[Decision]:
-        asked = [turn for turn, flip in zip(turns, flips, strict=True) if not flip]
-        inner = iter(self._policy.act(asked) if asked else ())
+        undecided = [turn for turn, flip in zip(turns, flips, strict=True) if not flip]
+        inner = iter(self._policy.act(undecided) if undecided else ())
         return [self._chance.act([turn])[0] if flip else next(inner) for turn, flip in zip(turns, flips, strict=True)]
 
 
@@ -141,22 +146,20 @@ class ScoringMixture(Mixture):
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
         flips = self._flips(turns)
         decisions = self._decide(turns, flips)
-        # What the policy did itself it has scored already; only what chance did is left to ask for.
+        # The policy has scored its own actions already; only those that chance took are left.
         unscored = [i for i, flip in enumerate(flips) if flip or decisions[i].logprob is None]
         own = [decision.logprob for decision in decisions]
-        asked = [[decisions[i].action] for i in unscored]
-        for i, scores in zip(unscored, self._scoring.logprobs([turns[i] for i in unscored], asked), strict=True):
+        taken = [[decisions[i].action] for i in unscored]
+        for i, scores in zip(unscored, self._scoring.logprobs([turns[i] for i in unscored], taken), strict=True):
             own[i] = float(scores[0])
         return [
             replace(decision, logprob=float(self._mixed(turn, [decision.action], np.array([score]))[0]))
             for turn, decision, score in zip(turns, decisions, own, strict=True)
         ]
 
-    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float64]]:
+    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> LogProbs:
         inner = self._scoring.logprobs(turns, actions)
-        return [self._mixed(turn, asked, own) for turn, asked, own in zip(turns, actions, inner, strict=True)]
+        return [self._mixed(turn, candidates, own) for turn, candidates, own in zip(turns, actions, inner, strict=True)]
 
-    def _mixed(self, turn: Turn, actions: Sequence[str], own: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        chance = uniform_logprobs(turn, actions, self.name)
-        mixed: npt.NDArray[np.float64] = np.logaddexp(np.log1p(-self.epsilon) + own, np.log(self.epsilon) + chance)
-        return mixed
+    def _mixed(self, turn: Turn, actions: Sequence[str], own: Floats) -> Floats:
+        return mixed_logprobs(own, uniform_logprobs(turn, actions, self.name), self.epsilon)

@@ -1,9 +1,9 @@
-"""Prompt templates: what a turn looks like as text, and which action a response means.
+"""Prompt templates: what a turn looks like as text, and which action stands in a response.
 
 `paper` has the wording of PaW's figures 7-9 (household, shop, search; the line breaks are ours), `plain` asks for
-the bare action instead of the <think> block, `react` for a thought and an action. `transcript` has no instructions at
-all: it only grows as the episode goes on, so a small model can be trained on whole episodes, each one sequence.
-Tokens are none of this file's business: see `encoding`.
+the bare action instead of the <think> block, `react` for a thought and an action. `transcript` has no instructions: it
+only grows during an episode, so a small model can be trained on whole episodes, each as one sequence.
+Tokens are made in `language_model.encoding`.
 """
 
 import re
@@ -24,14 +24,14 @@ class Segment:
 
 
 class Template(Protocol):
-    """One way to write a turn down."""
+    """A way to write a turn as text and to read an action from a response."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def chat(self) -> bool:
-        """Whether the prompt is a message to a chat model (where the model is one)."""
+        """Whether the prompt is a chat message (for models that have a chat template)."""
 
     @property
     def one_line(self) -> bool:
@@ -41,29 +41,29 @@ class Template(Protocol):
     def max_new_tokens(self) -> int: ...
 
     def history(self, family: str) -> int | None:
-        """How many past steps to show unless told otherwise; None for all."""
+        """How many past steps to show by default; None for all."""
 
     def segments(self, turn: Turn, history: Sequence[Exchange]) -> list[Segment]:
         """The prompt of `turn`, showing `history` (the most recent steps of `turn.history`)."""
 
     def answer(self, action: str) -> str:
-        """The response that means `action`."""
+        """The response that stands for `action`."""
 
     def parse(self, response: str, turn: Turn) -> str:
-        """The action that `response` means; where it means none, its first line, which the world will refuse."""
+        """The action in `response`; where there is none, its first line, which the world will reject."""
 
 
 def render(template: Template, turn: Turn, history: Sequence[Exchange] | None = None) -> str:
-    """The prompt as one text, with all of the turn's history unless another is given."""
+    """The prompt as one text, with all of the turn's history by default."""
     segments = template.segments(turn, turn.history if history is None else history)
     return "".join(f"{segment.text}\n" if segment.action else segment.text for segment in segments)
 
 
-class Transcript:
+class TranscriptTemplate:
     """The episode so far and nothing else: goal, observations, and actions on lines that begin with `>`.
 
-    The text is cut before the blank that separates `>` from the action, because byte-level tokenisers put
-    that blank into the word that follows.
+    The text ends before the space that separates `>` from the action, because byte-level tokenizers put that space
+    into the next word.
     """
 
     name = "transcript"
@@ -89,8 +89,8 @@ class Transcript:
 
 
 @dataclass(frozen=True)
-class Instructions:
-    """A figure's wording by family of environment, and what is asked for at its end."""
+class InstructionTemplate:
+    """The wording of a figure by family of environment, and the request at its end."""
 
     name: str
     ask: dict[str, str]
@@ -112,12 +112,12 @@ class Instructions:
         return f"Action: {action}" if self.name == "react" else f"<action>{action}</action>"
 
     def parse(self, response: str, turn: Turn) -> str:
-        said = response.rpartition("</think>")[2]
-        if turn.family == "search" and (found := _TAGGED.search(said)):
-            return f"<{found[1]}>{found[2].strip()}</{found[1]}>"
-        wanted = {"react": _ACTION_LINE, "paper": _ACTION_TAG}.get(self.name)
-        found = wanted.search(said) if wanted else None
-        return _first_line(found[1] if found else response)
+        answer = response.rpartition("</think>")[2]
+        if turn.family == "search" and (match := _TAGGED.search(answer)):
+            return f"<{match[1]}>{match[2].strip()}</{match[1]}>"
+        pattern = {"react": _ACTION_LINE, "paper": _ACTION_TAG}.get(self.name)
+        match = pattern.search(answer) if pattern else None
+        return _first_line(match[1] if match else response)
 
 
 _ACTION_TAG = re.compile(r"<action>(.*?)</action>", re.DOTALL)
@@ -160,16 +160,16 @@ def _acting_body(turn: Turn, history: Sequence[Exchange]) -> str:
 
 
 def _search_body(turn: Turn, history: Sequence[Exchange]) -> str:
-    """Figure 9: what was searched for and what came back; the question is all there is to see at first."""
+    """Figure 9: the past queries and their results; at the first step the question alone."""
     lines = [
         "You are an expert agent tasked with answering the given question step-by-step. "
         f"Your question: {_unstopped(turn.goal)}.",
         f"Prior to this step, you have already taken {turn.step} step(s).",
     ]
     if history:
-        answered = [*(exchange.observation for exchange in history[1:]), turn.observation]
+        results = [*(exchange.observation for exchange in history[1:]), turn.observation]
         memory = "\n".join(
-            f"{exchange.action}\n{_information(found)}" for exchange, found in zip(history, answered, strict=True)
+            f"{exchange.action}\n{_information(result)}" for exchange, result in zip(history, results, strict=True)
         )
         lines[-1] += (
             " Below is the interaction history where <search> </search> wrapped your past search queries and"
@@ -185,7 +185,7 @@ def _information(text: str) -> str:
 
 
 def _unstopped(text: str) -> str:
-    """Without its full stop: the figures put one after each slot."""
+    """Without the final full stop: the figures put one after each slot."""
     return text.strip().removesuffix(".")
 
 
@@ -194,7 +194,7 @@ def _one_line(text: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """The first line that says something, without the quotes that models copy from the list of actions."""
+    """The first non-empty line, without the quotes that models copy from the list of actions."""
     line = text.strip().partition("\n")[0].strip()
     return line[1:-1].strip() if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"`" else line
 
@@ -221,8 +221,8 @@ _REACT = (
 )
 
 TEMPLATES: dict[str, Template] = {
-    "transcript": Transcript(),
-    "plain": Instructions(
+    "transcript": TranscriptTemplate(),
+    "plain": InstructionTemplate(
         "plain",
         {
             "shop": f"{_SHOP_TURN} {_BARE}",
@@ -232,7 +232,7 @@ TEMPLATES: dict[str, Template] = {
         one_line=True,
         max_new_tokens=64,
     ),
-    "paper": Instructions(
+    "paper": InstructionTemplate(
         "paper",
         {
             "shop": f"{_SHOP_TURN} {_REASON}, then think carefully which admissible action best advances the shopping"
@@ -244,7 +244,7 @@ TEMPLATES: dict[str, Template] = {
         one_line=False,
         max_new_tokens=512,
     ),
-    "react": Instructions(
+    "react": InstructionTemplate(
         "react",
         {
             "shop": f"{_SHOP_TURN} {_REACT}",
@@ -264,7 +264,7 @@ _CUTS = 64
 
 @dataclass
 class Counts:
-    """How many prompts there were, and how many of them had to leave something out."""
+    """How many prompts were made, and how many of them left something out."""
 
     prompts: int = 0
     dropped_history: int = 0
@@ -273,7 +273,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The part of a turn that a prompt shows: its turn (the observation perhaps cut) and the last steps of its past."""
+    """The part of a turn that a prompt shows: the turn (its observation perhaps cut) and the most recent steps."""
 
     turn: Turn
     history: Sequence[Exchange]
@@ -282,8 +282,8 @@ class View:
 def view(template: Template, turn: Turn, history: int | Literal["all"] | None, longest: int) -> View:
     """What `template` shows of `turn`, with observations of at most `longest` characters: a 10 MB page is not
     tokenised to keep 2,000 tokens of it."""
-    wanted = template.history(turn.family) if history is None else history
-    past = turn.history if wanted in (None, "all") else turn.history[max(0, turn.step - int(wanted)) :]
+    shown = template.history(turn.family) if history is None else history
+    past = turn.history if shown in (None, "all") else turn.history[max(0, turn.step - int(shown)) :]
     if any(len(exchange.observation) > longest for exchange in past):
         past = [Exchange(_without_middle(exchange.observation, longest), exchange.action) for exchange in past]
     if len(turn.observation) > longest:
@@ -292,7 +292,7 @@ def view(template: Template, turn: Turn, history: int | Literal["all"] | None, l
 
 
 def shortened(shown: View, fits: Callable[[View], bool], counts: Counts) -> View:
-    """The fullest view that fits; where even an empty observation does not, that one."""
+    """The fullest view that fits; the view with an empty observation if none does."""
     turn, history = shown.turn, shown.history
 
     def without(dropped: int) -> View:

@@ -1,6 +1,6 @@
-"""How a policy reads its turns and answers: the settings every kind of policy shares.
+"""The settings that every kind of policy shares: prompt, sampling, model precision, API requests.
 
-Apart from the policies themselves so that a command can declare these flags without loading torch.
+In a file of their own so that a command can declare these flags without loading torch.
 """
 
 from typing import Literal
@@ -11,7 +11,7 @@ from worldline.config import Config, option
 
 
 class PolicyConfig(Config):
-    """How a policy reads its turns and answers. Scripted policies (`expert`, `random`) need none of it."""
+    """How a policy reads its turns and answers. Scripted policies (`expert`, `random`) ignore all of it."""
 
     prompt: Literal["auto", "transcript", "plain", "paper", "react"] = option(
         "auto", help="prompt template; auto: the one the checkpoint was trained with, else plain for chat models"
@@ -20,16 +20,18 @@ class PolicyConfig(Config):
         None, help="past steps in the prompt; default 2, but all for transcript and for search"
     )
     mode: Literal["generate", "choose"] = option(
-        "generate", help="generate: free text; choose: the admissible actions by their probability"
+        "generate", help="generate: sample free text; choose: sample among the admissible actions"
     )
     temperature: float = option(1.0, help="sampling temperature; 0 is greedy", ge=0)
     max_prompt_tokens: int = option(2048, help="longer prompts lose their oldest history first", ge=16)
     max_new_tokens: int | None = option(None, help="longest response; default 64, or 512 where it reasons", ge=1)
     dtype: Literal["float32", "bfloat16", "float16"] = option("float32", help="precision of the model")
-    device: str = option("auto", help="auto: a GPU where there is one")
+    device: str = option("auto", help="device of the model; auto: a GPU if there is one")
     batch_tokens: int = option(65536, help="tokens in one forward pass: bounds memory", ge=1)
     cache_gib: float = option(
-        4.0, help="memory for what was read of transcripts, so that the next step goes on from there; 0: none", ge=0
+        4.0,
+        help="memory for cached keys and values: a step of a transcript reads only its new tokens; 0: none",
+        ge=0,
     )
     keep_prompts: bool = option(False, help="keep the prompt's token ids in the log (training needs them)")
     api_timeout: float = option(60.0, help="seconds one request may take in total", gt=0)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from worldline.config import suggest
+from worldline.policies.endpoint import public
 from worldline.policies.mixing import ExpertPolicy, FunctionPolicy, RandomPolicy
 from worldline.policies.settings import PolicyConfig
 from worldline.types import InputError, Policy, World
@@ -34,6 +35,11 @@ def load(spec: str, world: World | None = None, settings: PolicyConfig | None = 
 
         return api.load(rest, settings)
     return _from_module(kind, rest, world, settings)
+
+
+def public_name(spec: str) -> str:
+    """What a policy is called by default: its specification, without the secrets that an API's URL may hold."""
+    return public(spec) if spec.startswith("api:") else spec
 
 
 def _from_module(module: str, attribute: str, world: World | None, settings: PolicyConfig) -> Policy:

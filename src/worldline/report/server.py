@@ -2,19 +2,23 @@
 
 Pages: `/` lists, `/report?at=N` makes a report on the fly (`/report`: of everything), `/episodes?at=N` pages through a
 log. JSON: `/api/episodes?at=N&start=..&limit=..&policy=..&success=..&text=..` and `/api/episode?at=N&row=..`.
+
+A connection that sends nothing is dropped, and only so many are answered at once: the next ones wait their turn.
 """
 
+import contextlib
 import errno
 import json
-import math
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from worldline import __version__
+from worldline.files import finite
 from worldline.report.episodes import MOST_PER_PAGE, EpisodeIndex, Query
 from worldline.report.page import compose, fill, render
 from worldline.report.source import Source, find
@@ -23,6 +27,12 @@ from worldline.types import InputError, WorldlineError
 HOST = "127.0.0.1"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; script-src "
 """No page may load anything, and only the one that pages through episodes may run the script it came with."""
+
+AT_ONCE = 16
+"""Connections that are answered at the same time."""
+PATIENCE = 10.0
+"""Seconds for which a connection may be silent, or wait for its turn."""
+_MOST_DIGITS = 15
 
 
 class Shelf:
@@ -58,15 +68,18 @@ class Shelf:
         return known
 
 
-def serve(paths: Sequence[Path], port: int) -> ThreadingHTTPServer:
+def serve(
+    paths: Sequence[Path], port: int, *, at_once: int = AT_ONCE, patience: float = PATIENCE
+) -> ThreadingHTTPServer:
     """A server that is bound but not yet serving; `port` 0 takes a free one."""
     shelf = Shelf(paths)
 
     class Handler(_Handler):
         pages = _pages(shelf)
+        timeout = patience
 
     try:
-        return ThreadingHTTPServer((HOST, port), Handler)
+        return _Server(port, Handler, at_once, patience)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
@@ -117,41 +130,80 @@ def _pages(shelf: Shelf) -> dict[str, Callable[[Ask], str | dict[str, Any]]]:
 
 def _whole(ask: Ask, name: str, default: int | None = None) -> int:
     text = ask.get(name, "" if default is None else str(default))
-    if not text.isdecimal():
-        raise InputError(f"'{name}' must be a whole number, got '{text}'")
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise InputError(f"'{name}' must be a whole number of at most {_MOST_DIGITS} digits, got '{text[:40]}'")
     return int(text)
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers so many connections at once; another waits, and is turned away if that takes too long."""
+
+    request_queue_size = 64
+
+    def __init__(self, port: int, handler: type[BaseHTTPRequestHandler], at_once: int, patience: float) -> None:
+        super().__init__((HOST, port), handler)
+        self._places, self._patience = threading.Semaphore(at_once), patience
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(timeout=self._patience):
+            request.settimeout(self._patience)
+            with contextlib.suppress(OSError):
+                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 5\r\n\r\n")
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread was started, so none gives the place back
+            self._places.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader that went away is no error; anything else is a bug and shows its traceback."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
     pages: dict[str, Callable[[Ask], str | dict[str, Any]]]
 
     def do_GET(self) -> None:
-        asked = urlsplit(self.path)
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
         if host not in (HOST, "localhost"):  # a page elsewhere must not read logs through a name that points here
             return self._answer(403, _problem(f"this server answers at {HOST} only"))
-        if asked.path not in self.pages:
-            return self._answer(404, _problem(f"there is no page {asked.path}"))
+        path, _, query = self.path.partition("?")
+        if path not in self.pages:
+            return self._answer(404, _problem(f"there is no page {path}"))
         try:
-            ask = {name: values[-1] for name, values in parse_qs(asked.query).items()}
-            self._answer(200, self.pages[asked.path](ask))
-        except WorldlineError as error:
-            api = asked.path.startswith("/api/")
-            self._answer(400, {"error": str(error)} if api else _problem(str(error)))
+            ask = {name: values[-1] for name, values in parse_qs(query).items()}
+            self._answer(200, self.pages[path](ask), scripts=path == "/episodes")
+        except (WorldlineError, OSError, MemoryError) as error:
+            line = str(error) or type(error).__name__
+            status = 400 if isinstance(error, WorldlineError) else 500
+            self._answer(status, {"error": line} if path.startswith("/api/") else _problem(line))
 
-    def _answer(self, status: int, content: str | dict[str, Any]) -> None:
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is no request that we know, answered like everything else."""
+        self.request_version = "HTTP/1.0"  # of a request that was not read to its end it is not known
+        self._answer(int(code), _problem(message or explain or "not understood"))
+
+    def _answer(self, status: int, content: str | dict[str, Any], *, scripts: bool = False) -> None:
         html = isinstance(content, str)
-        text = content if isinstance(content, str) else json.dumps(_finite(content))
-        scripts = "'unsafe-inline'" if urlsplit(self.path).path == "/episodes" else "'none'"
+        text = content if isinstance(content, str) else json.dumps(finite(content))
         try:
             self.send_response(status)
             self.send_header("Content-Type", f"{'text/html' if html else 'application/json'}; charset=utf-8")
-            self.send_header("Content-Security-Policy", POLICY + scripts)
+            self.send_header("Content-Security-Policy", POLICY + ("'unsafe-inline'" if scripts else "'none'"))
             self.send_header("X-Content-Type-Options", "nosniff")
             self.send_header("Cache-Control", "no-store")
             self.end_headers()
             self.wfile.write(text.encode("utf-8", "replace"))
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
             pass  # the reader has gone on
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the signature of the standard library
@@ -160,12 +212,3 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _problem(line: str) -> str:
     return fill("problem.html", line=line)
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN: an unknown number is null."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

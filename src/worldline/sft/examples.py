@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
+from worldline.policies import EncodedExample as Coded
 from worldline.policies import Encoder
-from worldline.policies import Example as Coded
-from worldline.policies.language_model.outcome_line import told
+from worldline.policies.language_model.outcome_line import write_outcome
 from worldline.sft.clone import Example
 from worldline.sft.demonstrations import Demonstration
 from worldline.types import Exchange, InputError, Trajectory, Turn, turns
@@ -95,7 +95,7 @@ def with_outcomes(episode: Trajectory) -> Trajectory:
     """The episode with a line of reward and end behind each of the world's answers."""
     last = len(episode) - 1
     said = [
-        told(answer, step.reward, at == last and episode.terminated)
+        write_outcome(answer, step.reward, at == last and episode.terminated)
         for at, (step, answer) in enumerate(zip(episode.steps, _answers(episode), strict=True))
     ]
     steps = [

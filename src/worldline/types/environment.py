@@ -11,8 +11,8 @@ from worldline.types.policy import Turn
 
 
 class Info(TypedDict, total=False):
-    """What `reset` and `step` say beside the observation. `reset` gives `task_id` and `goal` too. `answerable`,
-    where it is known at the end, says whether the world holds what the task asks for."""
+    """What `reset` and `step` return beside the observation. `reset` gives `task_id` and `goal` too. `answerable`,
+    if given at the end, says whether the world contains the answer to the task."""
 
     admissible: Sequence[str] | None
     won: bool
@@ -43,7 +43,7 @@ class Environment(Protocol):
 
 @runtime_checkable
 class EagerEnvironment(Environment, Protocol):
-    """An environment elsewhere (another process, another machine) that can work while others are attended to."""
+    """An environment in another process or machine that can work while other environments step."""
 
     def begin(self, action: str) -> None:
         """Start on `action`; the `step(action)` that follows gives the result, or raises what went wrong."""
@@ -70,7 +70,7 @@ class World(Protocol):
     def make(self) -> Environment: ...
 
     def expert(self, turn: Turn) -> str:
-        """What a competent agent does here, from what it has seen alone; InputError where there is none."""
+        """The action of a competent agent that sees only the turn; InputError if the world has no expert."""
 
 
 class LazyActions(Sequence[str]):

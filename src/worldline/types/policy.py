@@ -40,7 +40,7 @@ class Turn:
     seed: int = 0
     """All randomness of this decision comes from here."""
     task: str = ""
-    """Which task this is, where it is known: for experts that follow a solution. No prompt shows it."""
+    """The id of the task if known, for experts that follow a solution. No prompt shows it."""
 
     @property
     def step(self) -> int:
@@ -48,7 +48,7 @@ class Turn:
 
 
 def turns(trajectory: Trajectory) -> Iterator[Turn]:
-    """What the agent knew at each step of a logged episode: what it was asked then, it can be asked again."""
+    """The turn of each step of a logged episode, as the agent saw it: any policy can act on it or score it."""
     history: list[Exchange] = []
     for index, step in enumerate(trajectory.steps):
         yield Turn(
@@ -65,7 +65,7 @@ def turns(trajectory: Trajectory) -> Iterator[Turn]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a policy did, and all it knew about it. The fields are those of `Step`."""
+    """A policy's action and its statistics. The fields are those of `Step`, but for the last."""
 
     action: str
     response: str
@@ -74,6 +74,8 @@ class Decision:
     token_logprobs: tuple[float, ...] | None = None
     entropy: float | None = None
     prompt_ids: tuple[int, ...] | None = None
+    failure: str = ""
+    """Why the policy could not decide here, though it can elsewhere: that costs the episode, not the run."""
 
 
 @runtime_checkable
@@ -87,7 +89,7 @@ class Policy(Protocol):
 
 @runtime_checkable
 class ScoringPolicy(Policy, Protocol):
-    """A policy whose action probabilities can be asked for: what importance weights, FQE and exact mixing need."""
+    """A policy that gives log pi(a|h): importance weights, FQE and exact mixing need it."""
 
     def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float64]]:
         """log pi(action | turn) for each of the given actions of each turn; -inf where it would never act so."""

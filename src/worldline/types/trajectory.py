@@ -1,7 +1,7 @@
 """Trajectory and Step: the one asset everything in worldline reads or writes.
 
-Frozen and versioned. What is known only while acting (token ids, behaviour log-probabilities, entropies) is
-kept here, so nobody re-tokenises or re-scores later.
+Frozen and versioned. Token ids, behaviour log-probabilities and entropies exist only while a policy acts, so
+they are kept here and nothing is tokenised or scored again.
 """
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,7 +30,7 @@ class Step(BaseModel):
     entropy: float | None = None
     """Mean full-vocabulary entropy (nats) over the response tokens."""
     prompt_ids: tuple[int, ...] | None = None
-    """The prompt's tokens; kept only when asked for (training does)."""
+    """The prompt's tokens; kept only on request (training needs them)."""
 
 
 class Trajectory(BaseModel):
@@ -64,6 +64,11 @@ class Trajectory(BaseModel):
     def episode_return(self) -> float:
         """Undiscounted sum of rewards."""
         return sum(step.reward for step in self.steps)
+
+    @property
+    def next_observations(self) -> tuple[str, ...]:
+        """What the world answered to the action of each step."""
+        return (*(step.observation for step in self.steps[1:]), self.final_observation)
 
     def __len__(self) -> int:
         return len(self.steps)

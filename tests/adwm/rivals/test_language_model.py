@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tiny_house import mixed
-from tiny_llama import tiny_llama
 
+from tiny_llama import tiny_llama
 from worldline.adwm.fit import Fitted
 from worldline.adwm.rivals.language_model import Judge, TextWorld
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
 from worldline.policies.language_model.hf import HFPolicy, from_model
-from worldline.policies.language_model.outcome_line import heard, told
 from worldline.rollout import Rollout, plan
 from worldline.sft.clone import Schedule, clone
 from worldline.sft.demonstrations import of_log
@@ -141,17 +140,6 @@ def test_a_model_without_outcomes_ends_by_the_judge(
     _, reward, _, _, _ = environment.step(few[0].steps[0].action)
     assert 0 <= reward <= 1
     assert world.malformed == 0
-
-
-@pytest.mark.parametrize(("reward", "ended"), [(0.0, False), (1.0, True), (-0.1, False), (0.125, True), (1e-7, False)])
-def test_outcomes_are_heard_as_they_were_told(reward: float, ended: bool) -> None:
-    assert heard(told("You see a > b.\nNothing [reward x].", reward, ended)) == (
-        "You see a > b.\nNothing [reward x].",
-        reward,
-        ended,
-    )
-    assert heard("You see nothing.") == ("You see nothing.", None, None)
-    assert heard("x\n[reward 1.2.3]") == ("x\n[reward 1.2.3]", None, None)
 
 
 def test_outcomes_are_only_for_worlds(few: list[Trajectory], reader: HFPolicy) -> None:

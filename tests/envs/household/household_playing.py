@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from worldline.envs.household.episode import Episode
+from worldline.envs.household.environment import HouseholdEnvironment
 from worldline.types import Exchange, Turn
 
 
-def play(env: Episode, task: str, policy: Callable[[Turn], str]) -> tuple[float, list[Exchange]]:
+def play(env: HouseholdEnvironment, task: str, policy: Callable[[Turn], str]) -> tuple[float, list[Exchange]]:
     """The episode's return, and what was seen and done."""
     observation, info = env.reset(task=task)
     history: list[Exchange] = []

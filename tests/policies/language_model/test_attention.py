@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 
+from tiny_llama import tiny_llama
 from worldline.policies.language_model import attention
 from worldline.policies.language_model.forward import empty_cache, forward, left_padded, positions
 
@@ -16,16 +16,7 @@ NEXT = [[3, 7, 2], [9, 9, 1], [2, 5, 6]]
 
 
 def made(shared: int, kind: str) -> Any:
-    config = transformers.LlamaConfig(
-        vocab_size=40,
-        hidden_size=48,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=6,
-        num_key_value_heads=shared,
-    )
-    torch.manual_seed(0)
-    model = transformers.LlamaForCausalLM(config).eval()
+    model = tiny_llama(40, 48, intermediate_size=64, num_attention_heads=6, num_key_value_heads=shared).eval()
     model.set_attn_implementation(kind)
     return model
 

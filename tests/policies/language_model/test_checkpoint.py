@@ -42,7 +42,7 @@ def test_a_name_that_is_nowhere_is_asked_for_once(tmp_path: Path, monkeypatch: p
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(checkpoint, "get_hf_file_metadata", unreachable)
-    line = r"hf:runs/nope: no such folder here, and not to be had from the hub \(offline\?\)$"
+    line = r"hf:runs/nope: no such folder here, and the hub cannot be reached \(offline\?\)$"
     with pytest.raises(InputError, match=line):
         load("hf:runs/nope", None, PolicyConfig())
     with pytest.raises(InputError, match="^hf:my model: no such folder$"):

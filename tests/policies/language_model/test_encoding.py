@@ -128,7 +128,7 @@ def test_a_tokenizer_without_any_end_is_refused(tokenizer: Any) -> None:
 
     words = Tokenizer(models.WordLevel({"look": 0, "?": 1}, unk_token="?"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    with pytest.raises(InputError, match="no response could end"):
+    with pytest.raises(InputError, match="no response would end"):
         Encoder(PreTrainedTokenizerFast(tokenizer_object=words), TEMPLATES["transcript"])
 
 

@@ -263,7 +263,7 @@ def test_no_such_device(model: Any, tokenizer: Any, tmp_path: Path) -> None:
 def test_a_model_gone_wrong_says_so(model: Any, tokenizer: Any, make_turn: Make, mode: str) -> None:
     broken = copy.deepcopy(model)
     broken.lm_head.weight.data[:] = torch.nan
-    with pytest.raises(WorldlineError, match="not a number"):
+    with pytest.raises(WorldlineError, match="output is NaN"):
         hf.from_model(broken, tokenizer, PolicyConfig(mode=mode)).act([make_turn()])
 
 

@@ -24,8 +24,8 @@ from worldline.policies.language_model.decoding import generate
 from worldline.policies.language_model.encoding import Encoder
 from worldline.policies.language_model.forward import chunks, inference, read, shares_prefix
 from worldline.policies.language_model.hf import HFPolicy
-from worldline.policies.language_model.outcome_line import heard, told
-from worldline.policies.language_model.prefix_cache import Memory
+from worldline.policies.language_model.outcome_line import read_outcome, write_outcome
+from worldline.policies.language_model.prefix_cache import PrefixCache
 from worldline.types import Exchange, Info, InputError, Trajectory, Turn, derive_seed
 
 _NEXT = "\n>"
@@ -44,7 +44,7 @@ class Speaker:
         trained: dict[str, Any] = getattr(policy.model.config, "worldline", None) or {}
         self.says_outcome = bool(trained.get("outcome"))
         self._chat = given.template.chat
-        spelled = [told(text, 0.125, True) if self.says_outcome else text for text in dict.fromkeys(answers)]
+        spelled = [write_outcome(text, 0.125, True) if self.says_outcome else text for text in dict.fromkeys(answers)]
         tokens = tokenizer(spelled, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         self.longest = max(map(len, tokens)) + _SPARE
         context = getattr(policy.model.config.get_text_config(), "max_position_embeddings", None) or 1 << 20
@@ -56,7 +56,7 @@ class Speaker:
         spellings = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
         self._stops = ends if self._chat else ends | {t for t, text in enumerate(spellings) if _NEXT[-1] in text}
         roomy = not self._chat and policy.settings.cache_gib > 0 and shares_prefix(policy.model)
-        self._memory = Memory(policy.model, int(policy.settings.cache_gib * 2**30)) if roomy else None
+        self._memory = PrefixCache(policy.model, int(policy.settings.cache_gib * 2**30)) if roomy else None
 
     def answers(self, turns: Sequence[Turn], actions: Sequence[str], seeds: Sequence[int]) -> list[str]:
         """What the world says to each action."""
@@ -226,7 +226,7 @@ class TextEnvironment(WaitingEnvironment[TextWorld]):
     def hear(self, text: str) -> None:
         """Take the answer to the pending action apart, and record it."""
         world, done = self._world, self.action or ""
-        said = heard(text)
+        said = read_outcome(text)
         reward, ended = said.reward, said.ended
         if world.judge is not None:
             reward, ended = self._judged(world.judge(self.chronicle, done, said.observation), done)
@@ -237,7 +237,7 @@ class TextEnvironment(WaitingEnvironment[TextWorld]):
         self.source = next((c for c in found if c.text == said.observation and c.source is not None), None)
         won = ended and reward >= world.facts.reward_high - 1e-6
         self.chronicle.advance(done, said.observation)
-        self.told.append(told(said.observation, reward, ended) if world.judge is None else said.observation)
+        self.told.append(write_outcome(said.observation, reward, ended) if world.judge is None else said.observation)
         cut = not ended and len(self.chronicle.actions) >= world.max_steps
         self.over = ended or cut
         valid = not world.lore.lists or done in self.allowed

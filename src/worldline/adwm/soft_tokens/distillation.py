@@ -18,7 +18,7 @@ from torch import Tensor
 from worldline.adwm.ensemble import Member
 from worldline.adwm.soft_tokens.adapter import Adapter
 from worldline.adwm.soft_tokens.tokens import Sight, soft_policy
-from worldline.policies.language_model.encoding import Example
+from worldline.policies.language_model.encoding import EncodedExample
 from worldline.policies.language_model.forward import left_padded, positions, takes_positions
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import Exchange, InputError, ScoringPolicy, Trajectory, Turn, derive_seed, turns
@@ -52,8 +52,8 @@ class Distilled:
 class _Pair:
     """One logged sequence as text and with soft tokens; the last action tokens of both are the same."""
 
-    text: Example
-    soft: Example
+    text: EncodedExample
+    soft: EncodedExample
     turn: Turn
     """Holds the sights alive that `soft` names."""
 
@@ -136,7 +136,7 @@ def _divergence(policy: HFPolicy, soft: HFPolicy, batch: Sequence[_Pair]) -> Ten
     return (meant.exp() * (meant - said)).sum(-1)
 
 
-def _logprobs(model: Any, examples: Sequence[Example], counts: Sequence[int]) -> Tensor:
+def _logprobs(model: Any, examples: Sequence[EncodedExample], counts: Sequence[int]) -> Tensor:
     """Log-probabilities (N, V) before each of the last `counts` action tokens of each sequence."""
     ids, mask = left_padded([example.ids for example in examples], model.device)
     longest = ids.shape[1]

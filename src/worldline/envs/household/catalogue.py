@@ -1,7 +1,7 @@
-"""What there is in a house: rooms, kinds of receptacles, kinds of objects, and where each is usually found.
+"""The contents of a house: rooms, kinds of receptacles, kinds of objects, and where each usually is.
 
 The kinds and their names are ALFRED's. `homes` runs from the likeliest place to the least likely one and is also
-what-can-contain-what: an object can be put exactly where it could have been found. The generator places objects by
+what-can-contain-what: an object can be put exactly where it can lie at the start. The generator places objects by
 it, the expert searches by it.
 """
 
@@ -53,7 +53,7 @@ ROOMS: dict[str, Room] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """A kind of object."""
 
     rooms: frozenset[str]
@@ -63,15 +63,15 @@ class Kind:
     lamp: bool = False
 
 
-def _kinds(rooms: str, names: str, homes: str, treatments: str = "", lamp: bool = False) -> dict[str, Kind]:
-    kind = Kind(frozenset(rooms.split()), tuple(homes.split()), frozenset(treatments.split()), lamp)
+def _kinds(rooms: str, names: str, homes: str, treatments: str = "", lamp: bool = False) -> dict[str, ObjectKind]:
+    kind = ObjectKind(frozenset(rooms.split()), tuple(homes.split()), frozenset(treatments.split()), lamp)
     return dict.fromkeys(names.split(), kind)
 
 
 _KITCHEN, _BATH, _BED, _LIVING = "kitchen", "bathroom", "bedroom", "livingroom"
 _DRY = f"{_BED} {_LIVING}"
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, ObjectKind] = {
     **_kinds(
         _KITCHEN,
         "apple tomato potato egg",

@@ -2,8 +2,8 @@
 
 The rules are those of ALFRED's planning domain as the official engine plays it, quirks included: a closed microwave
 heats, a lamp only ever turns on, `examine` works on the held object alone, "go to" never on the place you stand at.
-A `Stage` is a game with its memo of texts and command lists, shared by every episode of that game; what an
-answer depends on is its key there, so a text is derived from the grammar once and looked up ever after.
+A `GameEngine` is a game with its cache of texts and command lists, shared by every episode of that game. The key of
+a text is everything it depends on, so it is derived from the grammar once and looked up afterwards.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,15 +26,15 @@ class Action(NamedTuple):
     other: int = NOTHING
 
 
-class Options(NamedTuple):
-    """What can be done now: the commands, sorted, and the actions they stand for."""
+class AvailableCommands(NamedTuple):
+    """The commands that a state allows, sorted, and the action of each."""
 
     commands: tuple[str, ...]
     actions: dict[str, Action]
 
 
-class Stage:
-    """A game and the texts and commands derived from it so far."""
+class GameEngine:
+    """A game, and the texts and commands derived from it so far."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -42,27 +42,27 @@ class Stage:
         self.receptacles = [Entity("receptacle", number, name) for number, name in enumerate(game.receptacles)]
         self.objects = [Entity("object", number, name) for number, name in enumerate(game.objects)]
         self._texts: dict[tuple[object, ...], str] = {}
-        self._options: dict[tuple[object, ...], Options] = {}
+        self._options: dict[tuple[object, ...], AvailableCommands] = {}
         self._near = [mask(beside) for beside in game.places]
         going = [Action("gotolocation", receptacle=r) for r in range(len(game.receptacles))]
         self._going = {self._command(action): action for action in going}
 
     @cached_property
     def introduction(self) -> str:
-        """What the player reads first."""
+        """The first observation."""
         return self.game.grammar.derive("#intro#", {}, Scene(self, self.game.initial))
 
-    def options(self, state: State) -> Options:
+    def options(self, state: State) -> AvailableCommands:
         """The commands that `state` allows."""
         beside = self.game.places[state.here]
         opened = state.opened & self._near[state.here]
         key = (state.here, state.held, opened, state.at[state.here], *[state.contents[r] for r in beside])
         options = self._options.get(key)
         if options is None:
-            known = self.game.grammar.commands
-            actions = {self._command(action): action for action in self._local(state) if action.name in known}
+            commands = self.game.grammar.commands
+            actions = {self._command(action): action for action in self._local(state) if action.name in commands}
             actions |= {text: go for text, go in self._going.items() if go.receptacle not in beside}
-            options = self._options[key] = Options(tuple(sorted(actions)), actions)
+            options = self._options[key] = AvailableCommands(tuple(sorted(actions)), actions)
         return options
 
     def perform(self, state: State, action: Action) -> str:
@@ -208,44 +208,44 @@ _CHANGING = {
 class Scene:
     """What is true in a state, in the words the grammar asks with."""
 
-    def __init__(self, stage: Stage, state: State) -> None:
-        self._stage = stage
+    def __init__(self, engine: GameEngine, state: State) -> None:
+        self._engine = engine
         self._state = state
 
     def __call__(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterable[tuple[Entity, ...]]:
         """The facts of `predicate` that agree with `pattern`, sorted."""
         if predicate in _LASTING:
-            return self._property(predicate, getattr(self._stage.game, _LASTING[predicate]), pattern[0])
+            return self._property(predicate, getattr(self._engine.game, _LASTING[predicate]), pattern[0])
         if predicate in _CHANGING:
             return self._property(predicate, getattr(self._state, _CHANGING[predicate]), pattern[0])
         return [fact for fact in self._relation(predicate, pattern) if _agrees(fact, pattern)]
 
-    def _property(self, predicate: str, bits: int, wanted: Entity | None) -> list[tuple[Entity, ...]]:
-        entities = self._stage.receptacles if predicate in _OF_RECEPTACLES else self._stage.objects
-        return [(entity,) for entity in _chosen(entities, wanted) if bits >> entity.number & 1]
+    def _property(self, predicate: str, bits: int, required: Entity | None) -> list[tuple[Entity, ...]]:
+        entities = self._engine.receptacles if predicate in _OF_RECEPTACLES else self._engine.objects
+        return [(entity,) for entity in _chosen(entities, required) if bits >> entity.number & 1]
 
     def _relation(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterator[tuple[Entity, ...]]:
-        stage, state = self._stage, self._state
+        engine, state = self._engine, self._state
         if predicate == "atlocation":
-            yield (_AGENT, stage.locations[state.here])
+            yield (_AGENT, engine.locations[state.here])
         elif predicate in ("holds", "holdsany") and state.held != NOTHING:
-            yield (_AGENT, stage.objects[state.held]) if predicate == "holds" else (_AGENT,)
+            yield (_AGENT, engine.objects[state.held]) if predicate == "holds" else (_AGENT,)
         elif predicate == "receptacleatlocation":
-            for receptacle in _chosen(stage.receptacles, pattern[0]):
-                yield (receptacle, stage.locations[stage.game.location[receptacle.number]])
+            for receptacle in _chosen(engine.receptacles, pattern[0]):
+                yield (receptacle, engine.locations[engine.game.location[receptacle.number]])
         elif predicate == "inreceptacleobject":
-            for inner, vessel in stage.game.inside:
-                yield (stage.objects[inner], stage.objects[vessel])
+            for inner, vessel in engine.game.inside:
+                yield (engine.objects[inner], engine.objects[vessel])
         elif predicate in ("inreceptacle", "not_inreceptacle", "objectatlocation"):
             yield from self._whereabouts(predicate, pattern)
 
     def _whereabouts(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterator[tuple[Entity, ...]]:
         """Object-to-place facts, by object first as the official engine sorts them."""
-        stage, state = self._stage, self._state
+        engine, state = self._engine, self._state
         where, table = {
-            "inreceptacle": (stage.receptacles, state.contents),
-            "not_inreceptacle": (stage.receptacles, state.taken),
-            "objectatlocation": (stage.locations, state.at),
+            "inreceptacle": (engine.receptacles, state.contents),
+            "not_inreceptacle": (engine.receptacles, state.taken),
+            "objectatlocation": (engine.locations, state.at),
         }[predicate]
         places = list(_chosen(where, pattern[1]))
         anywhere = 0
@@ -254,12 +254,12 @@ class Scene:
         for number in members(anywhere):
             for place in places:
                 if table[place.number] >> number & 1:
-                    yield (stage.objects[number], place)
+                    yield (engine.objects[number], place)
 
 
-def _chosen(entities: list[Entity], wanted: Entity | None) -> Iterable[Entity]:
-    return entities if wanted is None else (wanted,)
+def _chosen(entities: list[Entity], required: Entity | None) -> Iterable[Entity]:
+    return entities if required is None else (required,)
 
 
 def _agrees(fact: tuple[Entity, ...], pattern: tuple[Entity | None, ...]) -> bool:
-    return all(wanted is None or wanted == entity for entity, wanted in zip(fact, pattern, strict=True))
+    return all(required is None or required == entity for entity, required in zip(fact, pattern, strict=True))

@@ -1,13 +1,13 @@
-"""The expert: searches the likely places in a fixed order, takes what is asked for, treats it, puts it where it goes.
+"""The expert: searches the likely places in a fixed order, takes the requested thing, treats it, puts it in place.
 
 Stateless and observation-driven: it reads the task sentence and the transcript, never the engine. The order is one a
-small model can learn: the kinds of place where such a thing is usually found, likeliest first, and within a kind as
+small model can learn: the kinds of place where such a thing usually is, likeliest first, and within a kind as
 the room lists them; a closed place is opened; nothing is visited twice.
 """
 
 from worldline.envs.household.belief import Belief, kind
 from worldline.envs.household.catalogue import APPLIANCES, KINDS
-from worldline.envs.household.wording import Wish, read_wish
+from worldline.envs.household.wording import TaskRequest, read_request
 from worldline.types import Turn
 
 GIVE_UP = "look"
@@ -16,50 +16,50 @@ GIVE_UP = "look"
 
 def act(turn: Turn) -> str:
     """The expert's next command."""
-    wish = read_wish(turn.goal)
+    request = read_request(turn.goal)
     belief = Belief.of(turn)
     if belief.held is None:
-        return _fetch(wish, belief)
-    if kind(belief.held) != wish.thing:
+        return _fetch(request, belief)
+    if kind(belief.held) != request.thing:
         return _put(belief, belief.held, belief.origin or "")
-    if wish.family == "look":
-        return _light(wish, belief)
-    if wish.family in APPLIANCES and not belief.done(wish.family, belief.held):
-        return _treat(wish, belief, belief.held)
-    return _put(belief, belief.held, _target(wish, belief))
+    if request.family == "look":
+        return _light(request, belief)
+    if request.family in APPLIANCES and not belief.done(request.family, belief.held):
+        return _treat(request, belief, belief.held)
+    return _put(belief, belief.held, _target(request, belief))
 
 
-def _fetch(wish: Wish, belief: Belief) -> str:
-    """Take a wished thing that is not yet where it belongs, or look for one."""
-    settled = _target(wish, belief) if wish.family == "pick_two" else None
-    for thing, place in belief.where(wish.thing):
+def _fetch(request: TaskRequest, belief: Belief) -> str:
+    """Take a requested thing that is not yet where it belongs, or look for one."""
+    settled = _target(request, belief) if request.family == "pick_two" else None
+    for thing, place in belief.where(request.thing):
         if place != settled:
             return _reach(belief, place) or f"take {thing} from {place}"
-    return _search(wish.thing, belief)
+    return _search(request.thing, belief)
 
 
-def _light(wish: Wish, belief: Belief) -> str:
+def _light(request: TaskRequest, belief: Belief) -> str:
     """The thing is in hand: find a lamp and turn it on."""
-    for lamp, place in belief.where(wish.target):
+    for lamp, place in belief.where(request.target):
         return _go(belief, place) or f"use {lamp}"
-    return _search(wish.target, belief)
+    return _search(request.target, belief)
 
 
-def _treat(wish: Wish, belief: Belief, thing: str) -> str:
-    appliance = next((place for place in belief.receptacles if kind(place) == APPLIANCES[wish.family]), None)
+def _treat(request: TaskRequest, belief: Belief, thing: str) -> str:
+    appliance = next((place for place in belief.receptacles if kind(place) == APPLIANCES[request.family]), None)
     if appliance is None:
         return GIVE_UP
-    return _go(belief, appliance) or f"{wish.family} {thing} with {appliance}"
+    return _go(belief, appliance) or f"{request.family} {thing} with {appliance}"
 
 
 def _put(belief: Belief, thing: str, place: str) -> str:
     return _reach(belief, place) or f"move {thing} to {place}" if place else GIVE_UP
 
 
-def _target(wish: Wish, belief: Belief) -> str:
-    """The receptacle of the asked kind that has most of the asked things already, else the first one listed."""
-    places = [place for place in belief.receptacles if kind(place) == wish.target]
-    stored = [place for thing, place in belief.where(wish.thing) if place in places]
+def _target(request: TaskRequest, belief: Belief) -> str:
+    """The receptacle of the requested kind that holds most of the requested things, else the first one listed."""
+    places = [place for place in belief.receptacles if kind(place) == request.target]
+    stored = [place for thing, place in belief.where(request.thing) if place in places]
     return max(places, key=stored.count, default="")
 
 

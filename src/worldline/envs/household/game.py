@@ -8,7 +8,7 @@ integers: cheap to copy, to compare and to hash. Games come from `generator.py` 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from worldline.envs.household.grammar import Grammar
+from worldline.envs.household.grammar import TextGrammar
 
 NOTHING = -1
 """The number of the object in an empty hand."""
@@ -60,8 +60,8 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """Some of `objects`, in the asked condition, in one of `receptacles`; or one in the hand beside a lit lamp."""
+class GoalCondition:
+    """Some of `objects`, in the requested condition, in one of `receptacles`; or one in the hand beside a lit lamp."""
 
     objects: int
     receptacles: int = 0
@@ -75,10 +75,10 @@ class Goal:
         if self.lamps:
             holding = state.held >= 0 and self.objects >> state.held & 1
             return bool(holding) and any(state.contents[r] & self.lamps & state.lit for r in beside)
-        wanted = self.objects
+        treated = self.objects
         for name in self.condition:
-            wanted &= getattr(state, name)
-        return any((state.contents[r] & wanted).bit_count() >= self.count for r in members(self.receptacles))
+            treated &= getattr(state, name)
+        return any((state.contents[r] & treated).bit_count() >= self.count for r in members(self.receptacles))
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Game:
 
     task: str
     """The sentence the player is given, without "Your task is to: "."""
-    goal: Goal
-    grammar: Grammar
+    goal: GoalCondition
+    grammar: TextGrammar
     receptacles: tuple[str, ...]
     objects: tuple[str, ...]
     location: tuple[int, ...]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from worldline.envs.household.catalogue import APPLIANCES, KINDS, OPENABLE, ROOMS
-from worldline.envs.household.game import Game, Goal, State, mask
-from worldline.envs.household.wording import FAMILIES, GRAMMAR, Wish, phrase
+from worldline.envs.household.game import Game, GoalCondition, State, mask
+from worldline.envs.household.wording import FAMILIES, GRAMMAR, TaskRequest, phrase
 from worldline.types import derive_seed
 
 SPLITS = ("train", "seen", "unseen")
@@ -58,32 +58,32 @@ def homes(layout: Layout, name: str) -> tuple[str, ...]:
 
 
 @cache
-def wishes(layout: Layout, family: str) -> tuple[Wish, ...]:
-    """Everything of `family` that can be asked for in a room."""
+def task_requests(layout: Layout, family: str) -> tuple[TaskRequest, ...]:
+    """Every request of `family` that a room allows."""
     if family in APPLIANCES and APPLIANCES[family] not in layout.kinds:
         return ()
     lamps = [name for name, kind in KINDS.items() if kind.lamp and homes(layout, name)]
-    found: list[Wish] = []
+    requests: list[TaskRequest] = []
     for name, kind in KINDS.items():
         places = homes(layout, name)
         if kind.lamp or len(places) < 2 or (family in APPLIANCES and family not in kind.treatments):
             continue
         targets = lamps if family == "look" else [place for place in places if place != APPLIANCES.get(family)]
-        found += [Wish(family, name, target) for target in targets]
-    return tuple(found)
+        requests += [TaskRequest(family, name, target) for target in targets]
+    return tuple(requests)
 
 
 def layouts(level: str, seed: int) -> dict[str, list[Layout]]:
-    """The rooms of each split; no two are alike, so `unseen` shares none with the others."""
+    """The rooms of each split; no two are equal, so `unseen` shares none with the others."""
     size = LEVELS[level]
     rng = random.Random(derive_seed("household", level, seed, "layouts"))
     made: dict[str, list[Layout]] = {split: [] for split in size.layouts}
-    known: set[Layout] = set()
+    drawn: set[Layout] = set()
     for split, count in size.layouts.items():
         while len(made[split]) < count:
             layout = _draw_layout(rng, rng.choice(list(ROOMS)), size)
-            if layout not in known and wishes(layout, FAMILIES[len(made[split]) % len(FAMILIES)]):
-                known.add(layout)
+            if layout not in drawn and task_requests(layout, FAMILIES[len(made[split]) % len(FAMILIES)]):
+                drawn.add(layout)
                 made[split].append(layout)
     return {"train": made["train"], "seen": made["train"], "unseen": made["unseen"]}
 
@@ -100,12 +100,12 @@ def _draw_layout(rng: random.Random, name: str, size: Level) -> Layout:
 
 
 def make_game(level: str, seed: int, split: str, index: int, family: str, rooms: list[Layout]) -> Game:
-    """Task `index` of `split`: a room, a wish, and objects put about so that the wish is not met yet."""
+    """Task `index` of `split`: a room, a request, and objects placed so that the request is not met yet."""
     rng = random.Random(derive_seed("household", level, seed, split, index))
-    layout = rng.choice([room for room in rooms if wishes(room, family)])
-    wish = rng.choice(wishes(layout, family))
-    objects = _furnish(rng, layout, wish, LEVELS[level])
-    return _game(layout, wish, objects, phrase(wish, rng.randrange(1 << 16)))
+    layout = rng.choice([room for room in rooms if task_requests(room, family)])
+    request = rng.choice(task_requests(layout, family))
+    objects = _furnish(rng, layout, request, LEVELS[level])
+    return _game(layout, request, objects, phrase(request, rng.randrange(1 << 16)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ class _Placed:
     receptacle: int
 
 
-def _furnish(rng: random.Random, layout: Layout, wish: Wish, size: Level) -> list[_Placed]:
-    """The wished things, never where they have to go; a lamp if one is wished; distractors of other kinds."""
-    needed = 2 if wish.family == "pick_two" else 1
-    placed = [_place(rng, layout, wish.thing, wish.target) for _ in range(needed)]
-    if wish.family == "look":
-        placed.append(_place(rng, layout, wish.target, ""))
-    others = [name for name in KINDS if name not in (wish.thing, wish.target) and homes(layout, name)]
+def _furnish(rng: random.Random, layout: Layout, request: TaskRequest, size: Level) -> list[_Placed]:
+    """The requested things, never where they have to go; a lamp if one is requested; distractors of other kinds."""
+    needed = 2 if request.family == "pick_two" else 1
+    placed = [_place(rng, layout, request.thing, request.target) for _ in range(needed)]
+    if request.family == "look":
+        placed.append(_place(rng, layout, request.target, ""))
+    others = [name for name in KINDS if name not in (request.thing, request.target) and homes(layout, name)]
     missing = rng.randint(*size.objects) - len(placed)
     placed += [_place(rng, layout, rng.choice(others), "") for _ in range(missing)]
     rng.shuffle(placed)
@@ -144,7 +144,7 @@ def _numbered(kinds: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _game(layout: Layout, wish: Wish, placed: list[_Placed], task: str) -> Game:
+def _game(layout: Layout, request: TaskRequest, placed: list[_Placed], task: str) -> Game:
     kinds = [thing.kind for thing in placed]
     receptacles = range(len(layout.kinds))
     contents = [mask(o for o, thing in enumerate(placed) if thing.receptacle == r) for r in receptacles]
@@ -152,7 +152,7 @@ def _game(layout: Layout, wish: Wish, placed: list[_Placed], task: str) -> Game:
     names, objects = _numbered(layout.kinds), _numbered(kinds)
     return Game(
         task=task,
-        goal=_goal(layout, wish, kinds),
+        goal=_goal(layout, request, kinds),
         grammar=GRAMMAR.with_task(task),
         receptacles=names,
         objects=objects,
@@ -168,21 +168,21 @@ def _game(layout: Layout, wish: Wish, placed: list[_Placed], task: str) -> Game:
         sinks=mask(r for r in receptacles if layout.kinds[r] == APPLIANCES["clean"]),
         microwaves=mask(r for r in receptacles if layout.kinds[r] == APPLIANCES["heat"]),
         fridges=mask(r for r in receptacles if layout.kinds[r] == APPLIANCES["cool"]),
-        walkthrough=_walkthrough(layout, wish, placed, names, objects),
+        walkthrough=_walkthrough(layout, request, placed, names, objects),
     )
 
 
-def _goal(layout: Layout, wish: Wish, kinds: list[str]) -> Goal:
-    things = mask(o for o, kind in enumerate(kinds) if kind == wish.thing)
-    if wish.family == "look":
-        return Goal(things, lamps=mask(o for o, kind in enumerate(kinds) if kind == wish.target))
-    condition = (_CONDITION[wish.family],) if wish.family in _CONDITION else ()
-    targets = mask(r for r, kind in enumerate(layout.kinds) if kind == wish.target)
-    return Goal(things, targets, 2 if wish.family == "pick_two" else 1, condition)
+def _goal(layout: Layout, request: TaskRequest, kinds: list[str]) -> GoalCondition:
+    things = mask(o for o, kind in enumerate(kinds) if kind == request.thing)
+    if request.family == "look":
+        return GoalCondition(things, lamps=mask(o for o, kind in enumerate(kinds) if kind == request.target))
+    condition = (_CONDITION[request.family],) if request.family in _CONDITION else ()
+    targets = mask(r for r, kind in enumerate(layout.kinds) if kind == request.target)
+    return GoalCondition(things, targets, 2 if request.family == "pick_two" else 1, condition)
 
 
 def _walkthrough(
-    layout: Layout, wish: Wish, placed: list[_Placed], names: tuple[str, ...], objects: tuple[str, ...]
+    layout: Layout, request: TaskRequest, placed: list[_Placed], names: tuple[str, ...], objects: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The commands of somebody who knows where everything is."""
     path: list[str] = []
@@ -199,18 +199,18 @@ def _walkthrough(
             opened.add(receptacle)
 
     for number, thing in enumerate(placed):
-        if thing.kind != wish.thing:
+        if thing.kind != request.thing:
             continue
         reach(thing.receptacle, to_open=True)
         path.append(f"take {objects[number]} from {names[thing.receptacle]}")
-        if wish.family == "look":
-            lamp = next(o for o, other in enumerate(placed) if other.kind == wish.target)
+        if request.family == "look":
+            lamp = next(o for o, other in enumerate(placed) if other.kind == request.target)
             reach(placed[lamp].receptacle, to_open=False)
             return (*path, f"use {objects[lamp]}")
-        if wish.family in APPLIANCES:
-            appliance = layout.kinds.index(APPLIANCES[wish.family])
+        if request.family in APPLIANCES:
+            appliance = layout.kinds.index(APPLIANCES[request.family])
             reach(appliance, to_open=False)
-            path.append(f"{wish.family} {objects[number]} with {names[appliance]}")
-        reach(layout.kinds.index(wish.target), to_open=True)
+            path.append(f"{request.family} {objects[number]} with {names[appliance]}")
+        reach(layout.kinds.index(request.target), to_open=True)
         path.append(f"move {objects[number]} to {names[here]}")
     return tuple(path)

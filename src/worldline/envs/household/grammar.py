@@ -28,8 +28,8 @@ class Entity(NamedTuple):
 Bindings = Mapping[str, Entity]
 
 
-class Facts(Protocol):
-    """What is true now."""
+class FactLookup(Protocol):
+    """The facts that hold now, by predicate and pattern."""
 
     def __call__(self, predicate: str, pattern: tuple[Entity | None, ...]) -> Iterable[tuple[Entity, ...]]:
         """The facts of `predicate` that agree with `pattern` (None: anything), in sorted order."""
@@ -119,8 +119,8 @@ Alternatives = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Grammar:
-    """The words of a game, by the official action names in lower case."""
+class TextGrammar:
+    """The text rules of a game, by the official action names in lower case."""
 
     commands: Mapping[str, str]
     """Action name -> command as a format string: `take {o} from {r}`."""
@@ -128,7 +128,7 @@ class Grammar:
     rules: Mapping[str, Alternatives]
 
     @classmethod
-    def read(cls, text: str) -> "Grammar":
+    def read(cls, text: str) -> "TextGrammar":
         """The grammar in a `.twl2` text."""
         commands: dict[str, str] = {}
         feedback: dict[str, str] = {}
@@ -149,7 +149,7 @@ class Grammar:
             raise InputError(f"grammar: no feedback for {', '.join(sorted(silent))}")
         return cls(commands, feedback, rules)
 
-    def with_task(self, sentence: str) -> "Grammar":
+    def with_task(self, sentence: str) -> "TextGrammar":
         """The same words with another task sentence."""
         return replace(self, rules={**self.rules, "task": (("", sentence),)})
 
@@ -157,11 +157,11 @@ class Grammar:
     def task(self) -> str:
         return self.rules["task"][0][1]
 
-    def derive(self, text: str, bindings: Bindings, facts: Facts) -> str:
-        """What `text` says when `bindings` are known and `facts` hold."""
+    def derive(self, text: str, bindings: Bindings, facts: FactLookup) -> str:
+        """`text` with its variables replaced by `bindings` and its rules expanded under `facts`."""
         return "".join(self._spell(part, bindings, facts) for part in _parse(text))
 
-    def _spell(self, part: object, bindings: Bindings, facts: Facts) -> str:
+    def _spell(self, part: object, bindings: Bindings, facts: FactLookup) -> str:
         if isinstance(part, str):
             return part
         if isinstance(part, _Attribute):
@@ -170,12 +170,12 @@ class Grammar:
             return self._expand(part.rule, bindings, facts)
         assert isinstance(part, _Each)
         items = [
-            "".join(self._spell(term, found, facts) for term in part.expression)
-            for found in matches(part.query, bindings, facts)
+            "".join(self._spell(term, bound, facts) for term in part.expression)
+            for bound in matches(part.query, bindings, facts)
         ]
         return self._enumerate(items) if part.enumerated else "".join(items)
 
-    def _expand(self, rule: str, bindings: Bindings, facts: Facts) -> str:
+    def _expand(self, rule: str, bindings: Bindings, facts: FactLookup) -> str:
         for condition, text in self.rules.get(rule, ()):
             if not condition or any(True for _ in matches(parse_query(condition), bindings, facts)):
                 return self.derive(text, bindings, facts)
@@ -192,20 +192,20 @@ class Grammar:
         return self.rules[rule][0][1] if rule in self.rules else _WORD_LISTS[rule]
 
 
-def matches(query: tuple[_Condition, ...], bindings: Bindings, facts: Facts) -> Iterator[Bindings]:
+def matches(query: tuple[_Condition, ...], bindings: Bindings, facts: FactLookup) -> Iterator[Bindings]:
     """Every way to bind the free variables of `query` so that it holds."""
     if not query:
         yield bindings
         return
     predicate, variables = query[0]
     for fact in facts(predicate, tuple(bindings.get(variable) for variable in variables)):
-        found = dict(bindings)
+        bound = dict(bindings)
         for variable, entity in zip(variables, fact, strict=True):
-            if variable not in bindings and entity in found.values():
+            if variable not in bindings and entity in bound.values():
                 break
-            found[variable] = entity
+            bound[variable] = entity
         else:
-            yield from matches(query[1:], found, facts)
+            yield from matches(query[1:], bound, facts)
 
 
 _BLOCK = re.compile(

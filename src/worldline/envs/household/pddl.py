@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from worldline.envs.household.game import Game, Goal, State, mask
-from worldline.envs.household.grammar import Grammar
+from worldline.envs.household.game import Game, GoalCondition, State, mask
+from worldline.envs.household.grammar import TextGrammar
 from worldline.envs.household.wording import PREFIX
 from worldline.types import InputError
 
@@ -34,8 +34,8 @@ def check_domain(domain: str) -> None:
         raise InputError(f"the planning domain has actions this engine does not know: {', '.join(sorted(unknown))}")
 
 
-def read_game(problem: str, grammar: Grammar, walkthrough: Sequence[str] = ()) -> Game:
-    """The game of a planning problem, told in the words of `grammar`."""
+def read_game(problem: str, grammar: TextGrammar, walkthrough: Sequence[str] = ()) -> Game:
+    """The game of a planning problem, with the wording of `grammar`."""
     start, end = problem.find("(:init"), problem.find("(:goal")
     if start < 0 or end < start:
         raise InputError("the planning problem has no (:init ...) before a (:goal ...)")
@@ -155,23 +155,27 @@ def _titles(ids: Iterable[str]) -> dict[str, str]:
     return titles
 
 
-def _goal(text: str, house: _House, able: dict[str, int]) -> Goal:
+def _goal(text: str, house: _House, able: dict[str, int]) -> GoalCondition:
     literals = list(_literals(_tree(text)))
     kinds = {literal[1]: literal[2] for literal in literals if literal[0] in ("objecttype", "receptacletype")}
-    found = {name: [literal[1:] for literal in literals if literal[0] == name] for name in {lit[0] for lit in literals}}
+    arguments = {
+        name: [literal[1:] for literal in literals if literal[0] == name] for name in {lit[0] for lit in literals}
+    }
     try:
-        if "holds" in found:
-            lamp, thing = found["istoggled"][0][0], found["holds"][0][1]
-            return Goal(house.objects_of(kinds[thing]), lamps=house.objects_of(kinds[lamp]) & able["toggleable"])
-        things = sorted({thing for thing, _ in found["inreceptacle"]})
-        targets = {kinds[place] for _, place in found["inreceptacle"]}
+        if "holds" in arguments:
+            lamp, thing = arguments["istoggled"][0][0], arguments["holds"][0][1]
+            return GoalCondition(
+                house.objects_of(kinds[thing]), lamps=house.objects_of(kinds[lamp]) & able["toggleable"]
+            )
+        things = sorted({thing for thing, _ in arguments["inreceptacle"]})
+        targets = {kinds[place] for _, place in arguments["inreceptacle"]}
         if len({kinds[thing] for thing in things}) != 1 or len(targets) != 1:
             raise KeyError("one kind of object and of receptacle")
         objects = house.objects_of(kinds[things[0]])
-        for name in able.keys() & found.keys():
+        for name in able.keys() & arguments.keys():
             objects &= able[name]
-        condition = tuple(_CONDITIONS[name] for name in _CONDITIONS if name in found)
-        return Goal(objects, house.receptacles_of(targets.pop()), len(things), condition)
+        condition = tuple(_CONDITIONS[name] for name in _CONDITIONS if name in arguments)
+        return GoalCondition(objects, house.receptacles_of(targets.pop()), len(things), condition)
     except (KeyError, IndexError, ValueError):
         shown = " ".join(text.split())[:80]
         raise InputError(f"the goal is none of ALFWorld's six shapes: {shown}") from None
@@ -192,7 +196,7 @@ def _tree(text: str) -> list[object]:
 
 
 def _literals(tree: object) -> Iterator[list[str]]:
-    """The positive facts that a goal asks for; quantifiers' variable lists and inequalities are passed over."""
+    """The positive facts of a goal; quantifiers' variable lists and inequalities are passed over."""
     if not isinstance(tree, list) or not tree or tree[0] == "not":
         return
     if all(isinstance(part, str) for part in tree):

@@ -8,7 +8,7 @@ family are ALFWorld's own.
 import re
 from dataclasses import dataclass
 
-from worldline.envs.household.grammar import Grammar
+from worldline.envs.household.grammar import TextGrammar
 from worldline.types import InputError
 
 PREFIX = "Your task is to: "
@@ -57,8 +57,8 @@ PHRASES: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a task sentence asks for, by kinds of things."""
+class TaskRequest:
+    """The request of a task sentence: a family, a kind of thing and a kind of target."""
 
     family: str
     thing: str
@@ -66,10 +66,10 @@ class Wish:
     """The kind of receptacle it has to end up in; for `look`, the kind of lamp."""
 
 
-def phrase(wish: Wish, variant: int) -> str:
-    """The task sentence for `wish`, in one of its family's wordings."""
-    phrases = PHRASES[wish.family]
-    return phrases[variant % len(phrases)].format(o=wish.thing, r=wish.target, l=wish.target)
+def phrase(request: TaskRequest, variant: int) -> str:
+    """The task sentence for `request`, in one of its family's wordings."""
+    phrases = PHRASES[request.family]
+    return phrases[variant % len(phrases)].format(o=request.thing, r=request.target, l=request.target)
 
 
 def _pattern(template: str) -> re.Pattern[str]:
@@ -80,19 +80,19 @@ def _pattern(template: str) -> re.Pattern[str]:
 _PATTERNS = [(family, _pattern(template)) for family in reversed(FAMILIES) for template in PHRASES[family]]
 
 
-def read_wish(sentence: str) -> Wish:
-    """What a task sentence asks for; InputError where it is none of the known phrases."""
+def read_request(sentence: str) -> TaskRequest:
+    """The request of a task sentence; InputError if it is none of the phrases."""
     sentence = sentence.strip().removeprefix(PREFIX)
     for family, pattern in _PATTERNS:
         match = pattern.fullmatch(sentence)
         if match:
-            return Wish(family, match["thing"], match["target"])
+            return TaskRequest(family, match["thing"], match["target"])
     raise InputError(f"the household expert cannot read the task {sentence!r}: it knows the phrases of its own tasks")
 
 
 _THINGS = "[{'a ' + o.name | inreceptacle(o, r)}]"
 
-GRAMMAR = Grammar(
+GRAMMAR = TextGrammar(
     commands={
         "look": "look",
         "inventory": "inventory",

@@ -8,8 +8,8 @@ from typing import Literal
 
 from worldline.config import Config, option
 from worldline.envs.household import generator
-from worldline.envs.household.engine import Stage
-from worldline.envs.household.episode import Episode, Stages
+from worldline.envs.household.engine import GameEngine
+from worldline.envs.household.environment import EngineCache, HouseholdEnvironment
 from worldline.envs.household.expert import act
 from worldline.envs.household.wording import FAMILIES
 from worldline.types import InputError, Turn, derive_seed
@@ -29,7 +29,7 @@ class HouseholdConfig(Config):
 
 
 class HouseholdWorld:
-    """The generated houses and their tasks. Tasks are made when asked for; the last few hundred are kept."""
+    """The generated houses and their tasks. Tasks are made when first used; the last few hundred are kept."""
 
     name = "household"
     family = "household"
@@ -40,7 +40,7 @@ class HouseholdWorld:
         self.version = f"1/{config.level}/{config.seed}"
         self.max_steps = config.max_steps or generator.LEVELS[config.level].max_steps
         self._layouts = generator.layouts(config.level, config.seed)
-        self.stage = Stages(self._make_stage)
+        self.engine = EngineCache(self._make_engine)
 
     def splits(self) -> tuple[str, ...]:
         return generator.SPLITS
@@ -54,8 +54,8 @@ class HouseholdWorld:
             raise InputError(f"household has {self.num_tasks(split)} tasks in '{split}', there is no task {index}")
         return f"{split}/{index}"
 
-    def make(self) -> Episode:
-        return Episode(self.stage, self._draw, self.max_steps)
+    def make(self) -> HouseholdEnvironment:
+        return HouseholdEnvironment(self.engine, self._draw, self.max_steps)
 
     def expert(self, turn: Turn) -> str:
         """What an observant agent does: see `expert.py`."""
@@ -63,12 +63,12 @@ class HouseholdWorld:
 
     def walkthrough(self, task: str) -> tuple[str, ...]:
         """The commands of somebody who knows where everything is."""
-        return self.stage(task).game.walkthrough
+        return self.engine(task).game.walkthrough
 
     def _draw(self, seed: int) -> str:
         return self.get_task("train", derive_seed(seed, "task") % self.num_tasks("train"))
 
-    def _make_stage(self, task: str) -> Stage:
+    def _make_engine(self, task: str) -> GameEngine:
         split, _, number = task.partition("/")
         self._check(split)
         if not number.isdecimal() or int(number) >= generator.TASKS[split]:
@@ -76,7 +76,7 @@ class HouseholdWorld:
         index = int(number)
         family = self.config.families[index % len(self.config.families)]
         rooms = self._layouts[split]
-        return Stage(generator.make_game(self.config.level, self.config.seed, split, index, family, rooms))
+        return GameEngine(generator.make_game(self.config.level, self.config.seed, split, index, family, rooms))
 
     def _check(self, split: str) -> None:
         if split not in generator.SPLITS:

@@ -1,7 +1,7 @@
 """ScienceWorld's simulator: a Java program, one per process, that plays many episodes one request at a time.
 
 The official Python wrapper starts a Java process per environment and lists all valid actions at every step; here
-episodes share the process and the list is made when asked for. Never used from two threads.
+episodes share the process and the list is made on request. Never used from two threads.
 """
 
 import functools

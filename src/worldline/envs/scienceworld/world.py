@@ -2,8 +2,8 @@
 
 The reward is the change of the score, which goes up to 1 and may start above 0 (the right room is worth points);
 failing for good takes back what was earned and ends the episode. The list of valid actions is lazy: it costs more than
-a step. The expert follows the solution of the task, stored or generated; where it is not told the task it goes by how
-the episode began, which many variations share.
+a step. The expert follows the solution of the task, stored or generated; without a task id it looks the task up by the
+start of the episode, which many variations share.
 """
 
 import fnmatch
@@ -31,13 +31,13 @@ VARIATIONS = {
     "power-component-renewable-vs-nonrenewable-energy": 20, "test-conductivity": 900,
     "test-conductivity-of-unknown-substances": 600, "use-thermometer": 540,
 }  # fmt: skip
-"""How often each task is varied: what the simulator would say, known without starting it."""
+"""Number of variations of each task: the simulator's own figures, without starting it."""
 
 NOT_UNDERSTOOD = ("No known action matches that input.", "Unknown action.")
 RESTART, LOOK = "reset task", "look around"
 MOVING = ("open door", "close door", "go to", "wait")
-"""What can be done unseen. Moving into a room does not show it, and solutions name things there all the same, which
-nobody could learn from what was seen."""
+"""What the expert does without looking. Moving into a room does not show it, yet solutions name things there, which
+no agent could learn from its observations."""
 
 
 def variations(task: str, split: str) -> range:
@@ -56,7 +56,7 @@ class ScienceWorldConfig(Config):
 
 
 class ScienceWorld:
-    """The tasks, and the solutions known so far."""
+    """The tasks, and the solutions so far."""
 
     name = "scienceworld"
     version = "1.2.3"
@@ -90,10 +90,10 @@ class ScienceWorld:
         return ScienceWorldEnvironment(self)
 
     def expert(self, turn: Turn) -> str:
-        """The next action of the solution that has not been done yet; but it does not touch what it has not seen."""
+        """The next action of the solution; but it looks around before it touches things in a new room."""
         start = turn.history[0].observation if turn.history else turn.observation
-        known = turn.task.rpartition("/")[0] in VARIATIONS  # a log from elsewhere may name its tasks as it likes
-        task = turn.task if known else self._started.get((turn.goal, start))
+        named = turn.task.rpartition("/")[0] in VARIATIONS  # an imported log may name its tasks differently
+        task = turn.task if named else self._started.get((turn.goal, start))
         if task is None:
             raise InputError("scienceworld has no solution for this episode: give stored ones by --data FILE")
         left = list(self.solution(task))
@@ -176,14 +176,14 @@ class ScienceWorldEnvironment:
 
         def listed() -> Sequence[str]:
             if self._simulator is None or len(self._actions) != taken:
-                raise WorldlineError("the admissible list was asked for after the episode had gone on")
+                raise WorldlineError("the admissible list was read after a later step")
             return [action for action in self._simulator.valid_actions() if action != RESTART]
 
         return LazyActions(listed)
 
 
 def _chosen(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The tasks that the names or patterns mean, in the order of the whole list; all where there are none."""
+    """The tasks that match the names or patterns, in the order of the whole list; all without patterns."""
     for pattern in patterns:
         if not fnmatch.filter(VARIATIONS, pattern):
             raise InputError(f"scienceworld has no task '{pattern}'{suggest(pattern, list(VARIATIONS))}")
@@ -198,7 +198,7 @@ def _looked(history: Sequence[Exchange]) -> bool:
 def _interleaved(tasks: Sequence[str], split: str) -> Iterator[str]:
     """One variation of every task, then another of every task: any prefix of the list is balanced and varied."""
     spread = [[variations(task, split)[at] for at in _spread(len(variations(task, split)))] for task in tasks]
-    places = sorted((rank, order) for order, found in enumerate(spread) for rank in range(len(found)))
+    places = sorted((rank, order) for order, chosen in enumerate(spread) for rank in range(len(chosen)))
     return (f"{tasks[order]}/{spread[order][rank]}" for rank, order in places)
 
 

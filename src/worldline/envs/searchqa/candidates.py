@@ -1,6 +1,6 @@
-"""The admissible list of a free-text environment: searches and answers that what was seen suggests.
+"""The admissible list of a free-text environment: searches and answers that the passages so far suggest.
 
-The list is a function of the question and of the passages seen, so that random, scoring and epsilon-mixed policies
+The list is a function of the question and of the passages so far, so that random, scoring and epsilon-mixed policies
 are well defined; free text outside of it is accepted by the environment all the same.
 """
 
@@ -40,24 +40,24 @@ def admissible(question: str, findings: Sequence[Findings]) -> list[str]:
     """Searches for what is named, answers by a name or number, and answers that quote a whole sentence."""
     passages = _by_interest(findings)
     named = mentions(question)
-    found = [mention for passage in passages for mention in (passage.title, *mentions(passage.text))]
+    mentioned = [mention for passage in passages for mention in (passage.title, *mentions(passage.text))]
     verdicts = ("yes", "no") if _asks_whether(question) else ()
-    queries = _distinct((question, *named, *(name for name in found if not name[0].isdigit())), MAX_SEARCHES)
-    names = _distinct((*verdicts, *found, *named), MAX_NAMES)
+    queries = _distinct((question, *named, *(name for name in mentioned if not name[0].isdigit())), MAX_SEARCHES)
+    names = _distinct((*verdicts, *mentioned, *named), MAX_NAMES)
     quotes = _distinct((quote for passage in passages[:1] for quote in _sentences(passage.text)), MAX_SENTENCES)
     return [*map(search_action, queries), *map(answer_action, [*names, *quotes])]
 
 
 def _by_interest(findings: Sequence[Findings]) -> list[Passage]:
     """The last findings first, and before all others the passages that were searched for by their title."""
-    asked = {normalise(found.query) for found in findings}
-    latest = [passage for found in reversed(findings) for passage in found.passages]
-    return sorted(latest, key=lambda passage: normalise(passage.title) not in asked)
+    queried = {normalise(result.query) for result in findings}
+    latest = [passage for result in reversed(findings) for passage in result.passages]
+    return sorted(latest, key=lambda passage: normalise(passage.title) not in queried)
 
 
 def mentions(text: str) -> list[str]:
     """The names, dates and numbers of a text, in order of appearance."""
-    return [found for match in _MENTION.finditer(text) if (found := _trimmed(match[0]))]
+    return [mention for match in _MENTION.finditer(text) if (mention := _trimmed(match[0]))]
 
 
 def _trimmed(mention: str) -> str:
@@ -77,11 +77,11 @@ def _sentences(text: str) -> list[str]:
 
 
 def _distinct(texts: Iterable[str], limit: int) -> Iterator[str]:
-    seen: set[str] = set()
+    keys: set[str] = set()
     for text in texts:
         key = normalise(text)
-        if key and key not in seen:
-            seen.add(key)
+        if key and key not in keys:
+            keys.add(key)
             yield text
-            if len(seen) == limit:
+            if len(keys) == limit:
                 return

@@ -51,7 +51,7 @@ def open_index(files: Sequence[Path], folder: Path) -> Bm25:
 
 
 class PassageFile(Sequence[Passage]):
-    """The passages of an index, read from the memory map one by one as they are asked for."""
+    """The passages of an index, read from the memory map one by one on request."""
 
     def __init__(self, folder: Path) -> None:
         self._offsets = np.load(folder / _OFFSETS, mmap_mode="r")

@@ -1,4 +1,4 @@
-"""How much of a question set a corpus can answer: before an agent is blamed, look at what it could have found."""
+"""How much of a question set a corpus can answer: the upper bound of what an agent can find in it."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from worldline.envs.searchqa.retrieval import Retriever
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Shares of the questions: an answer stands somewhere in the corpus, and in the best k passages found."""
+    """Shares of the questions whose answer is in the corpus, and in the best k passages of one search."""
 
     questions: int
     in_corpus: float
@@ -31,19 +31,21 @@ def measure(
             hits[depth] += rank < depth
     held = sum(any(normalise(answer) in present for answer in question.answers) for question in questions)
     count = len(questions)
-    return Coverage(count, held / count, {depth: found / count for depth, found in hits.items()})
+    return Coverage(count, held / count, {depth: hit_count / count for depth, hit_count in hits.items()})
 
 
 def answerable(question: Question, engine: Retriever | None) -> bool:
     """Whether an answer stands in the paragraphs that the question brings, or, with an engine, in the best passages for
     the answer itself: no walk through the corpus, so one that is made of common words can be missed."""
-    found = question.passages if engine is None else [p for gold in question.answers for p in engine.search(gold, 20)]
-    return bool(_present({normalise(answer) for answer in question.answers}, found))
+    passages = (
+        question.passages if engine is None else [p for gold in question.answers for p in engine.search(gold, 20)]
+    )
+    return bool(_present({normalise(answer) for answer in question.answers}, passages))
 
 
-def _first_hit(golds: set[str], found: Sequence[Passage]) -> float:
-    """At which rank an answer stands first; infinity where it is not found."""
-    return next((rank for rank, passage in enumerate(found) if _present(golds, [passage])), float("inf"))
+def _first_hit(golds: set[str], passages: Sequence[Passage]) -> float:
+    """The rank of the first passage with an answer; infinity if none has one."""
+    return next((rank for rank, passage in enumerate(passages) if _present(golds, [passage])), float("inf"))
 
 
 def _present(golds: set[str], passages: Iterable[Passage]) -> set[str]:
@@ -51,11 +53,11 @@ def _present(golds: set[str], passages: Iterable[Passage]) -> set[str]:
     by_first: dict[str, list[list[str]]] = {}
     for gold in golds - {"", "yes", "no"}:
         by_first.setdefault(gold.split()[0], []).append(gold.split())
-    seen: set[str] = set()
+    present: set[str] = set()
     for passage in passages:
         words = normalise(f"{passage.title} {passage.text}").split()
         for start, word in enumerate(words):
-            for wanted in by_first.get(word, ()):
-                if words[start : start + len(wanted)] == wanted:
-                    seen.add(" ".join(wanted))
-    return seen
+            for gold_words in by_first.get(word, ()):
+                if words[start : start + len(gold_words)] == gold_words:
+                    present.add(" ".join(gold_words))
+    return present

@@ -20,8 +20,8 @@ _BATCH = 256
 _BLOCK = 65_536
 
 
-class Encoder(Protocol):
-    """What sentence-transformers models do."""
+class SentenceEncoder(Protocol):
+    """The interface of sentence-transformers models."""
 
     def encode(self, sentences: list[str]) -> Any: ...
 
@@ -30,14 +30,16 @@ class Dense:
     """The passages nearest to a query."""
 
     def __init__(
-        self, passages: Sequence[Passage], vectors: npt.NDArray[np.float16], encoder: Encoder, prefix: str = ""
+        self, passages: Sequence[Passage], vectors: npt.NDArray[np.float16], encoder: SentenceEncoder, prefix: str = ""
     ):
         self._passages, self._vectors, self._encoder, self._prefix = passages, vectors, encoder, prefix
 
     def search(self, query: str, k: int) -> tuple[Passage, ...]:
-        wanted = _encoded(self._encoder, [self._prefix + query])[0]
+        query_vector = _encoded(self._encoder, [self._prefix + query])[0]
         blocks = range(0, len(self._vectors), _BLOCK)
-        scores = np.concatenate([self._vectors[start : start + _BLOCK].astype(np.float32) @ wanted for start in blocks])
+        scores = np.concatenate(
+            [self._vectors[start : start + _BLOCK].astype(np.float32) @ query_vector for start in blocks]
+        )
         best = np.argsort(-scores, kind="stable")[:k]
         return tuple(self._passages[int(index)] for index in best)
 
@@ -54,7 +56,7 @@ def open_dense(passages: Sequence[Passage], folder: Path, model: str) -> Dense:
     return Dense(passages, np.load(file, mmap_mode="r"), encoder, "query: " if e5 else "")
 
 
-def embed(passages: Sequence[Passage], encoder: Encoder, prefix: str = "") -> npt.NDArray[np.float16]:
+def embed(passages: Sequence[Passage], encoder: SentenceEncoder, prefix: str = "") -> npt.NDArray[np.float16]:
     """The unit vectors of all passages."""
     parts = []
     for start in range(0, len(passages), _BATCH):
@@ -63,19 +65,19 @@ def embed(passages: Sequence[Passage], encoder: Encoder, prefix: str = "") -> np
     return np.concatenate(parts)
 
 
-def _encoded(encoder: Encoder, texts: list[str]) -> npt.NDArray[np.float32]:
+def _encoded(encoder: SentenceEncoder, texts: list[str]) -> npt.NDArray[np.float32]:
     vectors = np.array(encoder.encode(texts), dtype=np.float32)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return vectors
 
 
-def _loaded(model: str) -> Encoder:
+def _loaded(model: str) -> SentenceEncoder:
     try:
         from sentence_transformers import SentenceTransformer
     except ModuleNotFoundError:
         raise InputError("dense retrieval needs sentence-transformers: pip install 'worldline[dense]'") from None
     try:
-        encoder: Encoder = SentenceTransformer(model)
+        encoder: SentenceEncoder = SentenceTransformer(model)
     except (OSError, ValueError) as error:
         raise InputError(f"retriever dense:{model}: cannot be loaded: {' '.join(str(error).split())}") from None
     return encoder

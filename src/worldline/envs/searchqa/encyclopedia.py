@@ -112,28 +112,31 @@ def _passage(thing: Thing, draw: random.Random) -> Passage:
 def _questions(things: tuple[Thing, ...], seed: int) -> tuple[Question, ...]:
     """All one-hop questions and as many two-hop questions of every thing, each once in one of its phrasings."""
     by_name = {thing.name: thing for thing in things}
-    found: list[Question] = []
+    questions: list[Question] = []
     for thing in things:
         draw = random.Random(derive_seed(seed, "questions", thing.name))
         split = SPLITS[draw.random() < _TEST_SHARE]
         named = wording.REFERENCE.get(thing.kind, "{}").format(thing.name)
-        asked = _asked(thing)
+        relations = _questioned_relations(thing)
         chains = [
-            (first, second) for first in asked if first.phrases for second in _asked(by_name[thing.facts[first.name]])
+            (first, second)
+            for first in relations
+            if first.phrases
+            for second in _questioned_relations(by_name[thing.facts[first.name]])
         ]
-        for relation in asked:
+        for relation in relations:
             text = draw.choice(relation.questions).format(s=named)
-            found.append(Question(f"{thing.name}/{relation.name}", text, (thing.facts[relation.name],), split))
-        for first, second in draw.sample(chains, min(len(asked), len(chains))):
+            questions.append(Question(f"{thing.name}/{relation.name}", text, (thing.facts[relation.name],), split))
+        for first, second in draw.sample(chains, min(len(relations), len(chains))):
             answer = by_name[thing.facts[first.name]].facts[second.name]
             if answer != thing.name:
                 text = draw.choice(second.questions).format(s=draw.choice(first.phrases).format(s=named))
-                found.append(Question(f"{thing.name}/{first.name}/{second.name}", text, (answer,), split))
-    random.Random(derive_seed(seed, "order")).shuffle(found)
-    return tuple(found)
+                questions.append(Question(f"{thing.name}/{first.name}/{second.name}", text, (answer,), split))
+    random.Random(derive_seed(seed, "order")).shuffle(questions)
+    return tuple(questions)
 
 
-def _asked(thing: Thing) -> list[Relation]:
+def _questioned_relations(thing: Thing) -> list[Relation]:
     return [
         relation
         for relation in wording.RELATIONS

@@ -1,7 +1,7 @@
 """A competent agent for the generated encyclopedia: it knows the language, not the facts.
 
 It parses the question into a thing and one or two relations, searches for the thing, reads the fact from the passage
-of that title, goes on with what it found, and answers. It keeps no state: all it knows is in the turn.
+of that title, continues from that fact, and answers. It keeps no state: everything it uses is in the turn.
 """
 
 import functools
@@ -25,12 +25,13 @@ class Request:
 
 def act(turn: Turn) -> str:
     """The next search, or the answer once the last fact is read; a guess when no search helps."""
-    seen = [*(exchange.observation for exchange in turn.history), turn.observation]
-    passages = [found for observation in reversed(seen) for found in passage.read(observation)]
+    observations = [*(exchange.observation for exchange in turn.history), turn.observation]
+    passages = [source for observation in reversed(observations) for source in passage.read(observation)]
     request = parse(turn.goal)
     thing = request.thing if request else turn.goal
     for relation in request.relations if request else ():
-        fact = next((fact for found in passages if found.title == thing and (fact := fact_in(found, relation))), None)
+        facts = (fact_in(source, relation) for source in passages if source.title == thing)
+        fact = next((fact for fact in facts if fact), None)
         if fact is None:
             break
         thing = fact
@@ -59,9 +60,9 @@ def parse(question: str) -> Request | None:
     return None
 
 
-def fact_in(found: Passage, relation: Relation) -> str | None:
+def fact_in(source: Passage, relation: Relation) -> str | None:
     """The object of `relation` that a passage states about its subject."""
-    for sentence in re.split(r"(?<=\.) ", found.text):
+    for sentence in re.split(r"(?<=\.) ", source.text):
         for pattern in _readings(relation):
             if match := pattern.fullmatch(sentence):
                 return match["o"]
@@ -88,5 +89,5 @@ def _readings(relation: Relation) -> tuple[re.Pattern[str], ...]:
 
 
 def _guess(passages: list[Passage]) -> str:
-    names = [name for found in passages[:1] for name in mentions(found.text)]
+    names = [name for first in passages[:1] for name in mentions(first.text)]
     return next((name for name in names if name != passages[0].title), "unknown")

@@ -55,7 +55,7 @@ def open_library(data: Path, dataset: str, search: Search) -> Library:
 def _engine(search: Search, passage_files: list[Path], named: Path) -> Retriever | None:
     if search.retriever.startswith(("http://", "https://")):
         server = RemoteRetriever(search.retriever, search.timeout)
-        server.search("is anybody there?", 1)  # a wrong address is better found out now than in every episode
+        server.search("is anybody there?", 1)  # a wrong address fails here, before the first episode
         return server
     kind, _, model = search.retriever.partition(":")
     if kind not in ("bm25", "dense") or (kind == "dense") != bool(model):

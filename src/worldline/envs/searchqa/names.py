@@ -48,9 +48,9 @@ def _drawn(draw: random.Random, kind: str, count: int) -> list[str]:
     """Without repetition; a number tells later rounds through a small pool apart."""
     form, *parts = _FORMS[kind]
     pool = [form.format(*words) for words in itertools.product(*(PARTS[part] for part in parts)) if len({*words}) == 2]
-    found: list[str] = []
-    while len(found) < count:
-        lap = len(found) // len(pool) + 1
+    invented: list[str] = []
+    while len(invented) < count:
+        lap = len(invented) // len(pool) + 1
         named = pool if lap == 1 else [f"{name} {lap}" for name in pool]
-        found += draw.sample(named, min(count - len(found), len(pool)))
-    return found
+        invented += draw.sample(named, min(count - len(invented), len(pool)))
+    return invented

@@ -38,7 +38,7 @@ def write(passages: Iterable[Passage]) -> str:
 def read(observation: str) -> list[Passage]:
     """The passages of an observation; none where it is something else."""
     inside = observation.removeprefix("<information>").removesuffix("</information>")
-    return [Passage(found["title"], found["text"]) for found in _DOCUMENT.finditer(inside)]
+    return [Passage(match["title"], match["text"]) for match in _DOCUMENT.finditer(inside)]
 
 
 def _flat(text: str) -> str:

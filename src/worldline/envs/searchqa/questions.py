@@ -33,19 +33,19 @@ def holds_questions(file: Path) -> bool:
 
 def read_questions(files: Iterable[Path], dataset: str = "") -> list[Question]:
     """The questions of all files, of one data set if `dataset` is given, in the order of the files."""
-    found: dict[str, Question] = {}
+    by_id: dict[str, Question] = {}
     datasets: set[str] = set()
     for file in files:
         for index, (place, row) in enumerate(rows_of(file)):
             question = _question(place, row, stem(file), index)
             datasets.add(question.dataset)
-            if question.id in found:
+            if question.id in by_id:
                 raise InputError(f"{place}: a second question with id '{question.id}'")
             if dataset in ("", question.dataset):
-                found[question.id] = question
-    if not found:
+                by_id[question.id] = question
+    if not by_id:
         raise InputError(f"no question of data set '{dataset}': there are {', '.join(sorted(datasets)) or 'none'}")
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _head(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:

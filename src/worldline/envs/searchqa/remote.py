@@ -22,10 +22,10 @@ class RemoteRetriever:
         self._timeout = timeout
 
     def search(self, query: str, k: int) -> tuple[Passage, ...]:
-        asked = {"queries": [query], "topk": k, "return_scores": True}
-        answer = self._post(json.dumps(asked).encode())
+        request = {"queries": [query], "topk": k, "return_scores": True}
+        answer = self._post(json.dumps(request).encode())
         try:
-            rows = [found.get("document", found) for found in answer["result"][0]]
+            rows = [row.get("document", row) for row in answer["result"][0]]
         except (KeyError, IndexError, TypeError, AttributeError):
             raise WorldlineError(f"retriever {self._url}: no {{'result': [[...]]}} in {str(answer)[:80]!r}") from None
         return tuple(to_passage(row, f"retriever {self._url}") for row in rows[:k])

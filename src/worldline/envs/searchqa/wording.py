@@ -2,7 +2,7 @@
 
 A relation holds between a thing of one kind and another thing, a date or a number. It has several sentences that
 say it, questions that ask for it and, where its object is a thing itself, phrases that stand for that object inside
-a longer question ("the town in which Ada Hale was born"). A relation that is said in a lead has no sentence of its own.
+a longer question ("the town in which Ada Hale was born"). A relation that a lead states has no sentence of its own.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What holds between a subject `{s}` and an object `{o}`; without `questions` it is said but never asked."""
+    """A relation of a subject `{s}` and an object `{o}`; without `questions` it is stated but never asked for."""
 
     name: str
     subject: str
@@ -165,7 +165,7 @@ book publisher company
 
 def _relations(table: str) -> tuple[Relation, ...]:
     """The relations that a table in the form above describes."""
-    found: list[Relation] = []
+    relations: list[Relation] = []
     forms: dict[str, tuple[str, ...]] = {}
     for line in reversed(table.strip().splitlines()):
         if line.startswith(" "):
@@ -173,10 +173,10 @@ def _relations(table: str) -> tuple[Relation, ...]:
             forms[key] = tuple(text.strip() for text in texts.split("|"))
         else:
             subject, name, target = line.split()
-            said, asked, phrased = (forms.get(key, ()) for key in ("say", "ask", "as"))
-            found.append(Relation(name, subject, target, said, asked, phrased))
+            sentences, questions, phrases = (forms.get(key, ()) for key in ("say", "ask", "as"))
+            relations.append(Relation(name, subject, target, sentences, questions, phrases))
             forms = {}
-    return tuple(reversed(found))
+    return tuple(reversed(relations))
 
 
 RELATIONS = _relations(_TABLE)

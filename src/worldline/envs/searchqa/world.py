@@ -112,7 +112,7 @@ class SearchQAWorld:
         return Findings(query, engine.search(query, self.config.topk))
 
     def _ending(self, question: Question) -> Info:
-        """What is said when a question is over; of another's search engine nothing more is asked than the agent did."""
+        """The info at the end of a question; a remote search engine gets no queries beyond the agent's own."""
         local = self.engine is None or isinstance(self.engine, Bm25)
         return {"answerable": answerable(question, self.engine)} if local else {}
 
@@ -174,5 +174,5 @@ class SearchQAEnvironment:
 
 def _parsed(action: str) -> tuple[str, str]:
     """What an action does and with which text; ('', '') where it is neither a search nor an answer, or both."""
-    found = [(kind, " ".join(text.split())) for kind, text in _ACTION.findall(action)]
-    return found[0] if len(found) == 1 and found[0][1] else ("", "")
+    parsed = [(kind, " ".join(text.split())) for kind, text in _ACTION.findall(action)]
+    return parsed[0] if len(parsed) == 1 and parsed[0][1] else ("", "")

@@ -13,7 +13,7 @@ SHOES = ("6", "7", "8", "9", "10", "11")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProductKind:
     """One sort of product. `noun` is how titles name it, `also` how a shopper may."""
 
     noun: str
@@ -34,9 +34,9 @@ def _kind(
     options: Mapping[str, str],
     uses: str,
     prices: tuple[float, float],
-) -> Kind:
+) -> ProductKind:
     pools = {"COLOURS": COLOURS, "CLOTHES": CLOTHES, "SHOES": SHOES}
-    return Kind(
+    return ProductKind(
         noun,
         also,
         shelf,
@@ -51,7 +51,7 @@ _COLOUR_AND_SIZE = {"color": "COLOURS", "size": "CLOTHES"}
 _HOME, _BEAUTY, _FOOD = "Home & Kitchen", "Beauty & Personal Care", "Grocery & Gourmet Food"
 _CLOTHING, _TECH, _SPORT = "Clothing, Shoes & Jewelry", "Electronics", "Sports & Outdoors"
 
-KINDS: tuple[Kind, ...] = (
+KINDS: tuple[ProductKind, ...] = (
     _kind("Throw Blanket", "blanket", f"{_HOME} › Bedding › Blankets",
           "machine washable, super soft, double sided, fade resistant, easy care, wrinkle free, hypoallergenic",
           {"color": "COLOURS", "size": "50 x 60, 60 x 80, 90 x 108"}, "living room, guest bed, camping", (18, 70)),

@@ -27,7 +27,7 @@ class Place(Enum):
 
 
 @dataclass(slots=True)
-class Session:
+class ShoppingSession:
     """The state of one episode; everything it points to besides `options` is shared and immutable."""
 
     catalogue: Catalogue
@@ -41,7 +41,7 @@ class Session:
     options: dict[str, str] = field(default_factory=dict)
     score: float = 0.0
 
-    def clone(self) -> "Session":
+    def clone(self) -> "ShoppingSession":
         return replace(self, options=dict(self.options))
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from worldline.config import suggest
 from worldline.envs.webshop.catalogue import Catalogue
-from worldline.envs.webshop.engine import Session
+from worldline.envs.webshop.engine import ShoppingSession
 from worldline.envs.webshop.goals import Goal
 from worldline.envs.webshop.reward import Nouns
 from worldline.types import Info, InputError, StepResult, WorldlineError, derive_seed
@@ -40,14 +40,14 @@ class ShopEnvironment:
         self._catalogue, self._tasks, self._nouns, self._max_steps = catalogue, tasks, nouns, max_steps
         self._task = ""
         self._steps = 0
-        self._session: Session | None = None
+        self._session: ShoppingSession | None = None
 
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
         """Start `task`; without one, a task drawn from `seed` out of the first split that has any."""
         if task is None:
             ids = next(ids for ids in map(self._tasks.of, self._tasks.splits) if ids)
             task = random.Random(derive_seed("shop task", seed or 0)).choice(ids)
-        self._session = Session(self._catalogue, self._tasks[task], self._nouns)
+        self._session = ShoppingSession(self._catalogue, self._tasks[task], self._nouns)
         self._task, self._steps = task, 0
         return self._session.observation, self._info(self._session, valid=True)
 
@@ -66,7 +66,7 @@ class ShopEnvironment:
         other._session = self._session.clone() if self._session else None
         return other
 
-    def _info(self, session: Session, valid: bool) -> Info:
+    def _info(self, session: ShoppingSession, valid: bool) -> Info:
         return Info(
             admissible=session.admissible,
             won=session.score == 1.0,

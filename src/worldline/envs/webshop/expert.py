@@ -1,6 +1,6 @@
-"""A competent shopper that knows only what it has read: the instruction, the pages so far, the page before it.
+"""A competent shopper that uses only the instruction, the pages so far and the current page.
 
-It searches, opens the best looking affordable title, reads the features where something wanted is missing, leaves for
+It searches, opens the best looking affordable title, reads the features where a product word is missing, leaves for
 a better looking article while there is time, chooses the options the instruction names, and buys. It keeps no
 state: what it knows is read again from the history at every turn.
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from worldline.envs.webshop.instruction import price_limit, queries, wanted, without_price, words
+from worldline.envs.webshop.instruction import price_limit, product_words, queries, without_price, words
 from worldline.envs.webshop.pages import SEPARATOR
 from worldline.types import Turn
 
@@ -24,10 +24,10 @@ _HURRY = 4
 
 @dataclass
 class _Article:
-    """What the shopper has learnt about one article."""
+    """What the pages so far say about one article."""
 
     price: float
-    known: set[str]
+    features: set[str]
     opened: bool = False
     features_read: bool = False
 
@@ -66,31 +66,32 @@ class _Memory:
         listings = list(zip(nodes[first::3], nodes[first + 1 :: 3], nodes[first + 2 :: 3], strict=False))
         self.listed = [asin for asin, _, _ in listings]
         for asin, title, tag in listings:
-            found = _TAG.search(tag)
+            price = _TAG.search(tag)
             self.titles |= words(title)
-            self.articles.setdefault(asin, _Article(float(found[0]) if found else 0.0, set(words(title))))
+            self.articles.setdefault(asin, _Article(float(price[0]) if price else 0.0, set(words(title))))
 
     def _read_article(self, nodes: Sequence[str], article: _Article, action: str) -> None:
         if nodes[-1] == "Buy Now":
             article.opened = True
             options = words(" ".join(_above_title(nodes)))
-            article.known |= options
+            article.features |= options
             self.offered |= options
         elif action == _FEATURES:
             article.features_read = True
-            article.known |= words(" ".join(nodes[4:]))
+            article.features |= words(" ".join(nodes[4:]))
 
     def fresh(self) -> list[str]:
         """What the last results list and the shopper has not opened yet."""
         return [asin for asin in self.listed if not self.articles[asin].opened]
 
     def missing(self, asin: str) -> frozenset[str]:
-        """Wanted words that another article is known to have, and this one is not."""
+        """Product words that another article has, and this one does not show."""
         article = self.articles[asin]
-        return wanted(self.goal) & (self.titles | self.offered if article.opened else self.titles) - article.known
+        listed = self.titles | self.offered if article.opened else self.titles
+        return product_words(self.goal) & listed - article.features
 
     def faults(self, asin: str, hope: int = 0) -> int:
-        """How far the article is from what is wanted; `hope`: missing words that reading on may turn up."""
+        """Distance of the article from the instruction; `hope`: missing words that its features may still show."""
         article, limit = self.articles[asin], price_limit(self.goal)
         too_dear = limit is not None and article.price > limit
         return 3 * too_dear + max(len(self.missing(asin)) - (0 if article.features_read else hope), 0)
@@ -115,7 +116,7 @@ def act(turn: Turn) -> str:
 
 
 def _query(goal: str, searches: int) -> str:
-    """All that is wanted first (products are indexed with their options), then in fewer words."""
+    """The longest query first (products are indexed with their options), then shorter ones."""
     tries = queries(goal)
     return tries[-1 - searches % len(tries)]
 
@@ -167,14 +168,14 @@ def _pick(goal: str, name: str, values: Sequence[str]) -> str | None:
     text = without_price(goal)
     best, strength = None, 0
     for value in values:
-        found = _strength(text, name, value)
-        if found > strength:
-            best, strength = value, found
+        match_strength = _strength(text, name, value)
+        if match_strength > strength:
+            best, strength = value, match_strength
     return best
 
 
 def _strength(text: str, name: str, value: str) -> int:
-    asked = re.escape(value)
-    if re.search(rf"{re.escape(name)}(?::| should be)? {asked}(?![\w-])|(?<![\w-]){asked} {re.escape(name)}", text):
+    escaped = re.escape(value)
+    if re.search(rf"{re.escape(name)}(?::| should be)? {escaped}(?![\w-])|(?<![\w-]){escaped} {re.escape(name)}", text):
         return 1000 + len(value)
-    return len(value) if re.search(rf"(?<![\w-]){asked}(?![\w-])", text) else 0
+    return len(value) if re.search(rf"(?<![\w-]){escaped}(?![\w-])", text) else 0

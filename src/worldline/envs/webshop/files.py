@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worldline.envs.webshop.goals import Wish
+from worldline.envs.webshop.goals import AnnotatedInstruction
 from worldline.envs.webshop.product import Product
 from worldline.types import InputError
 
@@ -52,18 +52,20 @@ class DataFiles:
                 raise InputError(f"{self.items}: product {asin}: {type(error).__name__}: {error}") from None
         return list(made.values())
 
-    def wishes(self) -> Mapping[str, list[Wish]]:
-        """What is asked for, by asin: annotators' sentences, or one sentence made of attributes."""
+    def instructions(self) -> Mapping[str, list[AnnotatedInstruction]]:
+        """The instructions by asin: annotators' sentences, or one sentence made of attributes."""
         if self.human is not None:
             return {
                 asin: [
-                    Wish(row["instruction"], tuple(row["instruction_attributes"]), tuple(row["instruction_options"]))
+                    AnnotatedInstruction(
+                        row["instruction"], tuple(row["instruction_attributes"]), tuple(row["instruction_options"])
+                    )
                     for row in rows
                 ]
                 for asin, rows in _load(self.human).items()
             }
         return {
-            asin: [Wish(row["instruction"], tuple(row["instruction_attributes"]))]
+            asin: [AnnotatedInstruction(row["instruction"], tuple(row["instruction_attributes"]))]
             for asin, row in _load(self.attributes).items()
             if row.get("instruction") is not None
         }

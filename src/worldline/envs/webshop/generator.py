@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from worldline.envs.webshop.assortment import KINDS, Kind
+from worldline.envs.webshop.assortment import KINDS, ProductKind
 from worldline.envs.webshop.goals import NO_LIMIT, Goal, price_limit_above
 from worldline.envs.webshop.product import Product
 from worldline.types import derive_seed
@@ -60,7 +60,7 @@ _DESCRIPTIONS = (
     "Why choose this {also}? {extra}It is at home wherever {use} is.",
 )
 _LEADS = ("Find me", "i am looking for", "i'm looking for", "i need", "i want to buy", "please help me find", "show me")
-_WISHES = (
+_INSTRUCTION_FORMS = (
     "{lead} {attributes} {noun}",
     "{lead} {noun} with {attributes}",
     "{lead} {first} {noun} with {rest}",
@@ -114,7 +114,7 @@ def _brands(rng: random.Random) -> list[str]:
     return names
 
 
-def _product(kind: Kind, brand: str, rng: random.Random) -> Product:
+def _product(kind: ProductKind, brand: str, rng: random.Random) -> Product:
     attributes = rng.sample(kind.attributes, rng.choice((3, 4, 4, 5)))
     titled, hidden = attributes[:-1], attributes[-1:]
     use = rng.choice(kind.uses)
@@ -141,7 +141,7 @@ def _product(kind: Kind, brand: str, rng: random.Random) -> Product:
     )
 
 
-def _pricing(kind: Kind, rng: random.Random) -> tuple[float, ...]:
+def _pricing(kind: ProductKind, rng: random.Random) -> tuple[float, ...]:
     price = round(round(kind.cheap * (kind.dear / kind.cheap) ** rng.random()) - 0.01, 2)
     return (price,) if rng.random() < 0.93 else (price, round(price * rng.uniform(1.1, 1.4), 2))
 
@@ -152,7 +152,7 @@ def _some(values: Sequence[str], rng: random.Random) -> tuple[str, ...]:
     return tuple(value for value in values if value in kept)
 
 
-def _goal(kind: Kind, product: Product, rng: random.Random) -> Goal:
+def _goal(kind: ProductKind, product: Product, rng: random.Random) -> Goal:
     attributes = tuple(rng.sample(product.attributes, rng.choice((1, 2, 2, 3))))
     names = rng.sample(sorted(product.options), rng.choice((1, 2, 2)))
     options = tuple((name, rng.choice(product.options[name])) for name in names)
@@ -162,7 +162,7 @@ def _goal(kind: Kind, product: Product, rng: random.Random) -> Goal:
 
 
 def _words(
-    kind: Kind,
+    kind: ProductKind,
     use: str,
     attributes: Sequence[str],
     options: Sequence[tuple[str, str]],
@@ -170,8 +170,8 @@ def _words(
     rng: random.Random,
 ) -> str:
     first, *rest = attributes
-    forms = _WISHES if rest else [form for form in _WISHES if "{rest}" not in form]
-    wish = rng.choice(forms).format(
+    forms = _INSTRUCTION_FORMS if rest else [form for form in _INSTRUCTION_FORMS if "{rest}" not in form]
+    text = rng.choice(forms).format(
         lead=rng.choice(_LEADS),
         noun=rng.choice((kind.noun, kind.noun, kind.also)).lower(),
         attributes=", ".join(attributes),
@@ -183,4 +183,4 @@ def _words(
     frame, pair, comma = rng.choice(_OPTION_FORMS)
     pairs = comma.join(pair.format(name=name, value=value) for name, value in options)
     price = rng.choice(_PRICES).format(limit=limit) if limit < NO_LIMIT else ""
-    return wish + frame.format(pairs=pairs) + price
+    return text + frame.format(pairs=pairs) + price

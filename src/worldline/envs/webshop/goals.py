@@ -1,4 +1,4 @@
-"""What a shopper is after, made the way the original makes its synthetic and human goals.
+"""Shopping goals, made the way the original makes its synthetic and human goals.
 
 A synthetic goal is one product's instruction with one combination of its options and a price limit; a human goal
 is an annotator's own sentence. The limit is the larger of two of the next four tens above the price. The original
@@ -30,7 +30,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AnnotatedInstruction:
     """An annotated instruction of one product; `options` is None where every combination is a goal of its own."""
 
     text: str
@@ -38,14 +38,16 @@ class Wish:
     options: tuple[str, ...] | None = None
 
 
-def make_goals(products: Sequence[Product], wishes: Mapping[str, Iterable[Wish]], rng: random.Random) -> list[Goal]:
-    """The goals of all products, in the catalogue's order; `wishes` by asin."""
+def make_goals(
+    products: Sequence[Product], instructions: Mapping[str, Iterable[AnnotatedInstruction]], rng: random.Random
+) -> list[Goal]:
+    """The goals of all products, in the catalogue's order; `instructions` by asin."""
     return [
         goal
         for product in products
-        for wish in wishes.get(product.asin, ())
-        if wish.attributes
-        for goal in _goals_of(product, wish, price_limit_above(product.price, rng))
+        for instruction in instructions.get(product.asin, ())
+        if instruction.attributes
+        for goal in _goals_of(product, instruction, price_limit_above(product.price, rng))
     ]
 
 
@@ -55,14 +57,14 @@ def price_limit_above(price: float, rng: random.Random) -> float:
     return max(rng.sample(tens, 2)) if len(tens) >= 2 else NO_LIMIT
 
 
-def _goals_of(product: Product, wish: Wish, limit: float) -> Iterator[Goal]:
+def _goals_of(product: Product, instruction: AnnotatedInstruction, limit: float) -> Iterator[Goal]:
     price = f", and price lower than {limit:.2f} dollars" if limit < NO_LIMIT else ""
-    if wish.options is not None:
-        yield Goal(product, wish.text.strip(".") + price, wish.attributes, wish.options, limit)
+    if instruction.options is not None:
+        yield Goal(product, instruction.text.strip(".") + price, instruction.attributes, instruction.options, limit)
         return
     names = sorted(product.options)
     for values in itertools.product(*(product.options[name] for name in names)):
         options = tuple(zip(names, values, strict=True))
         chosen = ", and ".join(f"{name}: {value}" for name, value in options)
-        text = f"{wish.text}{' with ' + chosen if chosen else ''}{price}"
-        yield Goal(product, text, wish.attributes, options, limit)
+        text = f"{instruction.text}{' with ' + chosen if chosen else ''}{price}"
+        yield Goal(product, text, instruction.attributes, options, limit)

@@ -33,13 +33,13 @@ _TOKEN = re.compile(r"[a-z0-9]+(?:[.'][a-z0-9]+)*")
 
 def price_limit(instruction: str) -> float | None:
     """The price the instruction sets as its limit, if it does."""
-    found = _PRICE.findall(instruction.lower())
-    return float(found[-1]) if found else None
+    limits = _PRICE.findall(instruction.lower())
+    return float(limits[-1]) if limits else None
 
 
 @lru_cache(maxsize=1 << 14)
 def queries(instruction: str) -> tuple[str, ...]:
-    """A handful of search queries: what is wanted, in more and more of the instruction's own words."""
+    """A few search queries, each with more of the instruction's own words."""
     whole = _clean(_LEAD.sub("", without_price(instruction), count=1))
     described = _clean(_OPTIONS.sub("", whole, count=1))
     product = _clean(_DETAIL.sub("", described, count=1))
@@ -48,8 +48,8 @@ def queries(instruction: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1 << 14)
-def wanted(instruction: str) -> frozenset[str]:
-    """The words of the instruction that say something about the product, price aside."""
+def product_words(instruction: str) -> frozenset[str]:
+    """The words of the instruction that describe the product, without the price."""
     return words(without_price(instruction)) - _FILLER
 
 

@@ -36,11 +36,11 @@ class Index:
         self._postings: dict[str, tuple[npt.NDArray[np.int32], npt.NDArray[np.float32], np.float32]] = {}
         one = np.float32(1)
         for term, (where, how_often) in postings.items():
-            found = np.array(where, dtype=np.int32)
-            saturation = one + np.array(how_often, dtype=np.float32) * norms[found]
+            rows = np.array(where, dtype=np.int32)
+            saturation = one + np.array(how_often, dtype=np.float32) * norms[rows]
             n = len(where)
             idf = np.float32(np.log(1 + (indexed - n + 0.5) / (n + 0.5)))
-            self._postings[term] = (found, saturation, idf)
+            self._postings[term] = (rows, saturation, idf)
 
     def search(self, query: str, k: int) -> list[str]:
         """The names of the best `k` documents that share a term with `query`, best first."""
@@ -48,9 +48,9 @@ class Index:
         for term, times in Counter(terms(query)).items():
             posting = self._postings.get(term)
             if posting is not None:
-                found, saturation, idf = posting
+                rows, saturation, idf = posting
                 weight = np.float32(times) * idf
-                scores[found] += weight - weight / saturation
+                scores[rows] += weight - weight / saturation
         rounded = scores.astype(np.float32)
         hits = np.flatnonzero(rounded)
         best = hits[np.argsort(-rounded[hits], kind="stable")[:k]]

@@ -39,7 +39,7 @@ _LATIN_1 = dict.fromkeys(range(128, 256))
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A purchase taken apart."""
+    """The parts of a purchase's reward."""
 
     kind: float
     attributes: int
@@ -63,16 +63,16 @@ def score(goal: Goal, product: Product, chosen: Iterable[str], nouns: Nouns) -> 
     )
 
 
-def type_score(wanted: Product, bought: Product, nouns: Nouns) -> float:
+def type_score(target: Product, bought: Product, nouns: Nouns) -> float:
     """1 for the same kind of product, down to 0 for titles without a common noun."""
-    desired = nouns(wanted.title)
+    desired = nouns(target.title)
     shared = len(set(desired) & set(nouns(bought.title)))
     title_score = shared / len(desired) if desired else 0.2
     if title_score == 0:
         return 0.0
     if title_score < 0.1:
         return 0.1
-    alike = bought.query == wanted.query or title_score > 0.2 or len(_shelf(bought) & _shelf(wanted)) >= 2
+    alike = bought.query == target.query or title_score > 0.2 or len(_shelf(bought) & _shelf(target)) >= 2
     return 1.0 if alike else 0.5
 
 
@@ -86,9 +86,9 @@ def _has_attribute(product: Product, attribute: str) -> bool:
     )
 
 
-def _options_met(chosen: Sequence[str], wanted: Sequence[GoalOption]) -> int:
+def _options_met(chosen: Sequence[str], requested: Sequence[GoalOption]) -> int:
     colours = [_colour_of(value) for value in chosen]
-    return sum(any(_alike(colour, str(_goal_value(option))) for colour in colours) for option in wanted)
+    return sum(any(_alike(colour, str(_goal_value(option))) for colour in colours) for option in requested)
 
 
 def _goal_value(option: GoalOption) -> GoalOption:

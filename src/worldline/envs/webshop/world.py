@@ -97,10 +97,10 @@ class WebShopWorld(_Shop):
         rng = random.Random(CANONICAL_SEED)
         files = DataFiles.find(Path(data), human=config.goals == "human")
         products = files.products(rng)
-        ordered = make_goals(products, files.wishes(), rng)
+        ordered = make_goals(products, files.instructions(), rng)
         if not ordered:
-            wishes = files.human or files.attributes
-            raise InputError(f"{files.items}: no {config.goals} goals: {wishes} is about none of its products")
+            instructions = files.human or files.attributes
+            raise InputError(f"{files.items}: no {config.goals} goals: {instructions} is about none of its products")
         random.Random(CANONICAL_SEED).shuffle(ordered)
         splits = {
             "train": ordered[TEST_GOALS + DEV_GOALS :],

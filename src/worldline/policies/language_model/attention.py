@@ -1,8 +1,8 @@
-"""Attention behind a cache for models whose query heads share keys: the cache is read as it is, never spread out.
+"""Grouped-query attention behind a cache without copying keys and values for each query head.
 
-transformers copies keys and values once for every query head that shares them, at every layer and for every token,
-because torch's masked kernels want as many of one as of the other. Laying a group's heads behind one another as
-further queries of the same key head says the same sums, and nothing is copied.
+transformers repeats keys and values for every query head that shares them, at every layer and for every token, because
+torch's masked kernels want equally many heads on both sides. Stacking the query heads of a group as further queries of
+their key head gives the same sums, and copies nothing.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ NAME = "worldline"
 
 
 def prepare(model: Any) -> None:
-    """Let `model` attend this way where it uses torch's attention and its heads share keys."""
+    """Make `model` use this attention if it uses torch's and its query heads share keys."""
     config = model.config.get_text_config()
     heads, shared = (getattr(config, f"num_{kind}_heads", None) for kind in ("attention", "key_value"))
     if _torchs(model.config) and _torchs(config) and heads and shared and shared < heads:
@@ -28,7 +28,7 @@ def prepare(model: Any) -> None:
 
 
 def masked_by_torch(model: Any) -> bool:
-    """Whether attention takes a mask of truth values as it is."""
+    """Whether attention takes a boolean mask unchanged."""
     return model.config.get_text_config()._attn_implementation in ("sdpa", NAME)
 
 
@@ -38,7 +38,7 @@ def _torchs(config: Any) -> bool:
 
 @contextmanager
 def without_plans() -> Iterator[None]:
-    """Without cuDNN's attention: it plans anew for every length it meets, and behind a cache that is every token."""
+    """Without cuDNN's attention: it makes a plan for every new length, and behind a cache every token is one."""
     before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
@@ -56,13 +56,13 @@ def _attend(
     one_mask = attention_mask is not None and attention_mask.shape[1] == 1
     plain = value.shape[-1] == size and all(how.get(name) is None for name in ("position_bias", "softcap", "s_aux"))
     if groups == 1 or new == key.shape[2] or not plain or attention_mask is None or not one_mask:
-        told: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **how)
-        return told
+        attended: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **how)
+        return attended
     stacked = query.reshape(batch, heads // groups, groups * new, size)
     mask = attention_mask.expand(-1, -1, groups, -1) if new == 1 else attention_mask.repeat(1, 1, groups, 1)
     dropout, scale = how.get("dropout", 0.0), how.get("scaling")
-    seen = F.scaled_dot_product_attention(stacked, key, value, mask, dropout, scale=scale)
-    return seen.reshape(batch, heads, new, size).transpose(1, 2).contiguous(), None
+    attended_groups = F.scaled_dot_product_attention(stacked, key, value, mask, dropout, scale=scale)
+    return attended_groups.reshape(batch, heads, new, size).transpose(1, 2).contiguous(), None
 
 
 AttentionInterface.register(NAME, _attend)

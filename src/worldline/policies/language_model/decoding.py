@@ -1,8 +1,8 @@
-"""Reading on token by token behind a batch of prompts.
+"""Decoding token by token behind a batch of prompts.
 
-A step of a small model on a GPU is mostly Python that launches kernels, so there it is recorded once, as a CUDA graph,
-and then replayed. That needs tensors that stay where they are: keys and values are written into the cache's room at a
-place that is itself a tensor, and attention looks at all of the room through a mask.
+A step of a small model on a GPU is mostly Python that launches kernels, so there one step is recorded as a CUDA graph
+and replayed. That needs tensors that stay in place: keys and values are written into preallocated memory at an index
+that is itself a tensor, and attention sees all of that memory through a mask.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,35 +26,35 @@ from worldline.policies.language_model.forward import (
     log_softmax,
     shares_prefix,
 )
-from worldline.policies.mixing import uniform
+from worldline.types import uniform
 
 LEAST = 8
-"""Tokens below which recording a step costs more than it saves."""
+"""With fewer new tokens than this, recording a step costs more than it saves."""
 
 
 def begin(model: Model, prefix: Prefix, most: int) -> "Steps":
-    """The way to read on by up to `most` tokens that suits the model and where it is."""
+    """The decoder of up to `most` tokens that suits the model and its device."""
     recorded = model.device.type == "cuda" and most >= LEAST and recordable(model, prefix)
     return RecordedSteps(model, prefix, most) if recorded else Steps(model, prefix)
 
 
 def recordable(model: Model, prefix: Prefix) -> bool:
-    """Whether the model attends plainly, takes our masks as they are, and lies on one device."""
+    """Whether the model has full attention, takes our masks unchanged, and lies on one device."""
     plain = shares_prefix(model) and attention.masked_by_torch(model)
     return plain and all(type(at) is RoomyLayer and at.keys.device == model.device for at in prefix.cache.layers)
 
 
 class Steps:
-    """Behind the prompts of `prefix` (which is used up), one token of every row at a time."""
+    """Decodes one token of every row at a time behind the prompts of `prefix`, and changes `prefix`."""
 
     patience = 0
-    """Steps to wait before rows that have ended are let go."""
+    """Steps to wait before rows that have ended leave the batch."""
 
     def __init__(self, model: Model, prefix: Prefix) -> None:
         self._model, self._prefix, self._position = model, prefix, prefix.lengths
 
     def read(self, tokens: Tensor) -> Tensor:
-        """The logits behind one more token of each row, (rows, vocabulary); to be used before the next ones."""
+        """The logits after one more token of each row, (rows, vocabulary); valid until the next call."""
         prefix = self._prefix
         prefix.mask = pad(prefix.mask, (0, 1), value=1)
         logits = forward(self._model, tokens[:, None], prefix.mask, self._position[:, None], prefix.cache)[:, -1]
@@ -62,13 +62,13 @@ class Steps:
         return logits
 
     def keep(self, rows: Tensor) -> None:
-        """Only `rows` go on."""
+        """Drop all rows but `rows`."""
         self._prefix.keep(rows)
         self._position = self._position[rows]
 
 
 class PlacedLayer(DynamicLayer):  # type: ignore[misc]
-    """Keys and values with all the room they will need; new ones are written at the place `at`, a tensor."""
+    """Keys and values with all the memory they will need; new ones are written at the index `at`, a tensor."""
 
     def __init__(self, keys: Tensor, values: Tensor, at: Tensor) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class PlacedLayer(DynamicLayer):  # type: ignore[misc]
 
 
 class RecordedSteps(Steps):
-    """The same with every tensor in its place: the first step is done, the second recorded, all others replayed."""
+    """The same with tensors that stay in place: the first step runs, the second is recorded, the rest replay it."""
 
     patience = 32
 
@@ -90,7 +90,7 @@ class RecordedSteps(Steps):
         super().__init__(bare(model), prefix)
         used, device = prefix.mask.shape[1], prefix.mask.device
         rooms = [layer.room for layer in prefix.cache.layers]
-        prefix.cache.layers.clear()  # a room that is enlarged is not kept beside the larger one
+        prefix.cache.layers.clear()  # frees the old memory before larger memory is allocated
         lacking = max(0, used + most - rooms[0][0].shape[-2])
         self._at = torch.tensor([used], device=device)
         self._cache = DynamicCache(config=model.config)
@@ -114,7 +114,7 @@ class RecordedSteps(Steps):
         return self._logits
 
     def _record(self) -> None:
-        """Record a step; a model that waits for its own results on the way cannot be, and goes on as before."""
+        """Record a step; a model that synchronises within a step cannot be recorded, and keeps running step by step."""
         graph, device = torch.cuda.CUDAGraph(), self._at.device
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         try:
@@ -139,7 +139,7 @@ class RecordedSteps(Steps):
 
 
 def _cleared(room: Tensor, used: int, lacking: int) -> Tensor:
-    """With as much more room, and nothing in what is not used yet: a mask does not keep out what is not a number."""
+    """`room` enlarged by `lacking`, its unused part zero: a mask does not keep NaN out."""
     room[..., used:, :] = 0
     return pad(room, (0, 0, 0, lacking)) if lacking else room
 
@@ -167,7 +167,7 @@ def generate(
     max_new_tokens: int,
     temperature: float,
 ) -> list[Response]:
-    """A response to each row of `prefix` (which is used up)."""
+    """A sampled response to each row of `prefix`, which is changed."""
     responses = [Response() for _ in seeds]
     rows, going = list(range(len(seeds))), set(range(len(seeds)))
     logits, steps, since = prefix.logits, begin(model, prefix, max_new_tokens - 1), 0

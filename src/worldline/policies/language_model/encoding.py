@@ -4,7 +4,8 @@ Each segment of a prompt is tokenised on its own and the pieces are concatenated
 one step are the first tokens of that episode at every later step, and `prompt(turn) + action(a)` is exactly what a
 model sees when it acts, what it is scored on, and what it is trained on.
 
-A prompt over its budget loses its oldest history first, then the middle of the observation, and is counted.
+A prompt over the token budget loses its oldest history first, then the middle of the observation; `counts` says how
+often that happened.
 """
 
 import functools
@@ -19,8 +20,8 @@ from worldline.types import InputError, Turn
 Tokenizer = Any
 """A transformers tokenizer (transformers publishes no types)."""
 
-_REMEMBERED = 50_000
-_CHARS_PER_TOKEN = 32  # no tokenizer gets more out of a token in earnest
+_MOST_REMEMBERED = 50_000
+_CHARS_PER_TOKEN = 32  # no real tokenizer has longer tokens on average
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """A prompt and its answer as one training sequence; `is_action` marks what the agent said."""
+class EncodedExample:
+    """A prompt and its answer as one training sequence; `is_action` marks the agent's own tokens."""
 
     ids: list[int]
     is_action: list[bool]
@@ -56,7 +57,7 @@ class Encoder:
         self._history = history
         self._chat = template.chat and tokenizer.chat_template is not None
         self._start = [] if self._chat else [t for t in tokenizer.encode("") if t == tokenizer.bos_token_id][:1]
-        self._known: dict[str, list[int]] = {}
+        self._remembered: dict[str, list[int]] = {}
         self.end = self._end_token()
 
     def prompt(self, turn: Turn) -> list[int]:
@@ -70,14 +71,14 @@ class Encoder:
         return self.actions([action])[0]
 
     def actions(self, actions: Sequence[str]) -> list[list[int]]:
-        """The tokens of the response that means each action, the end token included."""
+        """The tokens of the response for each action, with the end token."""
         return [[*ids, self.end] for ids in self._ids([self.template.answer(action) for action in actions])]
 
-    def example(self, turn: Turn, action: str) -> Example:
-        """A training sequence. In a transcript the actions of the history are marked too, so that the last
-        turn of an episode gives the whole episode; elsewhere only `action` is."""
+    def example(self, turn: Turn, action: str) -> EncodedExample:
+        """A training sequence. In a transcript the actions of the history are marked too, so the last turn of an
+        episode gives the whole episode; in other templates only `action` is marked."""
         pieces = [*self._fitted([turn])[0], Piece(self.action(action), action=True)]
-        return Example(
+        return EncodedExample(
             [token for piece in pieces for token in piece.ids],
             [piece.action for piece in pieces for _ in piece.ids],
         )
@@ -99,7 +100,7 @@ class Encoder:
         eos = self.tokenizer.eos_token_id
         end = newline[0] if readable and (not self.template.chat or eos is None) else eos
         if end is None:
-            raise InputError("the tokenizer has neither a line break nor an end-of-text token: no response could end")
+            raise InputError("the tokenizer has neither a line break nor an end-of-text token: no response would end")
         return int(end)
 
     def _fitted(self, turns: Sequence[Turn]) -> list[list[Piece]]:
@@ -123,7 +124,7 @@ class Encoder:
     def _pieces(self, views: Sequence[View]) -> list[list[Piece]]:
         segments = [self.template.segments(shown.turn, shown.history) for shown in views]
         texts = [self._message(segment.text) for prompt in segments for segment in prompt]
-        # A transcript's segments come back at every step; whole messages never do.
+        # A transcript repeats its segments at every step; chat messages never repeat.
         ids = iter(self._ids(texts, remember=not self.template.chat))
         start = [Piece(self._start, action=False)] if self._start else []
         return [
@@ -149,19 +150,19 @@ class Encoder:
         return message
 
     def _ids(self, texts: Sequence[str], remember: bool = True) -> list[list[int]]:
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if len(self._known) + len(new) > _REMEMBERED:
-            self._known.clear()
+        new = [text for text in dict.fromkeys(texts) if text not in self._remembered]
+        if len(self._remembered) + len(new) > _MOST_REMEMBERED:
+            self._remembered.clear()
             new = list(dict.fromkeys(texts))
         fresh: list[list[int]] = (
             self.tokenizer(new, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
             if new
             else []
         )
-        found = dict(zip(new, fresh, strict=True))
+        tokenised = dict(zip(new, fresh, strict=True))
         if remember:
-            self._known |= found
-        return [self._known[text] if text in self._known else found[text] for text in texts]
+            self._remembered |= tokenised
+        return [self._remembered[text] if text in self._remembered else tokenised[text] for text in texts]
 
 
 def _length(pieces: Sequence[Piece]) -> int:
@@ -170,6 +171,6 @@ def _length(pieces: Sequence[Piece]) -> int:
 
 @functools.lru_cache(maxsize=4)
 def _line_breaks(tokenizer: Tokenizer) -> frozenset[int]:
-    """The tokens with a line break in them; a vocabulary takes its time."""
+    """The tokens that contain a line break; cached, as decoding a whole vocabulary is slow."""
     texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
     return frozenset(token for token, text in enumerate(texts) if "\n" in text)

@@ -1,4 +1,4 @@
-"""One batched pass of a causal language model over prompts of different lengths, and what remains of it.
+"""One batched forward pass of a causal language model over prompts of different lengths.
 
 Prompts are padded on the left, so that all rows end at the same place and share one key-value cache. Logits are
 computed for the last position only: a (batch, time, vocabulary) tensor of the prompts never exists.
@@ -21,7 +21,7 @@ Model = Any
 """A transformers causal language model (transformers publishes no types)."""
 
 ROOM = 64
-"""Tokens a cache can take before it has to be copied."""
+"""New tokens that fit into a cache before it is copied."""
 
 
 @dataclass
@@ -37,21 +37,21 @@ class Prefix:
         return self.mask.sum(-1)
 
     def keep(self, rows: Tensor) -> None:
-        """Only `rows` go on."""
+        """Drop all rows but `rows`."""
         self.cache.batch_select_indices(rows)
         self.mask = self.mask[rows]
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]
-    """Keys and values with room to grow: a new token is written in, where torch.cat would copy all the others."""
+    """Keys and values in preallocated memory: a new token is written in place, where torch.cat would copy all."""
 
     keys: Tensor
     values: Tensor
     room: tuple[Tensor, Tensor] | None = None
-    """Both with the room behind them, (rows, heads, more time than is used, size)."""
+    """Keys and values with their unused memory, (rows, heads, more time than is used, size)."""
 
     def fill(self, keys: Tensor, values: Tensor, length: int) -> None:
-        """Begin with `length` tokens that are there already, and the room behind them."""
+        """Start with `length` cached tokens and unused memory after them."""
         self.lazy_initialization(keys, values)
         self.room = keys, values
         self.keys, self.values = keys[..., :length, :], values[..., :length, :]
@@ -83,7 +83,7 @@ def _enlarged(held: Tensor, added: Tensor, length: int) -> Tensor:
 
 
 def empty_cache(model: Model) -> Any:
-    """The model's own kind of cache, roomy where attention is plain."""
+    """The model's own kind of cache; layers of full attention get preallocated memory."""
     cache = DynamicCache(config=model.config)
     cache.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
@@ -130,12 +130,12 @@ def takes_positions(model: Model) -> bool:
 
 
 def is_recurrent(model: Model) -> bool:
-    """Whether layers carry a state, which padding would spoil."""
+    """Whether layers carry a recurrent state, which padding would change."""
     return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in DynamicCache(config=model.config).layers)
 
 
 def shares_prefix(model: Model) -> bool:
-    """Whether candidates may be laid out as a tree behind a prompt: plain full attention, positions ours to give."""
+    """Whether continuations can be a tree behind a prompt: full attention in every layer, and `position_ids` taken."""
     layers = DynamicCache(config=model.config).layers
     plain = bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
     return plain and takes_positions(model) and not getattr(model.config, "alibi", False)
@@ -150,13 +150,13 @@ def log_softmax(logits: Tensor, temperature: float) -> Tensor:
 
 
 def entropy(logits: Tensor, temperature: float) -> Tensor:
-    """Shannon entropy (nats) over the vocabulary; a greedy policy's is told at temperature 1."""
+    """Shannon entropy (nats) over the vocabulary; a greedy policy's is measured at temperature 1."""
     logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
     return -(logprobs.exp() * logprobs).nan_to_num(0.0).sum(-1)
 
 
 def chunks(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices in batches of like size: each batch, padded to its largest member, stays within `budget`."""
+    """Indices in batches of similar size: each batch, padded to its largest member, stays within `budget`."""
     batch: list[int] = []
     for index in sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True):
         if batch and (len(batch) + 1) * sizes[batch[0]] > budget:
@@ -169,7 +169,7 @@ def chunks(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 @contextmanager
 def inference(model: Model) -> Iterator[None]:
-    """No gradients and no dropout inside; the model's mode is given back afterwards."""
+    """No gradients and no dropout inside; the model's mode is restored afterwards."""
     training = model.training
     model.eval()
     try:
@@ -180,5 +180,5 @@ def inference(model: Model) -> Iterator[None]:
 
 
 def bare(model: Model) -> Model:
-    """The transformers model inside, adapters and all."""
+    """The transformers model inside a PEFT wrapper, its adapters included."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model

@@ -2,8 +2,8 @@
 
 `generate` samples free text and parses the action out of it; `choose` samples among the admissible actions with
 pi(a | h) = softmax of (log-probability of the action's tokens and end token) / temperature. A policy of either kind
-that answers with the bare action can also be scored. World-model heads, training and LoRA are other layers' business;
-a model being trained is wrapped with `from_model` as it is.
+that answers with the bare action can also score actions. World-model heads, training and LoRA live in other packages;
+`from_model` wraps a model that is being trained.
 """
 
 import math
@@ -18,8 +18,9 @@ import transformers
 from safetensors import SafetensorError
 
 from worldline.policies.language_model import attention
-from worldline.policies.language_model.checkpoint import locate
+from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
 from worldline.policies.language_model.decoding import Response, generate
+from worldline.policies.language_model.device import usable_device
 from worldline.policies.language_model.encoding import Encoder, Tokenizer
 from worldline.policies.language_model.forward import (
     Model,
@@ -31,12 +32,12 @@ from worldline.policies.language_model.forward import (
     read,
     shares_prefix,
 )
-from worldline.policies.language_model.prefix_cache import Memory, waves
-from worldline.policies.language_model.scoring import Scores, score
-from worldline.policies.mixing import admissible, pick, uniform
+from worldline.policies.language_model.prefix_cache import PrefixCache, waves
+from worldline.policies.language_model.scoring import ScoredBatch, score
+from worldline.policies.mixing import admissible, pick
 from worldline.policies.prompts import TEMPLATES, Counts
 from worldline.policies.settings import PolicyConfig
-from worldline.types import Decision, InputError, Turn, WorldlineError
+from worldline.types import Decision, InputError, Turn, WorldlineError, uniform
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,18 +45,19 @@ Floats = npt.NDArray[np.float64]
 def load(path: str, settings: PolicyConfig) -> "HFPolicy":
     """The checkpoint in folder `path` (or of that name on the model hub) as a policy."""
     where = locate(path, f"hf:{path}")
-    device = _device(settings)
+    device = usable_device(settings.device)
     try:
         with _quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, settings.dtype))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, **DATA_ONLY)
+            dtype = getattr(torch, settings.dtype)
+            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=dtype, **DATA_ONLY)
     except (OSError, ValueError, LookupError, TypeError, ImportError, RuntimeError, SafetensorError) as error:
         raise InputError(f"hf:{path}: cannot be loaded as a causal language model: {_in_brief(error)}") from None
     return from_model(model.to(device), tokenizer, settings, name=f"hf:{path}")
 
 
 def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name: str = "hf") -> "HFPolicy":
-    """A model that is already there as a policy; a ScoringPolicy wherever its answers can be scored."""
+    """A loaded model as a policy; it is a ScoringPolicy when its response is the action itself or a choice."""
     if is_recurrent(model):
         raise InputError(
             f"{name}: models with recurrent layers cannot be read in padded batches; use an attention model"
@@ -67,7 +69,7 @@ def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name:
 
 
 class HFPolicy:
-    """A language model that acts, a whole batch of turns at a time."""
+    """A language model that acts on a batch of turns at a time."""
 
     def __init__(self, model: Model, encoder: Encoder, settings: PolicyConfig, name: str) -> None:
         self.name = name
@@ -77,7 +79,7 @@ class HFPolicy:
         self.max_new_tokens = _max_new_tokens(encoder, settings)
         self.stops = encoder.stops() | _end_ids(model, encoder.tokenizer)
         grows = not encoder.template.chat and settings.cache_gib > 0 and shares_prefix(model)
-        self._memory = Memory(model, int(settings.cache_gib * 2**30)) if grows else None
+        self._cache = PrefixCache(model, int(settings.cache_gib * 2**30)) if grows else None
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
         with inference(self.model):
@@ -85,16 +87,16 @@ class HFPolicy:
 
     @property
     def counts(self) -> Counts:
-        """How many prompts there were, and how many of them were too long."""
+        """How many prompts were encoded, and how many of them were too long."""
         return self.encoder.counts
 
     def forget(self) -> None:
-        """Give up what was read so far. Needed only if weights were changed behind torch's back."""
-        if self._memory:
-            self._memory.forget()
+        """Empty the prefix cache. Needed only if weights changed in a way that torch does not count."""
+        if self._cache:
+            self._cache.forget()
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> Prefix:
-        return self._memory.read(prompts) if self._memory else read(self.model, prompts)
+        return self._cache.read(prompts) if self._cache else read(self.model, prompts)
 
     def _generate(self, turns: Sequence[Turn]) -> list[Decision]:
         prompts = self.encoder.prompts(turns)
@@ -109,10 +111,10 @@ class HFPolicy:
                 temperature=self.settings.temperature,
             )
             for row, response in zip(rows, responses, strict=True):
-                decisions[row] = self._said(turns[row], prompts[row], response)
+                decisions[row] = self._decision(turns[row], prompts[row], response)
         return [decisions[row] for row in range(len(turns))]
 
-    def _said(self, turn: Turn, prompt: list[int], response: Response) -> Decision:
+    def _decision(self, turn: Turn, prompt: list[int], response: Response) -> Decision:
         _check(response.logprobs, self.name)
         template = self.encoder.template
         text = self.encoder.decode(response.ids)
@@ -132,7 +134,7 @@ class HFPolicy:
         tokens = [self.encoder.actions(actions) for actions in choices]
         decisions: dict[int, Decision] = {}
         for scores in self._score(prompts, tokens, 1.0):
-            logps = [self._preferences([t.sum() for t in found]) for found in scores.token_logprobs]
+            logps = [self._preferences([t.sum() for t in token_logprobs]) for token_logprobs in scores.token_logprobs]
             draws = [uniform(turns[row].seed, "choose") for row in scores.rows]
             picks = [pick(np.exp(logp), draw) for logp, draw in zip(logps, draws, strict=True)]
             entropies = scores.entropy(picks)
@@ -151,7 +153,7 @@ class HFPolicy:
 
     def _score(
         self, prompts: Sequence[list[int]], answers: Sequence[list[list[int]]], temperature: float
-    ) -> Iterator[Scores]:
+    ) -> Iterator[ScoredBatch]:
         budget = self.settings.batch_tokens
         return score(self.model, self._read, prompts, answers, temperature=temperature, batch_tokens=budget)
 
@@ -167,45 +169,44 @@ class HFPolicy:
 
 
 class ScoringHFPolicy(HFPolicy):
-    """A language model whose action probabilities can be asked for: its response is the action, or it chooses.
+    """A language model that gives log pi(a|h): its response is the action, or it chooses among the actions.
 
-    When it generates, the probability is that of the action's own spelling and end token; the same words
-    spelled with other tokens, which a model hardly ever says, are not added to it.
+    When it generates, the probability is that of the tokenizer's own encoding of the action and the end token.
+    Other encodings of the same text, which a model hardly ever samples, are not added.
     """
 
     def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[Floats]:
         choosing = self.settings.mode == "choose"
-        listed = [
-            admissible(turn, self.name) if choosing else asked for turn, asked in zip(turns, actions, strict=True)
-        ]
+        pairs = zip(turns, actions, strict=True)
+        listed = [admissible(turn, self.name) if choosing else candidates for turn, candidates in pairs]
         with inference(self.model):
             totals = self._totals(turns, listed, 1.0 if choosing else self.settings.temperature)
         if not choosing:
             return totals
-        known = [
+        log_probs = [
             dict(zip(choices, self._preferences(values.tolist()), strict=True))
             for choices, values in zip(listed, totals, strict=True)
         ]
         return [
-            np.array([found.get(action, -np.inf) for action in asked])
-            for found, asked in zip(known, actions, strict=True)
+            np.array([by_action.get(action, -np.inf) for action in candidates])
+            for by_action, candidates in zip(log_probs, actions, strict=True)
         ]
 
     def _totals(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]], temperature: float) -> list[Floats]:
         prompts = self.encoder.prompts(turns)
-        tokens = [self.encoder.actions(asked) for asked in actions]
+        tokens = [self.encoder.actions(candidates) for candidates in actions]
         totals: dict[int, Floats] = {}
-        # The steps of a logged episode follow one another: read in order, each is a continuation of the last.
-        for wave in waves(prompts) if self._memory else [range(len(turns))]:
+        # Prompts of one logged episode extend one another: read in order, each reuses the cache of the one before.
+        for wave in waves(prompts) if self._cache else [range(len(turns))]:
             for scores in self._score([prompts[row] for row in wave], [tokens[row] for row in wave], temperature):
-                for row, found in zip(scores.rows, scores.token_logprobs, strict=True):
-                    totals[wave[row]] = np.array([t.sum() for t in found])
+                for row, token_logprobs in zip(scores.rows, scores.token_logprobs, strict=True):
+                    totals[wave[row]] = np.array([t.sum() for t in token_logprobs])
         return [totals[row] for row in range(len(turns))]
 
 
 def _check(values: Sequence[float], name: str) -> None:
     if any(math.isnan(value) for value in values):
-        raise WorldlineError(f"{name}: the model's output is not a number: broken weights, or too narrow a --dtype")
+        raise WorldlineError(f"{name}: the model's output is NaN: its weights are broken, or --dtype is too narrow")
 
 
 def _encoder(model: Model, tokenizer: Tokenizer, settings: PolicyConfig) -> Encoder:
@@ -216,14 +217,14 @@ def _encoder(model: Model, tokenizer: Tokenizer, settings: PolicyConfig) -> Enco
         chosen = trained.get("prompt") or ("plain" if tokenizer.chat_template is not None else "transcript")
     history = settings.history if settings.history is not None else trained.get("history")
     if chosen not in TEMPLATES:
-        raise InputError(f"config.json: worldline.prompt is '{chosen}': known are {', '.join(TEMPLATES)}")
+        raise InputError(f"config.json: worldline.prompt is '{chosen}', must be one of {', '.join(TEMPLATES)}")
     encoder = Encoder(tokenizer, TEMPLATES[chosen], settings.max_prompt_tokens, history)
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     if context is not None:
         room = context - _max_new_tokens(encoder, settings)
         if room < 16:
             raise InputError(
-                f"--max-new-tokens: the model reads {context} tokens, so at most {context - 16} can be new"
+                f"--max-new-tokens: the model's context is {context} tokens, so at most {context - 16} can be new"
             )
         encoder.max_tokens = min(encoder.max_tokens, room)
     return encoder
@@ -234,9 +235,9 @@ def _max_new_tokens(encoder: Encoder, settings: PolicyConfig) -> int:
 
 
 def _end_ids(model: Model, tokenizer: Tokenizer) -> set[int]:
-    """What the checkpoint itself calls the end: some chat models have several end tokens.
+    """The end tokens in the checkpoint's own generation config: some chat models have several.
 
-    Only control tokens are believed: a small model's config often carries another tokenizer's number.
+    Only control tokens count: a small model's config often carries the id of another tokenizer.
     """
     ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     control = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
@@ -256,15 +257,6 @@ def _quiet() -> Iterator[None]:
         log.set_verbosity(level)
         if bars:
             log.enable_progress_bar()
-
-
-def _device(settings: PolicyConfig) -> str:
-    device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device: '{device}' cannot be used: {_in_brief(error)}") from None
-    return device
 
 
 def _in_brief(error: BaseException) -> str:

@@ -1,7 +1,7 @@
-"""What a step earned and whether it was the last, as a line behind the world's answer.
+"""The outcome line: the reward of a step and whether the episode ended, as a line after the world's answer.
 
-For language models that play the world: `worldline sft --target observation --outcome` writes it into what is learned,
-and a world model of text reads it back from what is generated. No agent ever sees it.
+For language models that play the world: `worldline sft --target observation --outcome` writes it into the training
+text, and the language-model world model reads it from generated text. No agent ever sees it.
 """
 
 import re
@@ -10,25 +10,25 @@ from typing import NamedTuple
 _LINE = re.compile(r"\n\[reward (-?[0-9.]+(?:e[-+]?[0-9]+)?)(, the end)?\]$")
 
 
-class Heard(NamedTuple):
-    """An answer taken apart; reward and end are None where no line says them."""
+class AnswerWithOutcome(NamedTuple):
+    """An answer without its outcome line; reward and end are None where it has none."""
 
     observation: str
     reward: float | None
     ended: bool | None
 
 
-def told(observation: str, reward: float, ended: bool) -> str:
-    """The answer with its line."""
+def write_outcome(observation: str, reward: float, ended: bool) -> str:
+    """`observation` with its outcome line."""
     return f"{observation.strip()}\n[reward {reward:.3g}{', the end' if ended else ''}]"
 
 
-def heard(text: str) -> Heard:
-    """What `told` said; a text without a well-formed line is all observation."""
-    found = _LINE.search(text)
-    if found is None:
-        return Heard(text, None, None)
+def read_outcome(text: str) -> AnswerWithOutcome:
+    """The parts that `write_outcome` joined; a text without a well-formed line is all observation."""
+    match = _LINE.search(text)
+    if match is None:
+        return AnswerWithOutcome(text, None, None)
     try:
-        return Heard(text[: found.start()], float(found[1]), found[2] is not None)
+        return AnswerWithOutcome(text[: match.start()], float(match[1]), match[2] is not None)
     except ValueError:
-        return Heard(text, None, None)
+        return AnswerWithOutcome(text, None, None)

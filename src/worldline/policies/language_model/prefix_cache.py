@@ -1,8 +1,8 @@
-"""What a model has read, kept for the next step: a transcript only grows, so most of its next prompt is known.
+"""Keys and values of earlier prompts: a transcript only grows, so most of its next prompt has been read before.
 
-Keyed by nothing but tokens: a prompt that begins with one read before is read from there on. Prompts never met are
-read on their own first (equal ones once), so that a batch of mostly known prompts is not padded to a few new ones.
-The oldest readings are given up when memory runs out, and all of them as soon as the model's weights change.
+The key is the token sequence alone: of a prompt that extends a cached one, only the rest is read. Prompts without a
+cached prefix are read first, on their own (equal ones once), so that a batch of mostly cached prompts is not padded to
+a few new ones. The oldest batches are dropped when memory runs out, and all of them when the model's weights change.
 """
 
 from array import array
@@ -28,15 +28,15 @@ Ids = Sequence[int]
 
 
 @dataclass(eq=False)
-class Reading:
-    """Prompts read together: keys and values by layer, (rows, heads, time and room, size); `mask` marks the tokens."""
+class PromptBatch:
+    """Prompts read together: keys and values by layer, (rows, heads, time and unused, size); `mask` marks tokens."""
 
     layers: list[tuple[Tensor, Tensor]]
     mask: Tensor
 
     @cached_property
     def places(self) -> Tensor:
-        """Where each row's tokens lie, in order and right-aligned: padding comes first."""
+        """The position of each row's tokens, in order and right-aligned: padding comes first."""
         return self.mask.argsort(dim=1, stable=True)
 
     @cached_property
@@ -45,34 +45,34 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Known:
-    """The first `length` tokens of a prompt, read before as a row of `reading`."""
+class CachedPrefix:
+    """The first `length` tokens of a prompt, cached in a row of `batch`."""
 
-    reading: Reading
+    batch: PromptBatch
     row: int
     length: int
 
 
-class Memory:
-    """Reads prompts for one model of plain attention, and remembers them in about `most_bytes`."""
+class PrefixCache:
+    """Reads prompts for one model of full attention, and keeps about `most_bytes` of keys and values."""
 
     def __init__(self, model: Model, most_bytes: int) -> None:
         self._model = model
         self._most_bytes = most_bytes
-        self._index: dict[bytes, tuple[Reading, int]] = {}
+        self._index: dict[bytes, tuple[PromptBatch, int]] = {}
         self._weights: list[int] = []
 
     def read(self, prompts: Sequence[Ids]) -> Prefix:
-        """What `forward.read` gives, reading only what is new."""
+        """The result of `forward.read`, computed for the uncached tokens only."""
         self._forget_if_trained()
-        unknown = [prompt for prompt, found in zip(prompts, self._find(prompts), strict=True) if found is None]
-        if unknown:
-            bodies = list(dict.fromkeys(tuple(prompt[:-1]) for prompt in unknown))
+        unread = [prompt for prompt, cached in zip(prompts, self._find(prompts), strict=True) if cached is None]
+        if unread:
+            bodies = list(dict.fromkeys(tuple(prompt[:-1]) for prompt in unread))
             self._add(bodies, read(self._model, bodies))
-        known = [found for found in self._find(prompts) if found is not None]
-        prefix = self._go_on(prompts, known)
-        for prompt, found in zip(prompts, known, strict=True):
-            self._index.pop(_key(prompt[: found.length]), None)  # the longer one serves from now on
+        prefixes = [cached for cached in self._find(prompts) if cached is not None]
+        prefix = self._go_on(prompts, prefixes)
+        for prompt, cached in zip(prompts, prefixes, strict=True):
+            self._index.pop(_key(prompt[: cached.length]), None)  # the longer prompt replaces it
         self._add(prompts, prefix)
         self._make_room()
         return prefix
@@ -86,38 +86,38 @@ class Memory:
             self.forget()
         self._weights = weights
 
-    def _find(self, prompts: Sequence[Ids]) -> list[Known | None]:
+    def _find(self, prompts: Sequence[Ids]) -> list[CachedPrefix | None]:
         lengths = _lengths(self._index)
         keys = [_longest_prefix(_key(prompt), self._index, lengths) for prompt in prompts]
         return [
-            # Something must be left to read.
-            None if key is None else Known(*self._index[key], min(len(key) // _WIDTH, len(prompt) - 1))
+            # At least one token must be read to get logits.
+            None if key is None else CachedPrefix(*self._index[key], min(len(key) // _WIDTH, len(prompt) - 1))
             for prompt, key in zip(prompts, keys, strict=True)
         ]
 
     def _add(self, prompts: Sequence[Ids], prefix: Prefix) -> None:
-        reading = Reading([layer.room for layer in prefix.cache.layers], prefix.mask)
+        batch = PromptBatch([layer.room for layer in prefix.cache.layers], prefix.mask)
         for row, prompt in enumerate(prompts):
-            self._index[_key(prompt)] = (reading, row)
+            self._index[_key(prompt)] = (batch, row)
 
     def _make_room(self) -> None:
-        readings = list(dict.fromkeys(reading for reading, _ in self._index.values()))
-        excess = sum(reading.size for reading in readings) - self._most_bytes
-        for oldest in readings:
+        batches = list(dict.fromkeys(batch for batch, _ in self._index.values()))
+        excess = sum(batch.size for batch in batches) - self._most_bytes
+        for oldest in batches:
             if excess <= 0:
                 break
             excess -= oldest.size
-            self._index = {key: found for key, found in self._index.items() if found[0] is not oldest}
+            self._index = {key: entry for key, entry in self._index.items() if entry[0] is not oldest}
 
-    def _go_on(self, prompts: Sequence[Ids], known: Sequence[Known]) -> Prefix:
-        """Read what follows the known part of each prompt."""
+    def _go_on(self, prompts: Sequence[Ids], prefixes: Sequence[CachedPrefix]) -> Prefix:
+        """Read what follows the cached part of each prompt."""
         device = self._model.device
-        lengths = torch.tensor([found.length for found in known], device=device)
+        lengths = torch.tensor([cached.length for cached in prefixes], device=device)
         longest = int(lengths.max())
-        ids, new = left_padded([p[found.length :] for p, found in zip(prompts, known, strict=True)], device)
+        ids, new = left_padded([p[cached.length :] for p, cached in zip(prompts, prefixes, strict=True)], device)
         cache = empty_cache(self._model)
         room = longest + ids.shape[1] + ROOM
-        for layer, (keys, values) in zip(cache.layers, _gathered(known, lengths, longest, room), strict=True):
+        for layer, (keys, values) in zip(cache.layers, _gathered(prefixes, lengths, longest, room), strict=True):
             layer.fill(keys, values, longest)
         past = (torch.arange(longest, device=device) >= longest - lengths[:, None]).long()
         mask = torch.cat([past, new], dim=1)
@@ -126,44 +126,46 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows of a batch that one reading knows: which of the batch, which of the reading, and where its tokens lie."""
+class CachedRows:
+    """Rows of the new batch that `batch` holds: their index here, their row and their positions there."""
 
-    reading: Reading
+    batch: PromptBatch
     here: list[int]
     rows: Tensor
     places: Tensor
 
 
-def _gathered(known: Sequence[Known], lengths: Tensor, longest: int, room: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Keys and values of the known tokens, layer by layer: right-aligned to `longest`, then room up to `room`."""
-    members: dict[Reading, list[int]] = {}
-    for i, found in enumerate(known):
-        members.setdefault(found.reading, []).append(i)
+def _gathered(
+    prefixes: Sequence[CachedPrefix], lengths: Tensor, longest: int, room: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Keys and values of the cached tokens, layer by layer: right-aligned to `longest`, then unused up to `room`."""
+    members: dict[PromptBatch, list[int]] = {}
+    for i, cached in enumerate(prefixes):
+        members.setdefault(cached.batch, []).append(i)
     parts = []
-    for reading, here in members.items():
-        rows = torch.tensor([known[i].row for i in here], device=lengths.device)
-        # Tokens are the last of `places`; what comes before a row's first token or after `longest` is never looked at.
-        time = reading.mask.shape[1]
-        start = time - reading.mask.sum(1)[rows] - (longest - lengths[here])
+    for batch, here in members.items():
+        rows = torch.tensor([prefixes[i].row for i in here], device=lengths.device)
+        # Tokens are the last of `places`; the mask hides what lies before a row's first token or after `longest`.
+        time = batch.mask.shape[1]
+        start = time - batch.mask.sum(1)[rows] - (longest - lengths[here])
         steps = (torch.arange(room, device=lengths.device) + start[:, None]).clamp(0, time - 1)
-        parts.append(Part(reading, here, rows, reading.places[rows].gather(1, steps)))
-    for layer in range(len(parts[0].reading.layers)):
-        yield _assembled(parts, layer, 0, len(known)), _assembled(parts, layer, 1, len(known))
+        parts.append(CachedRows(batch, here, rows, batch.places[rows].gather(1, steps)))
+    for layer in range(len(parts[0].batch.layers)):
+        yield _assembled(parts, layer, 0, len(prefixes)), _assembled(parts, layer, 1, len(prefixes))
 
 
-def _assembled(parts: Sequence[Part], layer: int, which: int, rows: int) -> Tensor:
-    found = [_taken(part.reading.layers[layer][which], part) for part in parts]
-    if len(found) == 1:
-        return found[0]
-    whole = found[0].new_empty(rows, *found[0].shape[1:])
-    for part, values in zip(parts, found, strict=True):
+def _assembled(parts: Sequence[CachedRows], layer: int, which: int, rows: int) -> Tensor:
+    selected = [_taken(part.batch.layers[layer][which], part) for part in parts]
+    if len(selected) == 1:
+        return selected[0]
+    whole = selected[0].new_empty(rows, *selected[0].shape[1:])
+    for part, values in zip(parts, selected, strict=True):
         whole[part.here] = values
     return whole
 
 
-def _taken(held: Tensor, part: Part) -> Tensor:
-    """held[row, head, place] for the part's rows and places: one flat selection, much faster than indexing."""
+def _taken(held: Tensor, part: CachedRows) -> Tensor:
+    """held[row, head, place] for the part's rows and places: one flat index_select, much faster than indexing."""
     _, heads, time, size = held.shape
     head = torch.arange(heads, device=held.device)[:, None]
     flat = (part.rows[:, None, None] * heads + head) * time + part.places[:, None, :]
@@ -171,27 +173,27 @@ def _taken(held: Tensor, part: Part) -> Tensor:
 
 
 def waves(prompts: Sequence[Ids]) -> list[list[int]]:
-    """The prompts in the order to read them: each after the one it goes on from, the rest together."""
+    """Rows of the prompts in the order to read them: each wave extends prompts of the waves before."""
     depths: dict[bytes, int] = {}
     keys = [_key(prompt) for prompt in prompts]
-    known = set(keys)
-    lengths = _lengths(known)
-    for key in sorted(known, key=len):
-        parent = _longest_prefix(key[:-_WIDTH], known, lengths)
+    distinct = set(keys)
+    lengths = _lengths(distinct)
+    for key in sorted(distinct, key=len):
+        parent = _longest_prefix(key[:-_WIDTH], distinct, lengths)
         depths[key] = 0 if parent is None else depths[parent] + 1
-    found: dict[int, list[int]] = {}
+    rows_by_depth: dict[int, list[int]] = {}
     for row, key in enumerate(keys):
-        found.setdefault(depths[key], []).append(row)
-    return [found[depth] for depth in sorted(found)]
+        rows_by_depth.setdefault(depths[key], []).append(row)
+    return [rows_by_depth[depth] for depth in sorted(rows_by_depth)]
 
 
 _WIDTH = array("i").itemsize
 
 
-def _longest_prefix(key: bytes, known: Container[bytes], lengths: Sequence[int]) -> bytes | None:
-    """The longest known key that `key` begins with, itself included; `lengths` are those of the known, falling."""
+def _longest_prefix(key: bytes, keys: Container[bytes], lengths: Sequence[int]) -> bytes | None:
+    """The longest of `keys` that `key` begins with, itself included; `lengths` are those of `keys`, descending."""
     starts = (key[:length] for length in lengths if length <= len(key))
-    return next((start for start in starts if start in known), None)
+    return next((start for start in starts if start in keys), None)
 
 
 def _lengths(keys: Iterable[bytes]) -> list[int]:

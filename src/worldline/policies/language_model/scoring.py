@@ -1,9 +1,9 @@
-"""Log-probabilities of given continuations of a prompt, with the prompt read once.
+"""Log-probabilities of given continuations of a prompt; the prompt is read once.
 
 The continuations of a prompt form a prefix tree ("go to cabinet 1" and "go to cabinet 2" part at the last word). All
 its nodes are read in one pass behind the cached prompt, each attending to the prompt and to its own ancestors, so
-nothing is computed twice and the cache is never copied. Models that do not let one choose mask and positions
-(sliding windows, ALiBi) are scored on each continuation written out in full instead.
+nothing is computed twice and the cache is never copied. Models that take no custom mask and positions (sliding windows,
+ALiBi) read each continuation in full instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ _LOGITS = 2**28
 
 @dataclass(frozen=True)
 class Tree:
-    """Continuations sharing what they share. Node 0 is the prompt's last token; the rest are continuation tokens."""
+    """The prefix tree of continuations. Node 0 is the prompt's last token; the rest are continuation tokens."""
 
     tokens: list[int]
     parents: list[int]
@@ -61,7 +61,7 @@ def grow(last: int, continuations: Sequence[Ids]) -> Tree:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoredBatch:
     """The scored rows of one batch: `token_logprobs[i][c]` belongs to continuation c of row `rows[i]`."""
 
     rows: list[int]
@@ -88,16 +88,16 @@ def score(
     *,
     temperature: float,
     batch_tokens: int,
-) -> Iterator[Scores]:
+) -> Iterator[ScoredBatch]:
     """Log-probabilities, at `temperature`, of every token of every continuation of every prompt, batch by batch.
 
-    `read` reads prompts with this model, from the beginning or from what it remembers.
+    `read` reads prompts with this model, with or without a prefix cache.
     """
     shares = shares_prefix(model)
-    trees = [grow(prompt[-1], found) for prompt, found in zip(prompts, continuations, strict=True)]
+    trees = [grow(prompt[-1], options) for prompt, options in zip(prompts, continuations, strict=True)]
     vocabulary = model.config.get_text_config().vocab_size
     sizes = [
-        # A row counts its tokens, or its share of the logits that may be held at once where that is more.
+        # A row counts its tokens, or its share of the most logits held at once if that is more.
         max(len(prompt) + len(tree.tokens), len(tree.tokens) * vocabulary * batch_tokens // _LOGITS)
         for prompt, tree in zip(prompts, trees, strict=True)
     ]
@@ -108,7 +108,7 @@ def score(
 
 
 def _tree_logits(model: Model, prefix: Prefix, trees: Sequence[Tree]) -> Tensor:
-    """Logits at every node of every tree, (rows, nodes, vocabulary), in one pass behind what was read."""
+    """Logits at every node of every tree, (rows, nodes, vocabulary), in one pass behind the cached prompts."""
     tokens, parents, depths = (
         _right_padded(values)
         for values in ([t.tokens for t in trees], [t.parents for t in trees], [t.depths for t in trees])
@@ -122,7 +122,7 @@ def _tree_logits(model: Model, prefix: Prefix, trees: Sequence[Tree]) -> Tensor:
 
 
 def _row_logits(model: Model, heads: Sequence[Ids], trees: Sequence[Tree], batch_tokens: int) -> Tensor:
-    """The same from ordinary passes over every continuation of every row, written out behind its prompt."""
+    """The same from ordinary passes over every continuation of every row, each with its whole prompt."""
     nodes = max(len(tree.tokens) for tree in trees)
     logits = torch.zeros(len(trees), nodes, model.config.get_text_config().vocab_size, device=model.device)
     paths = [(row, path) for row, tree in enumerate(trees) for path in tree.paths]
@@ -130,8 +130,8 @@ def _row_logits(model: Model, heads: Sequence[Ids], trees: Sequence[Tree], batch
     for batch in chunks([len(ids) for ids in whole], batch_tokens):
         ids, mask = left_padded([whole[i] for i in batch], model.device)
         longest = max(len(paths[i][1]) for i in batch)
-        found = forward(model, ids, mask, positions(mask), None, keep=longest)
-        for i, values in zip(batch, found, strict=True):
+        last_logits = forward(model, ids, mask, positions(mask), None, keep=longest)
+        for i, values in zip(batch, last_logits, strict=True):
             row, path = paths[i]
             logits[row, path] = values[longest - len(path) :]
     return logits
@@ -139,19 +139,19 @@ def _row_logits(model: Model, heads: Sequence[Ids], trees: Sequence[Tree], batch
 
 def _scored(
     rows: list[int], logits: Tensor, trees: Sequence[Tree], continuations: Sequence[Sequence[Ids]], temperature: float
-) -> Scores:
+) -> ScoredBatch:
     paths = [tree.paths for tree in trees]
-    row = torch.tensor([i for i, found in enumerate(paths) for path in found for _ in path], device=logits.device)
-    node = torch.tensor([n for found in paths for path in found for n in path], device=logits.device)
-    token = torch.tensor([t for found in continuations for ids in found for t in ids], device=logits.device)
+    row = torch.tensor([i for i, options in enumerate(paths) for path in options for _ in path], device=logits.device)
+    node = torch.tensor([n for options in paths for path in options for n in path], device=logits.device)
+    token = torch.tensor([t for options in continuations for ids in options for t in ids], device=logits.device)
     if temperature == 0.0:
         hit = logits.argmax(-1)[row, node] == token
         flat = torch.where(hit, 0.0, -torch.inf)
     else:
         scaled = logits if temperature == 1.0 else logits / temperature
         flat = scaled[row, node, token] - scaled.logsumexp(-1)[row, node]
-    split = iter(np.split(flat.double().cpu().numpy(), np.cumsum([len(path) for found in paths for path in found])))
-    return Scores(rows, [[next(split) for _ in found] for found in paths], logits, paths, temperature)
+    split = iter(np.split(flat.double().cpu().numpy(), np.cumsum([len(path) for options in paths for path in options])))
+    return ScoredBatch(rows, [[next(split) for _ in options] for options in paths], logits, paths, temperature)
 
 
 def _right_padded(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:

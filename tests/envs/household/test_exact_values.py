@@ -5,10 +5,10 @@ import random
 from collections.abc import Mapping
 
 import pytest
+from exact_values import exact_value, optimal_value
 from household_playing import play
 
 from worldline.envs.household import HouseholdConfig, HouseholdWorld
-from worldline.envs.household.enumeration import exact_value, optimal_value
 from worldline.types import InputError, Turn, derive_seed
 
 

@@ -1,4 +1,4 @@
-"""Exact values on small levels, by dynamic programming over the engine's states: what estimators are tested against.
+"""Exact values on small levels, by dynamic programming over the engine's states: the truth in tests of estimators.
 
 Exact for policies that are Markov in what the agent sees now: probabilities may depend on a turn's goal, observation
 and admissible commands, not on its history (which is empty here). The value of a deterministic policy with a memory,
@@ -9,7 +9,7 @@ which this leaves out. Meant for `tiny` levels: the number of states grows with 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from worldline.envs.household.engine import NOTHING_HAPPENS, Stage
+from worldline.envs.household.engine import NOTHING_HAPPENS, GameEngine
 from worldline.envs.household.game import State
 from worldline.types import InputError, Turn
 
@@ -17,47 +17,47 @@ Probabilities = Callable[[Turn], Mapping[str, float]]
 """pi(. | turn): the commands a policy may give and how likely each is; admissible ones or not."""
 
 
-class StagedWorld(Protocol):
+class EngineWorld(Protocol):
     """A world on the household engine."""
 
     family: str
     max_steps: int
 
-    def stage(self, task: str, /) -> Stage: ...
+    def engine(self, task: str, /) -> GameEngine: ...
 
 
 def exact_value(
-    world: StagedWorld, task: str, policy: Probabilities, gamma: float = 1.0, horizon: int | None = None
+    world: EngineWorld, task: str, policy: Probabilities, gamma: float = 1.0, horizon: int | None = None
 ) -> float:
     """Expected discounted return of `policy` over one episode of `task`, cut off after `horizon` steps."""
-    graph = _Graph(world.stage(task))
-    chances: dict[_Seen, Mapping[str, float]] = {}
-    known: dict[tuple[_Seen, int], float] = {}
+    graph = _Graph(world.engine(task))
+    chances: dict[_Reached, Mapping[str, float]] = {}
+    values: dict[tuple[_Reached, int], float] = {}
 
-    def value(seen: _Seen, left: int) -> float:
-        if left == 0 or seen.node.won:
+    def value(reached: _Reached, left: int) -> float:
+        if left == 0 or reached.node.won:
             return 0.0
-        if (seen, left) not in known:
-            if seen not in chances:
-                admissible = graph.admissible(seen.node)
-                turn = Turn(world.family, graph.stage.game.task, seen.observation, admissible, ())
-                chances[seen] = _checked(policy(turn))
-            known[seen, left] = sum(
-                chance * gain(graph.after(seen.node, command), left)
-                for command, chance in chances[seen].items()
+        if (reached, left) not in values:
+            if reached not in chances:
+                admissible = graph.admissible(reached.node)
+                turn = Turn(world.family, graph.engine.game.task, reached.observation, admissible, ())
+                chances[reached] = _checked(policy(turn))
+            values[reached, left] = sum(
+                chance * gain(graph.after(reached.node, command), left)
+                for command, chance in chances[reached].items()
                 if chance > 0
             )
-        return known[seen, left]
+        return values[reached, left]
 
-    def gain(seen: _Seen, left: int) -> float:
-        return float(seen.node.won) + gamma * value(seen, left - 1)
+    def gain(reached: _Reached, left: int) -> float:
+        return float(reached.node.won) + gamma * value(reached, left - 1)
 
-    return value(_Seen(graph.start, graph.stage.introduction), _horizon(world, horizon))
+    return value(_Reached(graph.start, graph.engine.introduction), _horizon(world, horizon))
 
 
-def optimal_value(world: StagedWorld, task: str, gamma: float = 1.0, horizon: int | None = None) -> float:
+def optimal_value(world: EngineWorld, task: str, gamma: float = 1.0, horizon: int | None = None) -> float:
     """The best value that any agent, even one that knows where everything is, can reach: gamma^(shortest - 1)."""
-    graph = _Graph(world.stage(task))
+    graph = _Graph(world.engine(task))
     front, visited = [graph.start], {graph.start}
     for depth in range(_horizon(world, horizon)):
         following = []
@@ -80,7 +80,7 @@ class _Node(NamedTuple):
     won: bool
 
 
-class _Seen(NamedTuple):
+class _Reached(NamedTuple):
     """A state and the observation with which it was reached."""
 
     node: _Node
@@ -88,32 +88,32 @@ class _Seen(NamedTuple):
 
 
 class _Graph:
-    """The states of a game and what each command leads to, found when asked for."""
+    """The states of a game and what each command leads to, computed on request."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
+    def __init__(self, engine: GameEngine) -> None:
+        self.engine = engine
         self._states: dict[_Node, State] = {}
-        self._after: dict[tuple[_Node, str], _Seen] = {}
-        self.start = self._node(stage.game.initial)
+        self._after: dict[tuple[_Node, str], _Reached] = {}
+        self.start = self._node(engine.game.initial)
 
     def admissible(self, node: _Node) -> tuple[str, ...]:
-        return self.stage.options(self._states[node]).commands
+        return self.engine.options(self._states[node]).commands
 
-    def after(self, node: _Node, command: str) -> _Seen:
+    def after(self, node: _Node, command: str) -> _Reached:
         """What `command` leads to, and what the world says to it."""
         if (node, command) not in self._after:
-            action = self.stage.options(self._states[node]).actions.get(command.strip())
+            action = self.engine.options(self._states[node]).actions.get(command.strip())
             if action is None:
-                seen = _Seen(node, NOTHING_HAPPENS)
+                reached = _Reached(node, NOTHING_HAPPENS)
             else:
                 state = self._states[node].copy()
-                said = self.stage.perform(state, action)
-                seen = _Seen(self._node(state), said)
-            self._after[node, command] = seen
+                answer = self.engine.perform(state, action)
+                reached = _Reached(self._node(state), answer)
+            self._after[node, command] = reached
         return self._after[node, command]
 
     def _node(self, state: State) -> _Node:
-        node = _Node(state.key(), self.stage.won(state))
+        node = _Node(state.key(), self.engine.won(state))
         self._states.setdefault(node, state)
         return node
 
@@ -125,7 +125,7 @@ def _checked(chances: Mapping[str, float]) -> Mapping[str, float]:
     return chances
 
 
-def _horizon(world: StagedWorld, horizon: int | None) -> int:
+def _horizon(world: EngineWorld, horizon: int | None) -> int:
     if horizon is not None and not 0 <= horizon <= world.max_steps:
         raise InputError(f"a horizon lies between 0 and the world's {world.max_steps} steps, not {horizon}")
     return world.max_steps if horizon is None else horizon

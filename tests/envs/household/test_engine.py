@@ -6,9 +6,9 @@ import pytest
 from official import GRAMMAR, PROBLEM, WALKTHROUGH
 
 from worldline.envs.household import HouseholdWorld
-from worldline.envs.household.engine import Stage
+from worldline.envs.household.engine import GameEngine
 from worldline.envs.household.game import State, mask, members
-from worldline.envs.household.grammar import Grammar
+from worldline.envs.household.grammar import TextGrammar
 from worldline.envs.household.pddl import check_domain, read_game
 from worldline.types import InputError
 
@@ -17,25 +17,25 @@ class Table:
     """A game being played, for short."""
 
     def __init__(self, problem: str = PROBLEM) -> None:
-        self.stage = Stage(read_game(problem, Grammar.read(GRAMMAR), WALKTHROUGH))
-        self.state: State = self.stage.game.initial.copy()
+        self.engine = GameEngine(read_game(problem, TextGrammar.read(GRAMMAR), WALKTHROUGH))
+        self.state: State = self.engine.game.initial.copy()
 
     def say(self, *commands: str) -> str:
         for command in commands:
-            answer = self.stage.perform(self.state, self.stage.options(self.state).actions[command])
+            answer = self.engine.perform(self.state, self.engine.options(self.state).actions[command])
         return answer
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        return self.stage.options(self.state).commands
+        return self.engine.options(self.state).commands
 
     @property
     def won(self) -> bool:
-        return self.stage.won(self.state)
+        return self.engine.won(self.state)
 
 
 def test_names_are_counted_down_in_the_order_of_ids_and_basins_are_not_sinks() -> None:
-    game = Table().stage.game
+    game = Table().engine.game
     assert game.receptacles == ("fridge 1", "microwave 1", "shelf 2", "shelf 1", "sinkbasin 1")
     assert game.objects == ("apple 1", "desklamp 1", "knife 1", "mug 2", "mug 1", "sink 1")
 
@@ -43,10 +43,10 @@ def test_names_are_counted_down_in_the_order_of_ids_and_basins_are_not_sinks() -
 def test_introduction_and_look_in_the_middle() -> None:
     table = Table()
     seen = "Around you: a fridge 1, a microwave 1, a shelf 2, a shelf 1 and a sinkbasin 1."
-    assert table.stage.introduction == f"Hello!\n\n{seen}\n\nYour task is to: put a hot mug in shelf."
+    assert table.engine.introduction == f"Hello!\n\n{seen}\n\nYour task is to: put a hot mug in shelf."
     assert table.say("look") == "Around you: naught."  # the official engine lists what is at the agent's own location
     assert table.say("help") == "Try things.\n"
-    assert table.stage.game.task == "put a hot mug in shelf."
+    assert table.engine.game.task == "put a hot mug in shelf."
 
 
 def test_walkthrough_wins_with_the_last_command() -> None:
@@ -193,9 +193,9 @@ def test_an_unknown_domain_is_refused_comments_aside() -> None:
 
 def test_grammars_that_cannot_be_read_are_refused() -> None:
     with pytest.raises(InputError, match="not an ALFWorld text grammar"):
-        Grammar.read("nothing of the kind")
+        TextGrammar.read("nothing of the kind")
     with pytest.raises(InputError, match="not readable"):
-        Grammar.read('grammar :: """ {"intro": [ """;')
+        TextGrammar.read('grammar :: """ {"intro": [ """;')
 
 
 def test_sets_of_numbers() -> None:
@@ -206,14 +206,14 @@ def test_nothing_is_lost_or_doubled_in_play() -> None:
     world = HouseholdWorld()
     rng = random.Random(0)
     for index in range(25):
-        stage = world.stage(world.get_task("train", index))
-        state = stage.game.initial.copy()
-        everything, before = mask(range(len(stage.game.objects))), state.key()
+        engine = world.engine(world.get_task("train", index))
+        state = engine.game.initial.copy()
+        everything, before = mask(range(len(engine.game.objects))), state.key()
         for _ in range(60):
-            options = stage.options(state)
-            stage.perform(state, options.actions[rng.choice(options.commands)])
+            options = engine.options(state)
+            engine.perform(state, options.actions[rng.choice(options.commands)])
             held = 1 << state.held if state.held >= 0 else 0
-            assert sum(bits.bit_count() for bits in (*state.contents, held)) == len(stage.game.objects)
+            assert sum(bits.bit_count() for bits in (*state.contents, held)) == len(engine.game.objects)
             assert sum((*state.contents, held)) == everything
             assert state.at == [*state.contents, 0]
-        assert stage.game.initial.key() == before != state.key()
+        assert engine.game.initial.key() == before != state.key()

@@ -5,30 +5,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from webshop_tiny import CATALOGUE, GOAL
 
-from worldline.envs.webshop.engine import Place, Session
+from worldline.envs.webshop.engine import Place, ShoppingSession
 from worldline.envs.webshop.nouns import title_nouns
 
 HEAD = f"Instruction: [SEP] {GOAL.instruction} [SEP] Back to Search"
 
 
 @pytest.fixture
-def session() -> Session:
-    return Session(CATALOGUE, GOAL, title_nouns)
+def session() -> ShoppingSession:
+    return ShoppingSession(CATALOGUE, GOAL, title_nouns)
 
 
-def do(session: Session, *actions: str) -> Session:
+def do(session: ShoppingSession, *actions: str) -> ShoppingSession:
     for action in actions:
         assert session.act(action), action
     return session
 
 
-def test_start_page(session: Session) -> None:
+def test_start_page(session: ShoppingSession) -> None:
     assert session.observation == f"WebShop [SEP] Instruction: [SEP] {GOAL.instruction} [SEP] Search"
     assert session.admissible
     assert all(session.clone().act(action) for action in session.admissible)
 
 
-def test_results_page_lists_ten_and_turns(session: Session) -> None:
+def test_results_page_lists_ten_and_turns(session: ShoppingSession) -> None:
     do(session, "search[cotton]")
     first, second = session.observation, do(session, "click[next >]").observation
     assert first.startswith(f"{HEAD} [SEP] Page 1 (Total results: 13) [SEP] Next > [SEP] B000000100 [SEP] Cotton Cl")
@@ -42,7 +42,7 @@ def test_results_page_lists_ten_and_turns(session: Session) -> None:
     assert do(session, "click[< prev]", "click[< prev]").observation == first
 
 
-def test_item_page(session: Session) -> None:
+def test_item_page(session: ShoppingSession) -> None:
     do(session, "search[towel]", "click[B000000001]")
     assert session.observation == (
         f"{HEAD} [SEP] < Prev [SEP] color [SEP] navy [SEP] off white [SEP] size [SEP] small [SEP] large"
@@ -57,7 +57,7 @@ def test_item_page(session: Session) -> None:
     ("page", "text"),
     [("description", " [SEP] Dries fast."), ("features", " [SEP] Machine Wash [SEP] "), ("reviews", "")],
 )
-def test_sub_pages_and_the_way_back(session: Session, page: str, text: str) -> None:
+def test_sub_pages_and_the_way_back(session: ShoppingSession, page: str, text: str) -> None:
     do(session, "search[towel]", "click[b000000001]", "click[navy]", f"click[{page}]")
     assert session.observation == f"{HEAD} [SEP] < Prev{text}"
     assert session.admissible == ("click[back to search]", "click[< prev]")
@@ -65,26 +65,26 @@ def test_sub_pages_and_the_way_back(session: Session, page: str, text: str) -> N
     assert session.options == {"color": "navy"}
 
 
-def test_leaving_an_item_forgets_its_options(session: Session) -> None:
+def test_leaving_an_item_forgets_its_options(session: ShoppingSession) -> None:
     do(session, "search[towel]", "click[b000000001]", "click[navy]", "click[< prev]")
     assert session.options == {}
     do(session, "click[b000000001]", "click[large]", "search[towel]", "click[b000000001]")
     assert session.options == {}
 
 
-def test_a_later_choice_replaces_an_earlier_one(session: Session) -> None:
+def test_a_later_choice_replaces_an_earlier_one(session: ShoppingSession) -> None:
     do(session, "search[towel]", "click[b000000001]", "click[small]", "click[large]")
     assert session.options == {"size": "large"}
 
 
-def test_a_value_of_two_options_goes_to_the_last_and_buttons_come_first(session: Session) -> None:
+def test_a_value_of_two_options_goes_to_the_last_and_buttons_come_first(session: ShoppingSession) -> None:
     do(session, "search[mug]", "click[b000000002]", "click[navy]")
     assert session.options == {"color": "navy"}
     do(session, "click[features]")
     assert session.place is Place.SUB_PAGE
 
 
-def test_buying_ends_it_and_shows_the_score(session: Session) -> None:
+def test_buying_ends_it_and_shows_the_score(session: ShoppingSession) -> None:
     do(session, "search[towel]", "click[b000000001]", "click[large]", "click[navy]", "click[buy now]")
     assert session.done
     assert session.score == 1.0
@@ -93,7 +93,7 @@ def test_buying_ends_it_and_shows_the_score(session: Session) -> None:
     assert session.admissible == ()
 
 
-def test_search_works_from_every_page_and_back_to_search_starts_anew(session: Session) -> None:
+def test_search_works_from_every_page_and_back_to_search_starts_anew(session: ShoppingSession) -> None:
     do(session, "search[towel]", "click[b000000001]", "click[features]", "search[MUG]")
     assert "Page 1 (Total results: 1)" in session.observation
     do(session, "click[back to search]")
@@ -115,7 +115,7 @@ def test_search_works_from_every_page_and_back_to_search_starts_anew(session: Se
         "click[a[b]]",
     ],
 )
-def test_what_is_not_understood_changes_nothing(session: Session, action: str) -> None:
+def test_what_is_not_understood_changes_nothing(session: ShoppingSession, action: str) -> None:
     for place in ("start", "results"):
         before = session.observation
         assert not session.act(action), place
@@ -123,7 +123,7 @@ def test_what_is_not_understood_changes_nothing(session: Session, action: str) -
         do(session, "search[zebra]")
 
 
-def test_text_after_the_bracket_is_ignored_and_case_does_not_matter(session: Session) -> None:
+def test_text_after_the_bracket_is_ignored_and_case_does_not_matter(session: ShoppingSession) -> None:
     do(session, "search[Towel] and then some", "click[B000000001]", "click[NAVY]")
     assert session.options == {"color": "navy"}
 
@@ -131,7 +131,7 @@ def test_text_after_the_bracket_is_ignored_and_case_does_not_matter(session: Ses
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.one_of(st.integers(0, 99), st.text(max_size=12)), max_size=25))
 def test_every_admissible_action_is_valid_and_clones_agree(choices: list[int | str]) -> None:
-    session = Session(CATALOGUE, GOAL, title_nouns)
+    session = ShoppingSession(CATALOGUE, GOAL, title_nouns)
     for choice in choices:
         if session.done:
             break

@@ -8,7 +8,7 @@ from household_playing import play
 
 from worldline.envs.household import HouseholdConfig, HouseholdWorld
 from worldline.envs.household.generator import layouts
-from worldline.envs.household.wording import FAMILIES, read_wish
+from worldline.envs.household.wording import FAMILIES, read_request
 from worldline.types import Environment, InputError, World, WorldlineError
 
 
@@ -32,7 +32,7 @@ def test_every_task_is_as_its_sentence_says(world: HouseholdWorld) -> None:
         task = world.get_task("train", index)
         observation, info = world.make().reset(task=task)
         assert observation.endswith(f"\n\nYour task is to: {info['goal']}")
-        assert read_wish(info["goal"]).family == FAMILIES[index % 6]
+        assert read_request(info["goal"]).family == FAMILIES[index % 6]
         assert info == {**info, "won": False, "valid": True, "task_id": task, "score": 0.0}
 
 
@@ -54,7 +54,7 @@ def test_walkthroughs_win_and_nothing_less_does(level: str, split: str) -> None:
 
 def test_unseen_layouts_are_in_no_other_split(world: HouseholdWorld) -> None:
     rooms = {
-        split: {world.stage(world.get_task(split, index)).game.receptacles for index in range(300)}
+        split: {world.engine(world.get_task(split, index)).game.receptacles for index in range(300)}
         for split in world.splits()
     }
     assert not rooms["unseen"] & (rooms["train"] | rooms["seen"])
@@ -65,7 +65,7 @@ def test_unseen_layouts_are_in_no_other_split(world: HouseholdWorld) -> None:
 
 def test_seen_tasks_are_not_train_tasks(world: HouseholdWorld) -> None:
     def puzzles(split: str, count: int) -> set[object]:
-        games = [world.stage(world.get_task(split, index)).game for index in range(count)]
+        games = [world.engine(world.get_task(split, index)).game for index in range(count)]
         return {(game.receptacles, game.objects, tuple(game.initial.contents), game.goal) for game in games}
 
     assert not puzzles("seen", 200) & puzzles("train", 1000)
@@ -73,10 +73,10 @@ def test_seen_tasks_are_not_train_tasks(world: HouseholdWorld) -> None:
 
 def test_tasks_depend_on_the_seed_and_on_nothing_else() -> None:
     first, again, other = (HouseholdWorld(HouseholdConfig(seed=seed)) for seed in (3, 3, 4))
-    first.stage("train/0")  # another order of making must not matter
+    first.engine("train/0")  # another order of making must not matter
     ids = [first.get_task("train", index) for index in (5, 2, 9)]
-    assert [first.stage(task).introduction for task in ids] == [again.stage(task).introduction for task in ids]
-    assert [first.stage(task).introduction for task in ids] != [other.stage(task).introduction for task in ids]
+    assert [first.engine(task).introduction for task in ids] == [again.engine(task).introduction for task in ids]
+    assert [first.engine(task).introduction for task in ids] != [other.engine(task).introduction for task in ids]
     assert first.version != other.version
 
 
@@ -127,7 +127,7 @@ def test_a_clone_goes_its_own_way(world: HouseholdWorld) -> None:
 
 def test_closed_receptacles_hide_their_content(world: HouseholdWorld) -> None:
     for index in range(30):
-        game = world.stage(world.get_task("train", index)).game
+        game = world.engine(world.get_task("train", index)).game
         env = world.make()
         env.reset(task=world.get_task("train", index))
         for number, name in enumerate(game.receptacles):
@@ -152,13 +152,13 @@ def test_random_rarely_succeeds(world: HouseholdWorld) -> None:
 
 def test_families_can_be_chosen() -> None:
     world = HouseholdWorld(HouseholdConfig(families=("heat", "look")))
-    goals = [read_wish(world.make().reset(task=world.get_task("unseen", index))[1]["goal"]) for index in range(20)]
+    goals = [read_request(world.make().reset(task=world.get_task("unseen", index))[1]["goal"]) for index in range(20)]
     assert [goal.family for goal in goals] == ["heat", "look"] * 10
 
 
 def test_the_task_is_worded_in_many_ways(world: HouseholdWorld) -> None:
-    goals = {world.stage(world.get_task("train", index)).game.task for index in range(0, 300, 6)}
-    shapes = {goal.replace(read_wish(goal).thing, "_").replace(read_wish(goal).target, "_") for goal in goals}
+    goals = {world.engine(world.get_task("train", index)).game.task for index in range(0, 300, 6)}
+    shapes = {goal.replace(read_request(goal).thing, "_").replace(read_request(goal).target, "_") for goal in goals}
     assert len(shapes) >= 4
 
 

@@ -6,7 +6,7 @@ import pytest
 from household_playing import play
 
 from worldline.envs.household import HouseholdConfig, HouseholdWorld
-from worldline.envs.household.wording import FAMILIES, PHRASES, Wish, phrase, read_wish
+from worldline.envs.household.wording import FAMILIES, PHRASES, TaskRequest, phrase, read_request
 from worldline.types import InputError, Turn
 
 
@@ -66,11 +66,11 @@ def test_visits_no_place_twice_while_searching() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_reads_every_wording_of_a_task(family: str) -> None:
-    wish = Wish(family, "mug", "desklamp" if family == "look" else "shelf")
-    sentences = {phrase(wish, variant) for variant in range(len(PHRASES[family]))}
+    request = TaskRequest(family, "mug", "desklamp" if family == "look" else "shelf")
+    sentences = {phrase(request, variant) for variant in range(len(PHRASES[family]))}
     assert len(sentences) == len(PHRASES[family])
-    assert all(read_wish(sentence) == wish for sentence in sentences)
-    assert all(read_wish(f"Your task is to: {sentence}") == wish for sentence in sentences)
+    assert all(read_request(sentence) == request for sentence in sentences)
+    assert all(read_request(f"Your task is to: {sentence}") == request for sentence in sentences)
 
 
 def test_says_so_when_it_cannot_read_the_task() -> None:

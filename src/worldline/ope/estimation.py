@@ -1,8 +1,8 @@
-"""What is known about one target on one log, and the open table of estimators that read it.
+"""The input of the estimators (one target on one log), the open table of estimators, and the function that runs them.
 
-An estimator names what it needs; the evidence makes it when first asked, once, or refuses with the reason. To add an
-estimator, add an entry: `ESTIMATORS | {"mine": Estimator(function, ("weights",))}`. What a world model says is added
-that way from above: `estimators.model_based` (AM) and `estimators.doubly_robust` with its values (AM-DR).
+An estimator names the attributes of `EstimatorInput` that it needs; each is computed once, when first needed, or
+refused with a reason. To add an estimator, add an entry: `ESTIMATORS | {"mine": Estimator(function, ("weights",))}`.
+`evaluate` adds the world model's that way: `estimators.model_based` (AM) and `estimators.doubly_robust` (AM-DR).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +27,8 @@ Critic = Literal["linear", "network"]
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """A log, a target's log-probabilities on it, the log's text features; each may be missing but the log."""
+class EstimatorInput:
+    """A log, and, where known, the target's log-probabilities on it and the log's text features."""
 
     log: RaggedLog
     gamma: float
@@ -41,7 +41,7 @@ class Evidence:
     """Which value function DR, WDR and MAGIC correct: `lfqe`'s or `fqe`'s."""
     seed: int = 0
 
-    def take(self, episodes: npt.NDArray[np.int64]) -> "Evidence":
+    def take(self, episodes: npt.NDArray[np.int64]) -> "EstimatorInput":
         """The same on these episodes only."""
         rows = self.log.step_rows(episodes)
         return replace(
@@ -70,7 +70,7 @@ class Evidence:
     @cached_property
     def features(self) -> Features:
         if self.text is None:
-            raise RefusalError("needs the words of the log: this one has numbers only")
+            raise RefusalError("needs the text of the log: this log has numbers only")
         return self.text()
 
     @property
@@ -118,7 +118,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Doubt:
-    """What an estimator says against itself: a standard error that resampling tasks cannot see, and a caveat."""
+    """An estimator's own uncertainty: a standard error that resampling tasks does not show, and a caveat."""
 
     error: float = 0.0
     caveat: str | None = None
@@ -131,9 +131,9 @@ class Estimator:
     function: Callable[..., Episodes]
     needs: tuple[str, ...] = ()
     doubt: Callable[[], Doubt] | None = None
-    """Asked after the function: what a fitted model knows of its own error."""
+    """Called after the function: the fitted model's estimate of its own error."""
 
-    def __call__(self, evidence: Evidence) -> Episodes:
+    def __call__(self, evidence: EstimatorInput) -> Episodes:
         return self.function(evidence.log, evidence.gamma, *(getattr(evidence, need) for need in self.needs))
 
 
@@ -159,40 +159,42 @@ ESTIMATORS: dict[str, Estimator] = {
     "wdr": Estimator(e.weighted_doubly_robust, ("weights", "value")),
     "magic": Estimator(magic, ("weights", "value")),
 }
-POLICY_INDEPENDENT = frozenset({"naive", "dm"})
-"""Estimators that ignore the policy: their value is the same for every target."""
+TARGET_INDEPENDENT = frozenset({"naive", "dm"})
+"""Estimators that ignore the target: they give every policy the same value."""
 WEIGHTED = frozenset({"ratios", "weights", "clipped", "pooled", "qreg"})
-"""Needs that rest on importance ratios: without overlap an estimator that has one of these means nothing."""
+"""Needs that are made of importance ratios: without overlap an estimator with one of them means nothing."""
 FITTED = frozenset({"expected", "fqe", "lfqe", "qreg", "value"})
-"""Needs that rest on a value function read at the target's own actions."""
+"""Needs that are made of a value function at the target's own actions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What the estimators said: per-episode values by name, and the reason of each that said nothing."""
+    """Per-episode values by estimator, and the reason of each estimator that gave none."""
 
     values: dict[str, Episodes]
     refused: dict[str, str]
     doubts: dict[str, Doubt] = field(default_factory=dict)
 
-    def widened(self, name: str, found: Interval, confidence: float) -> Interval:
-        """`found` with the estimator's own error in it."""
-        return widened(found, self.doubts[name].error, confidence) if name in self.doubts else found
+    def widened(self, name: str, interval: Interval, confidence: float) -> Interval:
+        """`interval` with the estimator's own error added."""
+        return widened(interval, self.doubts[name].error, confidence) if name in self.doubts else interval
 
 
-def estimate(evidence: Evidence, names: Sequence[str], estimators: Mapping[str, Estimator] = ESTIMATORS) -> Values:
-    """Run the named estimators; a value that is no finite number is a refusal, never a number."""
+def estimate(
+    evidence: EstimatorInput, names: Sequence[str], estimators: Mapping[str, Estimator] = ESTIMATORS
+) -> Values:
+    """Run the named estimators; one that gives a value that is not finite is refused."""
     values: dict[str, Episodes] = {}
     refused: dict[str, str] = {}
     doubts: dict[str, Doubt] = {}
     for name in names:
         try:
-            found = estimators[name](evidence)
+            per_episode = estimators[name](evidence)
         except RefusalError as reason:
             refused[name] = str(reason)
             continue
-        if np.isfinite(found).all():
-            values[name] = found
+        if np.isfinite(per_episode).all():
+            values[name] = per_episode
             if (doubt := estimators[name].doubt) is not None:
                 doubts[name] = doubt()
         else:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from worldline.envs.webshop import WebShopWorld
-from worldline.envs.webshop.engine import Place, Session
+from worldline.envs.webshop.engine import Place, ShoppingSession
 from worldline.envs.webshop.world import CANONICAL_SEED
 from worldline.types import derive_seed
 
@@ -104,7 +104,7 @@ def choose(rng: random.Random, page: dict[str, Any]) -> str:
     return f"click[{rng.choices(clicks, [3 if name == 'buy now' else 1 for name in clicks])[0]}]"
 
 
-def our_page(session: Session) -> dict[str, Any]:
+def our_page(session: ShoppingSession) -> dict[str, Any]:
     clicks = [action[len("click[") : -1] for action in session.admissible]
     return {
         "has_search_bar": session.place is Place.START,
@@ -126,7 +126,7 @@ def test_no_difference_over_random_episodes(original: Any, shared_data: Path, mo
     bought = 0
     for _ in range(EPISODES):
         index = rng.randrange(len(goals))
-        session = Session(world.catalogue, goals[index], nouns)
+        session = ShoppingSession(world.catalogue, goals[index], nouns)
         original.server.user_sessions.clear()
         assert original.reset(session=index)[0] == session.observation
         for _ in range(STEPS):

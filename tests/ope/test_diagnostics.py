@@ -1,0 +1,53 @@
+"""Diagnostics of a log that covers the target, of one that does not, and of wild weights; the flags they raise."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from four_loggers import POLICIES
+from tabular_world import TabularLog
+
+from worldline.ope.diagnostics import diagnostics, distrust
+from worldline.ope.estimation import EstimatorInput, estimate
+from worldline.ope.log import Choices, TargetLog
+
+
+def test_diagnostics_tell_support_and_overlap(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
+    own = replace(evidence.take(np.arange(300)), target=logs[0].target(POLICIES[0]))
+    measured = diagnostics(own, places=logs[0].state)
+    assert measured.ess == pytest.approx(300)
+    assert (measured.overlap, measured.mean_weight, measured.never) == (pytest.approx(1), pytest.approx(1), 0.0)
+    assert measured.support == pytest.approx(1.0)
+    foreign = Choices(np.zeros(own.log.steps), np.full(own.log.steps, 9), np.arange(own.log.steps + 1))
+    away = replace(own, target=TargetLog(np.full(own.log.steps, -np.inf), foreign))
+    gone = diagnostics(away, places=logs[0].state)
+    assert (gone.ess, gone.never, gone.support) == (0.0, 1.0, 0.0)
+    flag = distrust("lfqe", np.zeros(300), gone, own.log.returns(1.0))
+    assert flag is not None
+    assert "only 0% of the target's choices" in flag
+
+
+def test_huge_ratios_flag_is_and_keep_wis(evidence: EstimatorInput) -> None:
+    log = evidence.log
+    signs = np.repeat(np.where(np.arange(log.episodes) % 2, 1.0, -1.0), log.lengths)
+    wild = replace(log, behaviour=np.where(signs > 0, -500.0, 0.0) / np.repeat(log.lengths, log.lengths))
+    target = TargetLog(np.where(signs > 0, 0.0, -500.0) / np.repeat(log.lengths, log.lengths))
+    far = EstimatorInput(wild, 1.0, target=target)
+    measured = diagnostics(far)
+    assert measured.ess == pytest.approx(log.episodes / 2, rel=1e-6)
+    results = estimate(far, ["is", "wis"])
+    assert distrust("is", results.values["is"], measured, log.returns(1.0)) is not None
+    assert np.isfinite(results.values["wis"]).all()
+
+
+def test_an_interval_without_width_is_flagged(evidence: EstimatorInput) -> None:
+    """Zero spread among the few that count is no certainty."""
+    log = evidence.log
+    best = log.returns(1.0).argmax()
+    only = np.where(np.repeat(np.arange(log.episodes), log.lengths) == best, 0.0, -np.inf)
+    sole = EstimatorInput(log, 1.0, target=TargetLog(only))
+    results = estimate(sole, ["wis"]).values["wis"]
+    flag = distrust("wis", results, diagnostics(sole), log.returns(1.0))
+    assert flag is not None
+    assert "have the same return" in flag
+    assert "1.0 effective episodes" in flag

@@ -1,0 +1,91 @@
+"""pyproject.toml, constraints.txt and what is installed say the same of every package that worldline uses."""
+
+import ast
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+TESTED = [Requirement(line) for line in (*PROJECT["dependencies"], *EXTRAS["dev"])]
+OPTIONAL = [Requirement(line) for name, lines in EXTRAS.items() if name != "dev" for line in lines]
+PINS = {
+    canonicalize_name(pin.name): pin
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+    for pin in [Requirement(line)]
+}
+INSIDES = ("torch", "transformers", "tokenizers")
+"""Packages on whose insides we rest: no version above the tested ones may be taken."""
+
+
+def pinned(requirement: Requirement) -> str:
+    (pin,) = PINS[canonicalize_name(requirement.name)].specifier
+    assert pin.operator == "=="
+    return pin.version
+
+
+def installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+@pytest.mark.parametrize("requirement", TESTED, ids=str)
+def test_what_is_required_is_pinned_within_its_range(requirement: Requirement) -> None:
+    assert canonicalize_name(requirement.name) in PINS, f"constraints.txt: {requirement.name} is missing"
+    assert requirement.specifier.contains(pinned(requirement), prereleases=True)
+
+
+@pytest.mark.parametrize("requirement", OPTIONAL, ids=str)
+def test_what_an_extra_requires_is_pinned_where_it_is_installed(requirement: Requirement) -> None:
+    if canonicalize_name(requirement.name) not in PINS:
+        exact = any(part.operator == "==" for part in requirement.specifier)
+        if not exact and installed(requirement.name) is None:
+            pytest.skip(f"{requirement.name} belongs to an extra that is not installed")
+        assert exact, f"constraints.txt: {requirement.name} is missing"
+    else:
+        assert requirement.specifier.contains(pinned(requirement), prereleases=True)
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_what_is_installed_is_what_is_pinned(name: str) -> None:
+    found = installed(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed here")
+    assert PINS[name].specifier.contains(found, prereleases=True), f"{name} {found} is installed, not {PINS[name]}"
+
+
+def test_everything_imported_is_required() -> None:
+    """A package that only comes along with another may go with the other's next version."""
+    named = {canonicalize_name(requirement.name) for requirement in (*TESTED, *OPTIONAL)}
+    owners = packages_distributions()
+    undeclared = {
+        module
+        for module in imported(ROOT / "src" / "worldline")
+        if module in owners and not named & {canonicalize_name(owner) for owner in owners[module]}
+    }
+    assert undeclared <= {"worldline", "pydantic_core"}  # pydantic itself requires one version of its core
+
+
+def imported(folder: Path) -> set[str]:
+    """The top-level modules that the files of a folder import, those of the standard library aside."""
+    nodes = [node for path in folder.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    parts = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.split(".")[0] for name in whole | parts} - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("name", INSIDES)
+def test_no_untested_version_is_taken_where_we_rest_on_insides(name: str) -> None:
+    """The next minor version after the pinned one is out of range."""
+    requirement = next(requirement for requirement in TESTED if requirement.name == name)
+    major, minor, *_ = map(int, pinned(requirement).split("."))
+    assert not requirement.specifier.contains(f"{major}.{minor + 1}.0")
