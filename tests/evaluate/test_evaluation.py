@@ -121,7 +121,7 @@ def test_loggers_stand_in_for_missing_logprobs(episodes: list[Trajectory], write
 def test_a_logger_that_is_not_the_one_is_told(episodes: list[Trajectory], write: Write) -> None:
     config = EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("seeker0.6=random",))
     result = evaluate(config)
-    assert any("is not what logged 'seeker0.6'" in note for note in result.warnings)
+    assert any("is not the policy that logged 'seeker0.6'" in note for note in result.warnings)
     with pytest.raises(InputError, match="no policy of the log is called so"):
         evaluate(EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("nobody=random",)))
 
@@ -143,10 +143,10 @@ def test_a_candidate_with_a_loggers_name_is_scored_as_itself(episodes: list[Traj
     assert evaluate(both).value(name, "wis").value == pytest.approx(at_random)
     specified = evaluate(EvaluateConfig(policy=(f"{name}=random",), **wanted), loggers={name: itself})
     assert specified.value(name, "wis").value == pytest.approx(at_random)
-    assert not any("is not what logged" in note for note in specified.warnings)
+    assert not any("is not the policy that logged" in note for note in specified.warnings)
     given = evaluate(EvaluateConfig(**wanted), {name: GoalSeeker(1.6)}, loggers={name: itself})
     assert given.value(name, "wis").value == pytest.approx(keen)
-    assert not any("is not what logged" in note for note in given.warnings)
+    assert not any("is not the policy that logged" in note for note in given.warnings)
 
 
 def test_one_episode(episodes: list[Trajectory], write: Write) -> None:

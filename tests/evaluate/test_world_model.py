@@ -122,7 +122,7 @@ def test_who_did_not_log_is_not_played_as_a_logger(folder: Path, house: World) -
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
     given = {"logger0.2": expert(house, 0.2), "logger0.6": expert(house, 0.0), "logger0.9": Mute()}
     found = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
-    assert any("is not what logged 'logger0.6'" in note for note in found.warnings)
+    assert any("is not the policy that logged 'logger0.6'" in note for note in found.warnings)
     assert {trial.policy for trial in found.meta.null_test if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
 
 

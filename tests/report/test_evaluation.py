@@ -129,7 +129,7 @@ def test_figures_out_of_support_are_marked(content: dict[str, Any], tmp_path: Pa
     rows = page(changed(content | {"policies": policies}, tmp_path)).rows("What the log can say about each policy")
     marked = {column for column, cell in rows["expert"].items() if "doubt" in cell.classes}
     assert {"effective episodes", "in support"} <= marked
-    assert "tail index k of the weights" not in marked
+    assert "importance-weight tail index k" not in marked
 
 
 def test_sensitivity_is_shown_where_it_was_measured(content: dict[str, Any], shown: PageReader, tmp_path: Path) -> None:

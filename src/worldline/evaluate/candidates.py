@@ -1,4 +1,4 @@
-"""Candidates: from `NAME=SPEC` and epsilons to what each policy says about the logged actions and their rivals.
+"""Candidates: from `NAME=SPEC` and epsilons to each policy's log-probs of the logged actions and the alternatives.
 
 A policy is asked once per log, in batches, for the log-probabilities of everything that could be done at each step;
 epsilon is then mixed in exactly (ADWM eq. 39). A language model's log-probs are kept, batch by batch, under a digest of
@@ -45,7 +45,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """log pi(a|h) of the policy itself, before epsilon: of the logged action, and of every option where asked."""
+    """log pi(a|h) of the policy itself, before epsilon: of the logged action, and of every option where known."""
 
     logged: npt.NDArray[np.float64]
     options: npt.NDArray[np.float64] | None
@@ -53,17 +53,17 @@ class Scores:
 
 def named(entries: Sequence[str], flag: str) -> dict[str, str]:
     """`NAME=SPEC` entries by name; a bare specification is its own name."""
-    found: dict[str, str] = {}
+    specs: dict[str, str] = {}
     for entry in entries:
         name, equals, spec = entry.partition("=")
         if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
             name, spec = public_name(entry), entry
         if not name or not spec:
             raise InputError(f"{flag} {name}=: write NAME=SPEC, such as mine=hf:runs/mine/model")
-        if name in found:
+        if name in specs:
             raise InputError(f"{flag}: two policies are called '{name}': give each its own NAME=SPEC")
-        found[name] = spec
-    return found
+        specs[name] = spec
+    return specs
 
 
 def score(policy: Policy, text: TextLog, watch: Watch) -> Scores | None:
@@ -214,7 +214,7 @@ def _options(
     rows: object, logged: Sequence[object], episode: int, log: RaggedLog, text: TextLog, path: Path
 ) -> list[float]:
     """Log-probs in the order of the step's options: as admissible, then the logged action if it is not among them."""
-    found: list[float] = []
+    log_probs: list[float] = []
     name = log.ids[episode]
     if not isinstance(rows, list) or len(rows) != log.lengths[episode]:
         raise InputError(f"{path}: episode '{name}': 'admissible_logprobs' must have a list for every step")
@@ -225,5 +225,5 @@ def _options(
             raise InputError(f"{path}: episode '{name}', step {t + 1}: one value per admissible action is needed")
         taken = text.taken[log.offsets[episode] + t]
         distinct.setdefault(taken, logged[t])
-        found += [_number(value, path, name) for value in distinct.values()]
-    return found
+        log_probs += [_number(value, path, name) for value in distinct.values()]
+    return log_probs

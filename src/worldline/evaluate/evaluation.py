@@ -44,7 +44,7 @@ Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 RESULT, IMAGINED = "evaluation.json", "imagined"
 
 
-class WorldModel(Protocol):
+class ModelBasedEstimators(Protocol):
     """What an evaluation needs of a world model: `world_model.WorldModelEstimators`, which loads torch, has it."""
 
     @property
@@ -83,7 +83,7 @@ def evaluate(
     return evaluation
 
 
-def judge(case: Case, world: WorldModel | None = None, extra: Extra | None = None) -> Evaluation:
+def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | None = None) -> Evaluation:
     """The evaluation of a case; what the case has computed already is used again."""
     config = case.config
     if not case.candidates:
@@ -168,7 +168,7 @@ def _refuse_taken(config: EvaluateConfig, out: Path) -> None:
         raise InputError(f"{imagined}: holds episodes that were not imagined: move them, or give another --out")
 
 
-def _world_model(case: Case) -> WorldModel | None:
+def _world_model(case: Case) -> ModelBasedEstimators | None:
     """The estimators of --world-model; torch is loaded for them only."""
     if case.config.world_model is None:
         return None
@@ -183,7 +183,7 @@ def _world_model(case: Case) -> WorldModel | None:
     return WorldModelEstimators(case, ensemble)
 
 
-def _names(config: EvaluateConfig, world: WorldModel | None, extra: Extra | None) -> list[str]:
+def _names(config: EvaluateConfig, world: ModelBasedEstimators | None, extra: Extra | None) -> list[str]:
     """Checked before anything is computed; the names that `extra` adds are not known before it is called."""
     available = [*ESTIMATORS, *(world.names if world is not None else ())]
     if "all" in config.estimators:
@@ -201,14 +201,14 @@ def _names(config: EvaluateConfig, world: WorldModel | None, extra: Extra | None
 
 
 def _table(
-    case: Case, candidate: Candidate, world: WorldModel | None, extra: Extra | None
+    case: Case, candidate: Candidate, world: ModelBasedEstimators | None, extra: Extra | None
 ) -> tuple[EstimatorInput, Mapping[str, Estimator]]:
     evidence = replace(case.evidence, target=case.target(candidate))
     table = ESTIMATORS | (world.table(candidate, evidence) if world is not None else {})
     return evidence, table | dict(extra(candidate, evidence) if extra else {})
 
 
-def _measured(case: Case, names: Sequence[str], world: WorldModel | None) -> tuple[list[Trial], list[Trial]]:
+def _measured(case: Case, names: Sequence[str], world: ModelBasedEstimators | None) -> tuple[list[Trial], list[Trial]]:
     """The null test of every logger, and the certificate where there are several."""
     classical = [name for name in names if name in ESTIMATORS]
     null = null_test(case.plain, classical, confidence=case.config.confidence)

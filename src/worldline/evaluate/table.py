@@ -35,8 +35,8 @@ def _diagnostics(evaluation: Evaluation) -> Table:
     meta = evaluation.meta
     title = f"What the log can tell: {meta.episodes:,} episodes, {meta.steps:,} steps, {meta.tasks:,} tasks"
     columns = (
-        "policy", "effective episodes", "largest weight's share", "mean weight", "weights' tail index k", "overlap",
-        "never taken", "in support",
+        "policy", "effective episodes", "largest weight's share", "mean weight", "importance-weight tail index k",
+        "overlap", "never taken", "in support",
     )  # fmt: skip
     table = _table(title, columns)
     for policy in evaluation.policies:
@@ -48,7 +48,7 @@ def _diagnostics(evaluation: Evaluation) -> Table:
 
 def _certificate(evaluation: Evaluation) -> Table:
     table = _table(
-        "What the estimators are worth on this log: its own policies, from their own episodes and from others'",
+        "How well each estimator values the log's own policies, from their own episodes and from those of others",
         ("estimator", "null test", "from others: error", "bias", "coverage", "pairs in order"),
     )
     for name in evaluation.estimators:

@@ -221,7 +221,7 @@ class WorldModelEstimators:
         found: dict[str, tuple[Player, Sequence[Trajectory]]] = {}
         log = self.case.log
         for code, label in enumerate(log.policy_names):
-            name, spec, epsilon = self.case.makers.get(label, ("", ELSEWHERE, 0.0))
+            name, spec, epsilon = self.case.logger_specs.get(label, ("", ELSEWHERE, 0.0))
             if not spec.startswith(ELSEWHERE):
                 own = [self.case.trajectories[i] for i in np.flatnonzero(log.policies == code)]
                 found[label] = Player(partial(self.case.policy, name, spec), epsilon), own
@@ -234,7 +234,7 @@ class WorldModelEstimators:
         is not the one that logged.
         """
         asked = [name for name in names if name in self._played_in]
-        labels = [label for label in ([only] if only else self._loggers) if not self.case.impostor(label)]
+        labels = [label for label in ([only] if only else self._loggers) if not self.case.logger_mismatch(label)]
         found = {label: self._null(label, asked) for label in labels}
         trials, confidence = [], self.case.config.confidence
         for label, trial in found.items():
@@ -274,7 +274,7 @@ class WorldModelEstimators:
         present = np.unique(log.policies)
         for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
             asked = [label for k in held if (label := log.policy_names[k]) in self._loggers]
-            asked = [label for label in asked if not self.case.impostor(label)]
+            asked = [label for label in asked if not self.case.logger_mismatch(label)]
             if not asked or not len(pool):
                 continue
             episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]

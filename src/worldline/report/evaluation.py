@@ -9,7 +9,19 @@ from pathlib import Path
 from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation, read_evaluation
 from worldline.ope.diagnostics import LARGEST_PARETO_K, LEAST_ESS, LEAST_SUPPORT, MEAN_WEIGHT
 from worldline.report import plots
-from worldline.report.blocks import Block, Cell, Facts, Figure, Remarks, Section, Settings, Table, figure, flat, number
+from worldline.report.blocks import (
+    Block,
+    Cell,
+    Facts,
+    Figure,
+    Remarks,
+    Section,
+    SettingList,
+    Table,
+    figure,
+    flat,
+    number,
+)
 from worldline.report.plots import Point
 from worldline.types import InputError
 
@@ -38,7 +50,9 @@ def section(path: Path) -> Section:
     blocks += _sensitivity(evaluation)
     if remarks := [*evaluation.warnings, *_doubts(evaluation)]:
         blocks.append(Remarks("What to know before trusting this", remarks))
-    blocks.append(Settings("Settings of the evaluation", flat(evaluation.meta.model_dump(mode="json", exclude=_SHOWN))))
+    blocks.append(
+        SettingList("Settings of the evaluation", flat(evaluation.meta.model_dump(mode="json", exclude=_SHOWN)))
+    )
     return Section("evaluation", "Evaluation", str(path), blocks)
 
 
@@ -67,8 +81,8 @@ def _points(policies: Sequence[PolicyResult], estimator: str) -> list[Point]:
 
 def _against_truth(evaluation: Evaluation) -> dict[str, list[Point]]:
     """Per estimator, the estimates of policies whose truth is known."""
-    known = [policy for policy in evaluation.policies if policy.truth is not None]
-    return {name: points for name in evaluation.estimators if (points := _points(known, name))}
+    with_truth = [policy for policy in evaluation.policies if policy.truth is not None]
+    return {name: points for name in evaluation.estimators if (points := _points(with_truth, name))}
 
 
 def _ranked(policies: Sequence[PolicyResult], estimator: str) -> list[PolicyResult]:
@@ -146,8 +160,9 @@ def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], b
         for name in predictors
     ]
     caption = (
-        f"Value and {meta.confidence:.0%} interval. Null test: loggers whose own value lies in the interval. Certified "
-        "error: each logger from the episodes of the others. Orange: do not trust (the pointer on it tells why)."
+        f"Value and {meta.confidence:.0%} interval. Null test: how many loggers' own values lie in the interval. "
+        "Certified error: mean error when each logger is valued from the episodes of the others. Orange: do not trust "
+        "(point at it for the reason)."
     )
     columns = ("estimator", "null test", "certified error", *(policy.label for policy in policies))
     return Table("Every estimator", columns, rows, caption, rules=(len(rows) - len(predictors),) if predictors else ())
@@ -167,22 +182,26 @@ _MEASURES: dict[str, Callable[[Sequence[float]], float] | None] = {  # which is 
 def _agreement(evaluation: Evaluation, best: str) -> Table:
     measured = evaluation.agreement
     measures = [m for m in (*_MEASURES, "coverage") if any(m in row for row in measured.values())]
-    judged = [name for name in measured if name in evaluation.estimators]
-    tops = {m: top(v) for m in measures if (top := _MEASURES.get(m)) and (v := _values(measured, judged, m))}
+    estimators = [name for name in measured if name in evaluation.estimators]
+    tops = {m: top(v) for m in measures if (top := _MEASURES.get(m)) and (v := _values(measured, estimators, m))}
     rows = []
-    names = [*judged, *(name for name in measured if name not in judged)]
+    names = [*estimators, *(name for name in measured if name not in estimators)]
     for name in names:
-        row = [Cell(name, "" if name in judged else "trivial", "best" if name == best else "")]
+        row = [Cell(name, "" if name in estimators else "trivial", "best" if name == best else "")]
         for measure in measures:
             value = measured[name].get(measure)
-            tone = "best" if name in judged and value is not None and value == tops.get(measure) else ""
+            tone = "best" if name in estimators and value is not None and value == tops.get(measure) else ""
             ends = (measured[name].get(f"{measure}_low"), measured[name].get(f"{measure}_high"))
             row.append(figure(value, *ends, tone=tone))
         rows.append(row)
     caption = "Blue: the best estimator by that measure. p: chance that a random order agrees as well."
     columns = ("estimator", *measures)
     return Table(
-        "Agreement with the truth", columns, rows, caption, rules=(len(judged),) if len(judged) < len(names) else ()
+        "Agreement with the truth",
+        columns,
+        rows,
+        caption,
+        rules=(len(estimators),) if len(estimators) < len(names) else (),
     )
 
 
@@ -194,7 +213,7 @@ _SUPPORT: dict[str, tuple[str, Callable[[float], bool]]] = {
     "ess": ("effective episodes", lambda v: v < LEAST_ESS),
     "largest_share": ("largest weight's share", lambda v: False),
     "mean_weight": ("mean weight", lambda v: not MEAN_WEIGHT[0] <= v <= MEAN_WEIGHT[1]),
-    "pareto_k": ("tail index k of the weights", lambda v: v > LARGEST_PARETO_K),
+    "pareto_k": ("importance-weight tail index k", lambda v: v > LARGEST_PARETO_K),
     "overlap": ("overlap", lambda v: False),
     "never": ("never taken", lambda v: False),
     "support": ("in support", lambda v: v < LEAST_SUPPORT),
@@ -215,7 +234,8 @@ def _support(evaluation: Evaluation) -> list[Block]:
         rows.append(row)
     caption = (
         f"Orange: out of support or too few episodes to weigh: under {LEAST_ESS:g} effective episodes, mean weight not "
-        f"near 1, tail k over {LARGEST_PARETO_K}, or under {LEAST_SUPPORT:.0%} of the policy's choices seen in the log."
+        f"near 1, importance-weight tail index k over {LARGEST_PARETO_K}, or under {LEAST_SUPPORT:.0%} of the policy's "
+        "choices seen in the log."
     )
     return [
         Table("What the log can say about each policy", ("policy", *(_SUPPORT[n][0] for n in shown)), rows, caption)

@@ -29,7 +29,7 @@ def section(path: Path) -> Section:
     return Section("log", "Log", str(path), blocks)
 
 
-_OUTCOMES = {"success": True, "failure": False, "not told": None}
+_OUTCOMES = {"success": True, "failure": False, "unknown": None}
 
 
 def transcript(episode: Trajectory, title: str = "", most_steps: int = MOST_STEPS) -> Transcript:
@@ -38,13 +38,13 @@ def transcript(episode: Trajectory, title: str = "", most_steps: int = MOST_STEP
     for step in episode.steps[:most_steps]:
         lines.append(("world", cut(step.observation)))
         earned = f"   (reward {step.reward:g})" if step.reward else ""
-        lines.append(("agent", cut(step.action) + earned + ("" if step.valid else "   (not understood)")))
+        lines.append(("agent", cut(step.action) + earned + ("" if step.valid else "   (invalid action)")))
     if len(episode) > most_steps:
         lines.append(("…", f"{len(episode) - most_steps} more steps"))
     if episode.final_observation:
         lines.append(("world", cut(episode.final_observation)))
-    outcome = {True: "success", False: "failure", None: "success not told"}[episode.success]
-    ending = "ended" if episode.terminated else "out of steps" if episode.truncated else "broken off"
+    outcome = {True: "success", False: "failure", None: "success unknown"}[episode.success]
+    ending = "ended" if episode.terminated else "out of steps" if episode.truncated else "cut off"
     about = f"{policy_label(episode.policy, episode.epsilon)}, task {episode.task_id}: {outcome}, "
     about += f"return {number(episode.episode_return)}, {len(episode)} steps, {ending}"
     return Transcript(title or episode.id, about, cut(episode.goal), lines)
@@ -72,12 +72,12 @@ def _policies(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells = []
     for label, own in list(by_policy.items())[:MOST_POLICIES]:
         tally = Tally([r["task_id"] for r in own], [r["return"] for r in own], [r["success"] for r in own])
-        told = any(row["success"] is not None for row in own)
+        has_outcome = any(row["success"] is not None for row in own)
         success, mean = tally.success(), tally.mean_return()
         cells.append([
             Cell(cut(label, MOST_NAME)),
             figure(len(own)),
-            figure(success.value, success.low, success.high) if told else Cell("–"),
+            figure(success.value, success.low, success.high) if has_outcome else Cell("–"),
             figure(mean.value, mean.low, mean.high),
             figure(sum(row["length"] for row in own) / len(own)),
         ])  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 from worldline import __version__, files
 from worldline.report import evaluation, log, plots, training, world_model
 from worldline.report.blocks import Section
-from worldline.report.source import Source, find
+from worldline.report.source import ReportSource, find
 from worldline.types import InputError
 
 SECTIONS: dict[str, Callable[[Path], Section]] = {
@@ -46,7 +46,7 @@ def write_report(path: Path | str, out: Path | str | None = None, *, overwrite: 
     return Report(target, tuple(section.kind for section in sections) or ("evaluation",))
 
 
-def compose(sources: Sequence[Source]) -> list[Section]:
+def compose(sources: Sequence[ReportSource]) -> list[Section]:
     """The sections of the sources, in their order."""
     return [SECTIONS[source.kind](source.path) for source in sources]
 
@@ -73,7 +73,7 @@ def _templates() -> Any:
     )
 
 
-def _plot(sources: Sequence[Source], path: Path) -> str:
+def _plot(sources: Sequence[ReportSource], path: Path) -> str:
     """The figure of the first evaluation."""
     evaluations = [source.path for source in sources if source.kind == "evaluation"]
     if not evaluations:
