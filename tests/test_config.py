@@ -93,6 +93,41 @@ def test_bad_recipes_give_one_line(tmp_path: Path, text: str, line: str) -> None
     assert "\n" not in str(caught.value)
 
 
+def test_a_recipe_that_cannot_be_one_gives_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = tmp_path / "r.yaml"
+
+    def refusal() -> str:
+        with pytest.raises(InputError) as caught:
+            read(Outer, [str(recipe)])
+        line = str(caught.value)
+        assert line.startswith(f"{recipe}: ")
+        assert "\n" not in line and len(line) < 1000
+        return line
+
+    recipe.mkdir()
+    assert "is a folder" in refusal()
+    recipe.rmdir()
+    recipe.write_bytes(bytes(range(256)))
+    assert "not UTF-8" in refusal()
+    recipe.write_text("name: x\n" * 40_000)
+    assert "is larger than 256 KiB" in refusal()
+    recipe.write_text("name: x\noptions: &a {level: *a}\n")
+    assert "within each other" in refusal()
+    grown = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 30))
+    recipe.write_text(f"name: x\noptions:\n  l0: &l0 [x]\n{grown}")
+    assert "more than 10,000 values" in refusal()
+    recipe.write_text("name: x\npath: ''\n")
+    with pytest.raises(InputError, match="--path: is empty: name a path"):
+        read(Outer, [str(recipe)])
+    recipe.write_text("name: x\n")
+    monkeypatch.setattr(Path, "open", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    assert "cannot be read: Permission denied" in refusal()
+
+
+def test_an_alias_is_read() -> None:
+    assert read(Outer, ["x", "--options.pair", "[&a [1, 2], *a]"]).options == {"pair": [[1, 2], [1, 2]]}
+
+
 def test_help_shows_every_setting_with_its_default() -> None:
     text = usage(Outer, "worldline thing")
     for word in ("NAME", "--count N", "default 1", "--inner.kind a|b", "--options.KEY", "worldline thing x --count 3"):

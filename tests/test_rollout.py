@@ -55,16 +55,16 @@ def test_trajectory_tells_what_happened() -> None:
 
 
 def test_what_was_asked_while_playing_is_what_a_log_asks_again_task_included() -> None:
-    world, asked = CountingWorld(), []
+    world, acted_on = CountingWorld(), []
 
     class Noting(SeededPolicy):
         def act(self, turns: Sequence[Turn]) -> list[Decision]:
-            asked.extend(turns)
+            acted_on.extend(turns)
             return super().act(turns)
 
     (episode,) = Rollout(world, Noting()).play(plan(world, "train", 1, seed=0, run="r", tasks=(2,)))
-    assert asked == list(turns(episode))
-    assert {turn.task for turn in asked} == {"3"}
+    assert acted_on == list(turns(episode))
+    assert {turn.task for turn in acted_on} == {"3"}
 
 
 def test_plan_covers_tasks_in_canonical_order_and_wraps() -> None:

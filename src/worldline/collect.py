@@ -45,7 +45,7 @@ class CollectConfig(PolicyConfig):
     options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
     split: str = option("", help="which tasks; default: the environment's first split")
     tasks: str | None = option(None, help="a slice of the split's tasks, START:STOP, or indices 3,5,8")
-    episodes: int = option(100, help="how many episodes", ge=1)
+    episodes: int = option(100, help="how many episodes", ge=1, le=10_000_000)
     epsilon: float = option(
         0.0, help="share of steps at which a uniformly random admissible action is taken", ge=0, le=1
     )

@@ -5,26 +5,57 @@ was written. Flags win over the recipe. There is no environment-variable or glob
 """
 
 import difflib
+import re
+import reprlib
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from worldline.types import InputError
 
 RECIPE_SUFFIXES = (".yaml", ".yml")
+LARGEST_RECIPE = 1 << 18
+"""Bytes. A recipe is a page or two; this is a hundred."""
+DEEPEST, WIDEST = 32, 10_000
+"""How deep a value from YAML may be nested, and how many values it may hold at one depth, aliases written out."""
+_YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What PyYAML raises on bad text: its own errors, and whatever its constructors of numbers and dates let through."""
+_BROKEN = re.compile("[\0\ud800-\udfff]")
+"""Characters that no file name can hold and no file of ours can store."""
 
 
 class Config(BaseModel):
     """Base of every settings model: frozen, unknown keys are errors. The docstring is the help text."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     examples: ClassVar[tuple[str, ...]] = ()
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_empty_path(cls, value: Any, info: ValidationInfo) -> Any:
+        """An empty path would be the working folder: `--out "" --overwrite` would clear it."""
+        texts = value if isinstance(value, list | tuple) else (value,)
+        if "" in texts and _holds_path(cls.model_fields[str(info.field_name)].annotation):
+            raise ValueError("is empty: name a path")
+        return value
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _within_64_bits(cls, value: Any) -> Any:
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError("does not fit in 64 bits")
+        return value
+
+
+def _holds_path(annotation: Any) -> bool:
+    return annotation is Path or any(map(_holds_path, get_args(annotation)))
 
 
 def positional(default: Any = ..., *, help: str) -> Any:  # noqa: A002 - reads as argparse does
@@ -55,6 +86,8 @@ def read(model: type[C], argv: Sequence[str]) -> C:
     values: dict[str, Any] = {}
     given: dict[str, Any] = {}
     words = list(argv)
+    for word in words:
+        _check(word, f"argument {_short(word)}")
     if words and words[0].endswith(RECIPE_SUFFIXES):
         values = _recipe(Path(words.pop(0)), model)
         slots = [slot for slot in slots if slot.name not in values]
@@ -64,7 +97,10 @@ def read(model: type[C], argv: Sequence[str]) -> C:
             _take_flag(word, words, flags, given)
         elif slots:
             slot = slots[0] if slots[0].many else slots.pop(0)
-            _put(given, slot.name, [*_at(given, slot.name, []), word] if slot.many else word)
+            if slot.many:
+                _add(given, slot.name, [word])
+            else:
+                _put(given, slot.name, word)
         else:
             raise InputError(f"unexpected argument '{word}': give settings as --flag value (see --help)")
     return validate(model, _merge(values, given))
@@ -86,7 +122,7 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
             how = name.upper() if flag and flag.positional else f"--{prefix}{_dashed(name)}"
             raise InputError(f"{where}missing {how}{f': {flag.help}' if flag and flag.help else ''}") from None
         more = f" (and {len(error.errors()) - 1} more)" if len(error.errors()) > 1 else ""
-        got = f", got {first['input']!r}" if not isinstance(first["input"], dict) else ""
+        got = f", got {_short(first['input'])}" if not isinstance(first["input"], dict) else ""
         message = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{where}--{prefix}{_dashed(name)}: {message}{got}{more}") from None
 
@@ -179,7 +215,7 @@ def _take_flag(word: str, words: list[str], flags: dict[str, _Flag], given: dict
         raise InputError(f"unknown flag '--{_dashed(name)}'{suggest('--' + _dashed(name), known)}")
     if free is not None or flag is None:
         taken = value if equals else _next(word, words)
-        _put(given, name, yaml.safe_load(taken))
+        _put(given, name, _yaml(taken, f"--{_dashed(name)}"))
     elif flag.switch:
         takes_word = not equals and words and words[0].lower() in ("true", "false")
         text = value if equals else words.pop(0) if takes_word else "true"
@@ -188,7 +224,7 @@ def _take_flag(word: str, words: list[str], flags: dict[str, _Flag], given: dict
         taken_many = [value] if equals else [_next(word, words)]
         while not equals and words and not words[0].startswith("--"):
             taken_many.append(words.pop(0))
-        _put(given, flag.name, [*_at(given, flag.name, []), *taken_many])
+        _add(given, flag.name, taken_many)
     else:
         _put(given, flag.name, value if equals else _next(word, words))
 
@@ -200,18 +236,24 @@ def _next(word: str, words: list[str]) -> str:
 
 
 def _put(values: dict[str, Any], dotted: str, value: Any) -> None:
+    """Enter a value at `a.b.c`; a place that is taken is not overwritten in silence."""
     *parents, last = dotted.split(".")
-    for parent in parents:
+    for depth, parent in enumerate(parents, start=1):
         values = values.setdefault(parent, {})
+        if not isinstance(values, dict):
+            outer = _dashed(".".join(parents[:depth]))
+            raise InputError(f"--{_dashed(dotted)}: --{outer} is given too, as a value of its own: give one of them")
+    if last in values:
+        raise InputError(f"--{_dashed(dotted)}: is given twice: give it once")
     values[last] = value
 
 
-def _at(values: dict[str, Any], dotted: str, default: Any) -> Any:
-    for part in dotted.split("."):
-        if part not in values:
-            return default
-        values = values[part]
-    return values
+def _add(values: dict[str, Any], dotted: str, words: list[str]) -> None:
+    """Enter the words of a flag that takes many, and may be repeated."""
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        values = values.setdefault(parent, {})
+    values.setdefault(last, []).extend(words)
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -223,12 +265,21 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
-    if not path.is_file():
-        raise InputError(f"{path}: no such recipe")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder: name a recipe in it")
+        if not path.is_file():
+            raise InputError(f"{path}: no such recipe")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_RECIPE + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > LARGEST_RECIPE:
+        raise InputError(f"{path}: is larger than {LARGEST_RECIPE >> 10} KiB: that is no recipe")
+    try:
+        values = _yaml(content.decode(), str(path))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not YAML: not UTF-8: {error}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: a recipe is a mapping of settings, this is {type(values).__name__}")
     known = {name.split(".")[0] for name in _names(model)}
@@ -236,6 +287,47 @@ def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
         if key not in known:
             raise InputError(f"{path}: unknown setting '{key}'{suggest(str(key), sorted(known))}")
     return values
+
+
+def _yaml(text: str, where: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except _YAML_ERRORS as error:
+        raise InputError(f"{where}: not YAML: {' '.join(str(error).split())}") from None
+    _check(value, where)
+    return value
+
+
+def _check(value: Any, where: str) -> None:
+    """Refuse what no setting can be: broken characters, numbers without end, values nested or aliased without end."""
+    level = [value]
+    for _ in range(DEEPEST):
+        for item in level:
+            if isinstance(item, str) and _BROKEN.search(item):
+                raise InputError(f"{where}: holds a NUL or a character that is not Unicode: write it without")
+            if isinstance(item, int) and item.bit_length() > 64:
+                raise InputError(f"{where}: holds an integer of more than 64 bits")
+        level = list(islice((inner for outer in level for inner in _items(outer)), WIDEST + 1))
+        if not level:
+            return
+        if len(level) > WIDEST:
+            break
+    raise InputError(f"{where}: holds more than {WIDEST:,} values, or more than {DEEPEST} within each other")
+
+
+def _items(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.keys()
+        yield from value.values()
+    elif isinstance(value, list | tuple | set):
+        yield from value
+
+
+def _short(value: Any) -> str:
+    """`value` as Python writes it, cut to a readable length."""
+    brief = reprlib.Repr()
+    brief.maxstring = brief.maxother = 120
+    return brief.repr(value)
 
 
 def _dashed(name: str) -> str:

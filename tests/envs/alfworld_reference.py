@@ -18,14 +18,14 @@ def main() -> None:
     answers = sys.stdout
     sys.stdout = sys.stderr  # the planner's chatter
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         env = AlfredDemangler(PddlEnv(EnvInfos(admissible_commands=True, won=True)))
-        env.load(asked["game"])
+        env.load(request["game"])
         begun = time.process_time()
         turns = [spoken(env.reset())]
         reset = time.process_time() - begun
         begun = time.process_time()
-        turns += [spoken(env.step(command)[0]) for command in asked["commands"]]
+        turns += [spoken(env.step(command)[0]) for command in request["commands"]]
         step = time.process_time() - begun
         answers.write(json.dumps({"turns": turns, "step_seconds": step, "reset_seconds": reset}) + "\n")
         answers.flush()

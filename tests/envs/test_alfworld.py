@@ -110,10 +110,10 @@ def test_a_truncated_game_is_named_and_the_others_still_play(native: Path) -> No
     world = AlfworldWorld(native)
     with pytest.raises(WorldlineError, match=r"trial_1.*not a readable ALFWorld game"):
         world.make().reset(task="valid_seen/pick_heat-Mug/trial_1")
-    told = collect(CollectConfig(env="alfworld", data=native, policy="expert", episodes=4)).summary()
-    assert told["episodes"] == 2
-    assert len(told["failed"]) == 2
-    assert all(str(path) in line and "not a readable ALFWorld game" in line for line in told["failed"])
+    summary = collect(CollectConfig(env="alfworld", data=native, policy="expert", episodes=4)).summary()
+    assert summary["episodes"] == 2
+    assert len(summary["failed"]) == 2
+    assert all(str(path) in line and "not a readable ALFWorld game" in line for line in summary["failed"])
 
 
 def test_bad_compact_files_are_named(tmp_path: Path) -> None:

@@ -76,9 +76,9 @@ def play(engine: GameEngine, commands: list[str]) -> list[dict[str, object]]:
     turns = [{"observation": engine.introduction, "admissible": list(engine.options(state).commands), "won": False}]
     for command in commands:
         action = engine.options(state).actions.get(command.strip())
-        said = engine.perform(state, action) if action else NOTHING_HAPPENS
+        answer = engine.perform(state, action) if action else NOTHING_HAPPENS
         turns.append(
-            {"observation": said, "admissible": list(engine.options(state).commands), "won": engine.won(state)}
+            {"observation": answer, "admissible": list(engine.options(state).commands), "won": engine.won(state)}
         )
     return turns
 
@@ -124,11 +124,11 @@ def test_same_words_same_commands_same_wins(reference: str, shared_data: Path) -
 
 def raw_problems(folder: Path, split: str, tasks: set[str]) -> dict[str, dict[str, str]]:
     """The games as they are in the file, read without the code under test."""
-    found = {}
+    games = {}
     with lzma.open(folder / f"games_{split}.jsonl.xz", "rt") as lines:
         for line in lines:
             game = json.loads(line)
             task = f"{split}/{game['task']}/{game['trial']}"
             if task in tasks:
-                found[task] = game
-    return found
+                games[task] = game
+    return games

@@ -29,8 +29,8 @@ class Guess(gymnasium.Env):  # type: ignore[misc, name-defined]
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         won = action == str(self.secret)
-        said = "yes" if won else "higher" if action < str(self.secret) else "lower"
-        return said, float(won), won, False, {"is_success": won}
+        hint = "yes" if won else "higher" if action < str(self.secret) else "lower"
+        return hint, float(won), won, False, {"is_success": won}
 
 
 class Pixels(Guess):

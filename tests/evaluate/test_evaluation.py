@@ -215,7 +215,7 @@ def test_bad_settings(episodes: list[Trajectory], write: Write, tmp_path: Path) 
         ({"interval": "hcope"}, "--bounds: --interval hcope needs"),
         ({"interval": "bernstein"}, "--bounds: --interval bernstein needs"),
         ({"bounds": (1, 0)}, "--bounds: the smallest value must lie below the largest"),
-        ({"bounds": (0, "inf")}, "both finite"),
+        ({"bounds": (0, "inf")}, "finite number"),
         ({"text_model": "hf:x"}, "--text-model hf:x: needs --world-model"),
         ({"interface": "soft"}, "--interface soft: needs --world-model"),
     ],

@@ -12,14 +12,14 @@ from worldline.integrations.trl import PaWTrainer, turns, world_term
 
 
 def test_turns_are_counted_from_the_first_action() -> None:
-    said = torch.tensor([[0, 1, 1, 0, 0, 1, 0], [1, 0, 1, 0, 1, 1, 1]]).bool()
-    assert turns(said).tolist() == [[-1, 0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2, 2]]
+    own = torch.tensor([[0, 1, 1, 0, 0, 1, 0], [1, 0, 1, 0, 1, 1, 1]]).bool()
+    assert turns(own).tolist() == [[-1, 0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2, 2]]
 
 
 def test_the_loss_is_the_mean_of_means_of_the_chosen_transitions() -> None:
     generator = torch.Generator().manual_seed(0)
-    said = torch.tensor([[1, 1, 0, 0, 1, 0, 0, 0], [1, 0, 0, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]]).bool()
-    seen = torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0], [0, 1, 1, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0, 0]]).bool()
+    own = torch.tensor([[1, 1, 0, 0, 1, 0, 0, 0], [1, 0, 0, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]]).bool()
+    world = torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0], [0, 1, 1, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0, 0]]).bool()
     logprobs = -3 * torch.rand(3, 8, generator=generator)
     entropies = torch.rand(3, 8, generator=generator)
     coefficients = torch.tensor([0.5, 1.0, 0.3])
@@ -34,7 +34,7 @@ def test_the_loss_is_the_mean_of_means_of_the_chosen_transitions() -> None:
                 p = logprobs[where, answer].exp()
                 losses.append(float(((p <= 0.2) * (1 - p)).sum()) / len(answer))
         expected += float(coefficients[episode]) * (sum(losses) / len(losses) if losses else 0.0) / 3
-    total, logs = world_term(logprobs, entropies, said, seen, coefficients, alpha=0.5)
+    total, logs = world_term(logprobs, entropies, own, world, coefficients, alpha=0.5)
     assert float(total) == pytest.approx(expected, abs=1e-6)
     assert expected > 0 and 0 < logs["clipped_tokens"] < 1
 
@@ -80,7 +80,7 @@ def test_a_real_step_learns_what_the_world_answers(start: Path, tmp_path: Path, 
         rho=1.0,
     )
     trainer.train()
-    told = [line for line in trainer.state.log_history if "paw/world_loss" in line]
-    assert len(told) == 3
-    assert told[0]["paw/lambda"] == 1.0
-    assert told[-1]["paw/world_loss"] < told[0]["paw/world_loss"]
+    logged = [line for line in trainer.state.log_history if "paw/world_loss" in line]
+    assert len(logged) == 3
+    assert logged[0]["paw/lambda"] == 1.0
+    assert logged[-1]["paw/world_loss"] < logged[0]["paw/world_loss"]

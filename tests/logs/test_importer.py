@@ -3,6 +3,10 @@
 import gzip
 import json
 import lzma
+import os
+import subprocess
+import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,10 +71,88 @@ def test_bytes_after_the_magic_that_are_no_gzip(tmp_path: Path) -> None:
         list(logs.read("inspect", tmp_path / "log.gz"))
 
 
-def test_a_list_that_does_not_end(tmp_path: Path) -> None:
-    (tmp_path / "log.json").write_bytes(b"[" + GOOD)
-    with pytest.raises(InputError, match=r"log.json: not JSON: Expecting"):
-        list(logs.read("chat", tmp_path / "log.json"))
+def test_a_list_that_does_not_end_gives_what_came_before(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_bytes(b"[" + GOOD + b"," + GOOD)
+    with pytest.raises(InputError, match=r"log.json: item 2: not JSON: the list does not end"):
+        list(logs.read("episodes", path))
+    assert len(list(logs.read("episodes", path, on_bad=lambda row: None))) == 1
+
+
+def test_a_bad_item_of_a_list_costs_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    deep = b"[" * 5000 + b"]" * 5000
+    items = [GOOD, b'{"a": }', deep, b"", b"9" * 5000, GOOD.replace(b"go", rb"a \"[,]\" \\"), b"\xff", b"[1,2]"]
+    path.write_bytes(b"[" + b",".join(items) + b"] x")
+    bad: list[logs.BadRow] = []
+    episodes = list(logs.read("episodes", path, on_bad=bad.append))
+    assert [episode.goal for episode in episodes] == ["go", 'a "[,]" \\']
+    assert [row.where for row in bad] == [f"item {number}" for number in (2, 3, 4, 5, 7, 8, 9)]
+    assert "nested too deeply" in bad[1].reason
+    assert "something follows the end of the list" in bad[-1].reason
+    path.write_bytes(b" [ ] ")
+    with pytest.raises(InputError, match="holds no episode"):
+        list(logs.read("episodes", path))
+
+
+def test_items_are_cut_alike_wherever_the_chunks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.json"
+    rows = [{**json.loads(GOOD), "task_id": str(k), "task": 'a\\"[{,' * (k % 3)} for k in range(30)]
+    path.write_text(json.dumps(rows, indent=1))
+    whole = list(logs.read("episodes", path))
+    assert [episode.goal for episode in whole] == [row["task"] for row in rows]
+    for size in (1, 2, 3, 7):
+        monkeypatch.setattr("worldline.logs.rows._CHUNK", size)
+        assert list(logs.read("episodes", path)) == whole
+
+
+@pytest.mark.parametrize("form", ["lines", "list"])
+def test_a_row_that_is_too_long_is_a_bad_row(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worldline.logs.rows.MAX_ROW", 1000)
+    long = GOOD.replace(b"go", b"go" * 5000)
+    path = tmp_path / "log.json"
+    path.write_bytes(b"\n".join([GOOD, long, GOOD]) if form == "lines" else b"[" + b",".join([GOOD, long, GOOD]) + b"]")
+    bad: list[logs.BadRow] = []
+    assert len(list(logs.read("episodes", path, on_bad=bad.append))) == 2
+    assert [str(row) for row in bad] == [f"{'line' if form == 'lines' else 'item'} 2: a row of over 64 MiB"]
+
+
+def peak_memory(words: list[str]) -> int:
+    """MiB that a process of its own takes at most."""
+    code = "import sys; from worldline.cli import main; main(sys.argv[1:]); print(open('/proc/self/status').read())"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True)
+    return int(done.stdout.split("VmHWM:")[1].split()[0]) >> 10
+
+
+@pytest.mark.parametrize("unit", [b"x", b"[],"])
+@pytest.mark.parametrize("format_", ["episodes", "inspect"])
+def test_a_small_file_that_unfolds_takes_little_memory(tmp_path: Path, unit: bytes, format_: str) -> None:
+    path = tmp_path / "bomb.gz"
+    packer = zlib.compressobj(9, wbits=31)
+    megabyte = unit * ((1 << 20) // len(unit))
+    path.write_bytes(b"".join([*(packer.compress(megabyte) for _ in range(100)), packer.flush()]))
+    assert path.stat().st_size < 1 << 20
+    assert peak_memory(["import", format_, str(path), "--out", str(tmp_path / "log")]) < 500
+    with pytest.raises(InputError, match=r"bomb.gz: unfolds to over 64 MiB, too much for its size"):
+        list(logs.read(format_, path, on_bad=lambda row: None))
+
+
+def test_a_row_of_very_many_values_is_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(GOOD + b"\n[" + b"[]," * (2 << 20) + b"1]\n" + GOOD)
+    bad: list[logs.BadRow] = []
+    assert len(list(logs.read("episodes", path, on_bad=bad.append))) == 2
+    assert [str(row) for row in bad] == ["line 2: over 4 million JSON values in one row"]
+
+
+def test_a_number_is_added_to_an_id_until_it_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{**json.loads(GOOD), "task_id": task} for task in ("t", "t", "t#2", "t", "t#2")]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    names = [episode.id for episode in logs.read("episodes", path)]
+    assert len(set(names)) == 5
+    assert names[:2] == ["log/p/t", "log/p/t#2"]
 
 
 def test_what_cannot_be_read_at_all(tmp_path: Path) -> None:

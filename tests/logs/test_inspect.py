@@ -171,3 +171,90 @@ def test_a_damaged_sample_is_a_bad_row(tmp_path: Path) -> None:
     bad: list[logs.BadRow] = []
     assert [episode.task_id for episode in logs.read("inspect", path, on_bad=bad.append)] == ["b"]
     assert [row.where for row in bad] == ["samples/a.json"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"scores": {"match": {"value": [1, 2]}}}, "its score is '[1, 2]', which is no number"),
+        ({"scores": {"match": {"value": 10**400}}}, "a number that is too large"),
+        ({"scores": {"match": {"value": float("inf")}}}, "its score is 'inf'"),
+        ({"scores": [1]}, "scores: Input should be a valid dictionary"),
+        ({"attachments": ["a"]}, "its attachments are no object"),
+        ({"messages": {"a": 1}}, "messages: Input should be a valid list"),
+        ({"metadata": {"a": json.loads("[" * 900 + "]" * 900)}, "attachments": {"a": "b"}}, "nested too deeply"),
+    ],
+)
+@pytest.mark.parametrize("form", ["json", "deflate"])
+def test_a_sample_that_is_no_episode_is_named_and_costs_no_other(
+    tmp_path: Path, form: str, fields: dict[str, Any], reason: str
+) -> None:
+    path = write(tmp_path / "log.eval", form, [sample("a"), sample("b", **fields), sample("c")])
+    bad: list[logs.BadRow] = []
+    assert [episode.task_id for episode in logs.read("inspect", path, on_bad=bad.append)] == ["a", "c"]
+    assert [row.where for row in bad] == ["sample 2" if form == "json" else "samples/b_epoch_1.json"]
+    assert reason in bad[0].reason
+
+
+def test_a_sample_that_was_never_scored_has_no_reward(tmp_path: Path) -> None:
+    (episode,) = imported(tmp_path / "log.json", sample("s", scores={"match": {"value": float("nan")}}))
+    assert (math.isnan(episode.episode_return), episode.meta["reward"]) == (True, "missing")
+
+
+@pytest.mark.parametrize("headline", ["match", ["match"], 3, {"scorer": None}, {}])
+def test_a_headline_of_another_shape_names_no_scorer(tmp_path: Path, headline: object) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({**HEADER, "results": {"headline": headline}, "samples": [sample("s")]}))
+    (episode,) = logs.read("inspect", path)
+    assert episode.success is False  # the first scorer counts
+
+
+@pytest.mark.parametrize("header", [[], "text", {"eval": []}, {"eval": {"task": "t"}}, {"eval": None}])
+def test_a_header_of_another_shape_is_one_line(tmp_path: Path, header: object) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", json.dumps(header))
+        archive.writestr("samples/a.json", json.dumps(sample("a")))
+    with pytest.raises(InputError, match=r"log.eval: no Inspect log: its 'eval' does not name a task and a model"):
+        list(logs.read("inspect", path))
+
+
+@pytest.mark.parametrize("samples", [{"a": 1}, "text", 3])
+def test_samples_that_are_no_list(tmp_path: Path, samples: object) -> None:
+    (tmp_path / "log.json").write_text(json.dumps({**HEADER, "samples": samples}))
+    with pytest.raises(InputError, match=r"log.json: no Inspect log: its 'samples' are no list"):
+        list(logs.read("inspect", tmp_path / "log.json"))
+
+
+def changed(path: Path, mark: bytes, offset: int, value: bytes) -> Path:
+    """The archive with bytes changed at an offset from the last `mark`."""
+    data = bytearray(path.read_bytes())
+    start = data.rindex(mark) + offset
+    data[start : start + len(value)] = value
+    path.write_bytes(bytes(data))
+    return path
+
+
+def test_an_archive_of_an_unknown_version_or_compression(tmp_path: Path) -> None:
+    directory = b"PK\x01\x02"
+    path = changed(write(tmp_path / "log.eval", "deflate", [sample("s1")]), directory, 6, struct.pack("<H", 99))
+    with pytest.raises(InputError, match=r"log.eval: the archive is cut off or corrupt: zip file version 9.9"):
+        list(logs.read("inspect", path))
+    path = changed(write(tmp_path / "log.eval", "deflate", [sample("s1")]), directory, 10, struct.pack("<H", 14))
+    with pytest.raises(InputError, match=r"log.eval: header.json: compressed by method 14"):
+        list(logs.read("inspect", path))
+
+
+@pytest.mark.parametrize("form", ["zstd", "deflate"])
+def test_an_entry_that_unfolds_to_more_than_it_claims_or_may(tmp_path: Path, form: str) -> None:
+    large = sample("large", target="x" * (1 << 20))
+    for size, reason in ((100, ""), (65 << 20, "a sample of over 64 MiB")):
+        path = write(tmp_path / "log.eval", form, [sample("s"), large])
+        directory = path.read_bytes().rindex(b"samples/large")
+        data = bytearray(path.read_bytes())
+        data[directory - 22 : directory - 18] = struct.pack("<I", size)
+        path.write_bytes(bytes(data))
+        bad: list[logs.BadRow] = []
+        assert [episode.task_id for episode in logs.read("inspect", path, on_bad=bad.append)] == ["s"]
+        assert [row.where for row in bad] == ["samples/large_epoch_1.json"]
+        assert reason in bad[0].reason

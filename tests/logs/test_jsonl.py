@@ -1,6 +1,7 @@
 """What is exported comes back exactly, in JSON that any parser reads."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import faults
 from worldline import logs
 from worldline.types import InputError, Step, Trajectory
 
@@ -32,7 +34,7 @@ TRAJECTORIES = st.builds(
     env=TEXT,
     task_id=TEXT,
     policy=TEXT,
-    seed=st.integers(),
+    seed=st.integers(-(2**63), 2**63 - 1),
     steps=st.lists(STEPS, max_size=3).map(tuple),
     success=st.none() | st.booleans(),
     score=st.none() | NUMBERS,
@@ -41,8 +43,16 @@ TRAJECTORIES = st.builds(
 ONE = Trajectory(id="a", env="e", task_id="t", policy="p", steps=(Step(observation="o", action="a", reward=1.0),))
 
 
+def stored(text: str) -> str:
+    """An id as the store keeps it."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.lists(TRAJECTORIES, min_size=1, max_size=3), st.sampled_from(["", ".gz", ".xz"]))
+@given(
+    st.lists(TRAJECTORIES, min_size=1, max_size=3, unique_by=lambda one: stored(one.id)),
+    st.sampled_from(["", ".gz", ".xz"]),
+)
 def test_any_trajectory_comes_back_as_it_went_out(exported: list[Trajectory], suffix: str) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"log.jsonl{suffix}"
@@ -105,6 +115,13 @@ def test_names_can_be_given_anew_but_not_rewards(tmp_path: Path) -> None:
         (ONE.model_dump_json().replace('"env"', '"world"'), "env: Field required"),
         (ONE.model_dump_json().replace('"reward":1.0', '"reward":NaN'), "steps.0.reward: not a finite number"),
         (ONE.model_dump_json().replace('"score":null', '"score":Infinity'), "score: not a finite number"),
+        (ONE.model_dump_json().replace('"seed":0', f'"seed":{2**63}'), "seed: Input should be less than"),
+        (
+            ONE.model_dump_json().replace('"token_ids":null', f'"token_ids":[{2**31}]'),
+            "token_ids.0: Input should",
+        ),
+        (ONE.model_dump_json().replace('"seed":0', f'"seed":{"9" * 5000}'), "a number of over 4,300 digits"),
+        (ONE.model_dump_json(), "episode id 'a' is on line 1 already"),
     ],
 )
 def test_a_line_that_is_no_trajectory_is_named(tmp_path: Path, line: str, reason: str) -> None:
@@ -112,3 +129,31 @@ def test_a_line_that_is_no_trajectory_is_named(tmp_path: Path, line: str, reason
     path.write_text(ONE.model_dump_json() + "\n" + line + "\n")
     with pytest.raises(InputError, match=rf"line 2: .*({reason})"):
         list(logs.read("jsonl", path))
+
+
+def test_a_repeated_id_is_a_bad_row_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    other = ONE.model_copy(update={"id": "b"})
+    path.write_text("".join(f"{one.model_dump_json()}\n" for one in (ONE, other, ONE, ONE, other)))
+    bad: list[logs.BadRow] = []
+    assert list(logs.read("jsonl", path, on_bad=bad.append)) == [ONE, other]
+    assert [str(row) for row in bad] == [
+        "line 3: episode id 'a' is on line 1 already",
+        "line 4: episode id 'a' is on line 1 already",
+        "line 5: episode id 'b' is on line 2 already",
+    ]
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_whichever_call_fails_the_export_is_the_old_or_the_new_one(tmp_path: Path, how: faults.How) -> None:
+    path = tmp_path / "log.jsonl.gz"
+
+    def work() -> None:
+        logs.export_jsonl([ONE], path)
+
+    for number in range(faults.points(work)):
+        logs.export_jsonl([ONE, ONE.model_copy(update={"id": "b"})], path)
+        assert faults.broken(work, number, how) in (70, faults.KILLED)
+        assert len(list(logs.read("jsonl", path))) in (1, 2)
+    work()
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

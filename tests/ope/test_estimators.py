@@ -11,13 +11,17 @@ from tabular_world import DYADIC_BEHAVIOUR, TabularLog, TabularWorld, dyadic_wor
 from worldline.ope import estimators as e
 from worldline.ope.features import Features, Ridge
 from worldline.ope.log import RaggedLog, RefusalError, TargetLog
-from worldline.ope.magic import magic, partial_returns, simplex_minimum
+from worldline.ope.magic import magic, partial_returns
 from worldline.ope.marginal import dice, embedded_ratios, state_marginal
-from worldline.ope.values import behaviour_value, linear_fqe, q_regression, returns_to_go
+from worldline.ope.values import behaviour_value, linear_fqe, q_regression
 from worldline.ope.weights import cumulative, log_ratios
 
 TARGET = np.array([[0.2, 0.1, 0.7, 0.0], [0.8, 0.1, 0.0, 0.1]])
+
+
 GAMMAS = [1.0, 0.9]
+
+
 PENALTY = 1e-7
 
 
@@ -51,6 +55,8 @@ def wrong_values(log: TabularLog, target: np.ndarray) -> e.Value:
 
 
 Run = Callable[[TabularLog, np.ndarray, float], np.ndarray]
+
+
 RUNS: dict[str, Run] = {
     "is": lambda log, target, gamma: e.importance(log.ragged, gamma, weights_of(log, target)),
     "wis": lambda log, target, gamma: e.weighted_importance(log.ragged, gamma, weights_of(log, target)),
@@ -179,6 +185,8 @@ def logs(draw: st.DrawFn) -> tuple[RaggedLog, TargetLog, e.Value]:
 
 
 WEIGHTED = (e.importance, e.weighted_importance, e.per_decision, e.weighted_per_decision)
+
+
 ROBUST = (e.doubly_robust, e.weighted_doubly_robust)
 
 
@@ -253,30 +261,6 @@ def test_magic_goes_from_model_to_wdr(made: tuple[RaggedLog, TargetLog, e.Value]
     assert returns[-1] == pytest.approx(e.weighted_doubly_robust(log, 0.9, weights, value).mean(), abs=1e-8)
     blended = magic(log, 0.9, weights, value).mean()
     assert returns.min() - 1e-9 <= blended <= returns.max() + 1e-9
-
-
-@given(st.integers(1, 8), st.integers(0, 10**6))
-def test_simplex_minimum_beats_every_other_blend(size: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    root = rng.normal(size=(size, size))
-    best = simplex_minimum(root.T @ root)
-    assert best.sum() == pytest.approx(1)
-    assert (best >= 0).all()
-    others = rng.dirichlet(np.full(size, 0.3), size=200)
-    assert (np.square(root @ best).sum() <= np.square(others @ root.T).sum(axis=1) + 1e-9).all()
-
-
-def test_returns_to_go_against_a_loop() -> None:
-    world = TabularWorld.random(1)
-    log = world.play(world.policy(1), 30, seed=0)
-    flat, ratios = log.ragged, log_ratios(log.ragged, log.target(world.policy(2)))
-    expected = np.zeros(flat.steps)
-    for episode in range(flat.episodes):
-        tail = 0.0
-        for row in reversed(range(flat.offsets[episode], flat.offsets[episode + 1])):
-            tail = flat.rewards[row] + (0.9 * np.exp(ratios[row + 1]) * tail if row < flat.ends[episode] else 0)
-            expected[row] = tail
-    np.testing.assert_allclose(returns_to_go(flat, 0.9, ratios), expected, atol=1e-10)
 
 
 def test_a_thousand_nats_neither_overflow_nor_give_nan() -> None:

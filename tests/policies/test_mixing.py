@@ -24,10 +24,10 @@ class Mute:
     name = "mute"
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.acted_on = 0
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
-        self.asked += len(turns)
+        self.acted_on += len(turns)
         return [Decision(action="b", response="b", logprob=-1.0) for _ in turns]
 
 
@@ -72,7 +72,7 @@ def test_an_unscorable_policy_mixes_without_probabilities(turns: list[Turn]) -> 
     decisions = policy.act(turns)
     assert not isinstance(policy, ScoringPolicy)
     assert all(d.logprob is None for d in decisions)
-    assert abs(inner.asked / 5000 - 0.6) < 4 * np.sqrt(0.24 / 5000)
+    assert abs(inner.acted_on / 5000 - 0.6) < 4 * np.sqrt(0.24 / 5000)
 
 
 def test_epsilon_zero_is_the_policy_itself() -> None:
@@ -84,7 +84,7 @@ def test_epsilon_one_never_asks_the_policy(turns: list[Turn]) -> None:
     inner = Mute()
     policy = mix(inner, 1.0)
     decisions = policy.act(turns)
-    assert inner.asked == 0
+    assert inner.acted_on == 0
     assert isinstance(policy, ScoringPolicy)
     assert {d.action for d in decisions} == set(ACTIONS)
     assert all(d.logprob == pytest.approx(-np.log(5)) for d in decisions)
@@ -116,8 +116,8 @@ def test_expert_does_what_the_world_says(make_turn: Make) -> None:
     assert [d.action for d in policy.act(turns)] == [turn.admissible[i] for i, turn in enumerate(turns)]
     assert [d.logprob for d in policy.act(turns)] == [0.0] * 4
     scores = policy.logprobs(turns, [turn.admissible for turn in turns])
-    assert [np.flatnonzero(found == 0).tolist() for found in scores] == [[0], [1], [2], [3]]
-    assert all(np.isneginf(np.delete(found, i)).all() for i, found in enumerate(scores))
+    assert [np.flatnonzero(log_probs == 0).tolist() for log_probs in scores] == [[0], [1], [2], [3]]
+    assert all(np.isneginf(np.delete(log_probs, i)).all() for i, log_probs in enumerate(scores))
 
 
 def test_expert_needs_a_world() -> None:

@@ -64,8 +64,8 @@ def test_paper_search_is_figure_9() -> None:
 
 
 def test_search_results_keep_their_own_tags() -> None:
-    found = "<information>it is she</information>"
-    turn = Turn("search", "who?", found, None, (Exchange("who?", "<search>he</search>"),))
+    result = "<information>it is she</information>"
+    turn = Turn("search", "who?", result, None, (Exchange("who?", "<search>he</search>"),))
     assert squeezed(render(TEMPLATES["paper"], turn)) == FIGURE_9
 
 

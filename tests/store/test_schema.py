@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from worldline import store
 from worldline.store.schema import SCHEMA, STEP
@@ -71,7 +72,7 @@ def test_columns_are_the_fields_of_a_trajectory_and_of_a_step() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(trajectories(st.text(max_size=8)), min_size=1, max_size=5))
+@given(st.lists(trajectories(st.text(max_size=8)), min_size=1, max_size=5, unique_by=lambda one: one.id))
 def test_any_trajectory_comes_back_as_it_went_in(written: list[Trajectory]) -> None:
     back, mended = write_and_read(written)
     # By their text, not by ==, which says that nan is not nan and that 0.0 is -0.0.
@@ -119,9 +120,25 @@ def test_return_and_length_are_there_without_opening_the_steps(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "fields", [{"seed": 2**63}, {"steps": ({"observation": "", "action": "", "token_ids": [2**31]},)}]
+    ("fields", "column"),
+    [
+        ({"seed": 2**63}, "seed"),
+        ({"steps": (Step(observation="", action="").model_copy(update={"token_ids": [2**31]}),)}, "token_ids"),
+    ],
 )
-def test_a_number_too_big_for_its_column_is_one_clear_line(tmp_path: Path, fields: dict[str, object]) -> None:
-    base = {"id": "big", "env": "e", "task_id": "t", "policy": "p", "steps": ()}
-    with pytest.raises(InputError, match=r"does not fit the store: (seed|token_ids): "):
-        store.StoreWriter(tmp_path, flush_every=1).append(Trajectory.model_validate({**base, **fields}))
+def test_a_number_too_big_for_its_column_names_the_episode(
+    tmp_path: Path, fields: dict[str, object], column: str
+) -> None:
+    good = Trajectory(id="good", env="e", task_id="t", policy="p", steps=(Step(observation="", action=""),))
+    bad = good.model_copy(update={"id": "big", **fields})  # a copy is not validated
+    writer = store.StoreWriter(tmp_path)
+    writer.append(good)
+    writer.append(bad)
+    with pytest.raises(InputError, match=rf"episode 'big' does not fit the store: {column}: "):
+        writer.flush()
+
+
+@pytest.mark.parametrize("fields", [{"seed": 2**63}, {"seed": -(2**63) - 1}, {"steps": [{"token_ids": [2**31]}]}])
+def test_a_trajectory_cannot_be_made_that_the_store_cannot_hold(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=r"seed|token_ids"):
+        Trajectory.model_validate({"id": "big", "env": "e", "task_id": "t", "policy": "p", "steps": (), **fields})

@@ -1,7 +1,9 @@
 """Whole or not at all: killed writers, several writers, failing disks."""
 
+import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -11,8 +13,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from worldline import store
-from worldline.types import InputError, Trajectory, WorldlineError
+import faults
+from worldline import files, store
+from worldline.types import InputError, Step, Trajectory, WorldlineError
 
 WRITER = """
 import itertools, os, signal, sys
@@ -75,7 +78,7 @@ def test_what_a_killed_writer_left_is_ignored_and_then_removed(
     tmp_path: Path, episode: Callable[..., Trajectory]
 ) -> None:
     assert start_writer(tmp_path, "a", 0, "die in the middle of a shard").wait() == -9
-    (left,) = tmp_path.iterdir()
+    (left,) = tmp_path.glob("*.tmp")
     assert left.stat().st_size > 0
     assert store.ids(tmp_path) == set()
     with store.StoreWriter(tmp_path) as writer:
@@ -87,8 +90,8 @@ def test_what_a_killed_writer_left_is_ignored_and_then_removed(
 def test_what_a_living_writer_is_at_stays(tmp_path: Path) -> None:
     process = start_writer(tmp_path, "a", 0, "die in the middle of a shard")
     process.wait()
-    (left,) = tmp_path.iterdir()
-    mine = left.rename(left.with_name(left.name.replace(f"@{process.pid}.", f"@{os.getpid()}.")))
+    (left,) = tmp_path.glob("*.tmp")
+    mine = left.rename(left.with_name(left.name.replace(f"@{process.pid}@", f"@{os.getpid()}@")))
     store.StoreWriter(tmp_path)
     assert mine.exists()
 
@@ -140,7 +143,7 @@ def test_a_failing_disk_is_one_clear_line_and_loses_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(WorldlineError, match="cannot write a shard: No space left"):
+        with pytest.raises(WorldlineError, match=r"\.parquet: cannot be written: No space left"):
             writer.flush()
     assert list(tmp_path.iterdir()) == []
     writer.flush()
@@ -161,3 +164,142 @@ def test_shards_say_their_version_in_the_file_and_in_the_column(
     (shard,) = store.shards(tmp_path)
     assert pq.read_schema(shard).metadata[b"worldline.schema_version"] == b"1"
     assert pq.read_table(shard)["schema_version"].to_pylist() == [1]
+
+
+def test_an_episode_that_is_there_is_refused_by_name_whoever_wrote_it(
+    tmp_path: Path, episode: Callable[..., Trajectory]
+) -> None:
+    first, second = store.StoreWriter(tmp_path), store.StoreWriter(tmp_path)
+    first.append(episode(1))
+    second.append(episode(2))
+    second.append(episode(1, goal="another"))
+    assert first.held(["e1", "e2"]) == {"e1"}
+    first.flush()
+    assert second.held(["e1", "e2", "e3"]) == {"e1", "e2"}
+    with pytest.raises(InputError, match=rf"{tmp_path}: holds episode 'e1' already: --resume leaves out"):
+        second.flush()
+    assert list(store.read(tmp_path)) == [episode(1)]  # the batch is refused whole
+    (shard,) = store.shards(tmp_path)
+    shard.unlink()
+    second.flush()  # what was deleted is there no longer
+    assert store.ids(tmp_path) == {"e1", "e2"}
+
+
+def test_an_episode_that_is_given_twice_is_refused_at_once(tmp_path: Path, episode: Callable[..., Trajectory]) -> None:
+    writer = store.StoreWriter(tmp_path)
+    writer.append(episode(1))
+    with pytest.raises(InputError, match="episode 'e1' is given twice"):
+        writer.append(episode(1))
+    writer.append(episode(2, id="\udc80"))
+    with pytest.raises(InputError, match="episode '\ufffd' is given twice"):  # both would be stored under one name
+        writer.append(episode(2, id="\udc81"))
+    writer.flush()
+    assert store.ids(tmp_path) == {"e1", "\ufffd"}
+    assert writer.held(["\udc82"]) == {"\udc82"}
+
+
+def test_a_broken_shard_of_somebody_else_costs_no_new_episode(
+    tmp_path: Path, episode: Callable[..., Trajectory]
+) -> None:
+    (tmp_path / "broken.parquet").write_text("PAR1")
+    with store.StoreWriter(tmp_path) as writer:
+        writer.append(episode(1))
+    (tmp_path / "broken.parquet").unlink()
+    assert store.ids(tmp_path) == {"e1"}
+
+
+def test_an_exception_under_way_is_not_lost_when_the_last_flush_fails(
+    tmp_path: Path, episode: Callable[..., Trajectory]
+) -> None:
+    with store.StoreWriter(tmp_path) as writer:
+        writer.append(episode(1))
+
+    def run() -> None:
+        with store.StoreWriter(tmp_path) as writer:
+            writer.append(episode(1))
+            raise RuntimeError("policy broke")
+
+    with pytest.raises(RuntimeError, match="policy broke") as caught:
+        run()
+    assert "1 finished episodes are lost" in caught.value.__notes__[0]
+    assert "holds episode 'e1' already" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_whichever_call_fails_an_episode_is_there_once_or_not_at_all(
+    tmp_path: Path, episode: Callable[..., Trajectory], how: faults.How
+) -> None:
+    def work(folder: Path) -> None:
+        with store.StoreWriter(folder, flush_every=2) as writer:
+            there = writer.held(f"e{number}" for number in range(4))
+            for number in range(4):
+                if f"e{number}" not in there:
+                    writer.append(episode(number))
+
+    count = faults.points(lambda: work(tmp_path / "whole"))
+    assert count == 10  # two shards: lock, write, sync, rename, sync of the folder
+    for number in range(count):
+        folder = tmp_path / str(number)
+        assert faults.broken(lambda folder=folder: work(folder), number, how) == (
+            70 if how == "full" else faults.KILLED
+        )
+        there = list(store.read(folder)) if store.shards(folder) else []
+        assert all(trajectory == episode(trajectory.seed) for trajectory in there)
+        work(folder)
+        assert sorted(store.read(folder), key=lambda one: one.seed) == [episode(number) for number in range(4)]
+        store.check_unique(folder)
+        assert {*folder.iterdir()} <= {*store.shards(folder), folder / ".lock"}  # nothing else is left behind
+
+
+def _write_rows(folder: Path, name: str, episodes: int) -> None:
+    """What each of several writers does; one that was killed is run again in the same words."""
+    with store.StoreWriter(folder, flush_every=3) as writer:
+        there = writer.held(f"{name}-{number}" for number in range(episodes))
+        for number in range(episodes):
+            if f"{name}-{number}" not in there:
+                steps = tuple(Step(observation="x" * 50, action=f"{name} {number} {k}") for k in range(number % 9))
+                fields = {"id": f"{name}-{number}", "policy": name, "seed": number, "steps": steps}
+                writer.append(Trajectory(env="e", task_id="t", **fields))
+
+
+@pytest.mark.parametrize("writers", [2, 4, 8])
+def test_of_several_writers_one_dies_and_nothing_is_lost_or_there_twice(
+    tmp_path: Path, writers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_sync", lambda path: None)  # a dying process loses nothing that it wrote
+    chance, context = random.Random(writers), multiprocessing.get_context("fork")
+    deaths = 0
+    for trial in range(20):
+        folder = tmp_path / str(trial)
+        processes = [context.Process(target=_write_rows, args=(folder, f"w{k}", 6)) for k in range(writers)]
+        for process in processes:
+            process.start()
+        victim = chance.randrange(writers)
+        goal = chance.randrange(writers)
+        wait_for(lambda folder=folder, goal=goal: len(store.shards(folder)) >= goal)
+        time.sleep(chance.uniform(0, 0.01))
+        processes[victim].kill()
+        for process in processes:
+            process.join()
+        deaths += processes[victim].exitcode == -signal.SIGKILL
+        assert all(process.exitcode == 0 for k, process in enumerate(processes) if k != victim)
+        there = list(store.read(folder))  # every shard is readable
+        assert_whole(there)
+        names = [episode.id for episode in there]
+        assert len(names) == len(set(names))
+        assert {*names} >= {f"w{k}-{number}" for k in range(writers) if k != victim for number in range(6)}
+        _write_rows(folder, f"w{victim}", 6)
+        after = list(store.read(folder))
+        assert after[: len(there)] == there
+        assert sorted(one.id for one in after) == sorted(
+            f"w{k}-{number}" for k in range(writers) for number in range(6)
+        )
+    assert deaths >= 3  # victims were caught in the middle
+
+
+def test_two_writers_of_the_same_episodes_leave_each_once(tmp_path: Path) -> None:
+    processes = [start_writer(tmp_path, "a", 60) for _ in range(2)]
+    codes = sorted(process.wait() for process in processes)
+    assert codes[1] == 1  # one of them is refused
+    store.check_unique(tmp_path)
+    assert_whole(list(store.read(tmp_path)))

@@ -250,6 +250,9 @@ class Crew:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, KeyboardInterrupt):  # what they write is whole or not there: nothing to wait for
+            for worker in multiprocessing.active_children():
+                worker.terminate()
         self._pool.shutdown(cancel_futures=error is not None)
 
     def do(self, work: Sequence[Work], told: Callable[[int, int, Work], None] = lambda done, of, work: None) -> None:

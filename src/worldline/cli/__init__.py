@@ -4,11 +4,12 @@ Imports nothing heavy: a verb's module is loaded only when that verb is called, 
 """
 
 import importlib
+import io
 import json
-import math
 import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from typing import Any
 
 VERBS = {
@@ -28,8 +29,10 @@ VERBS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; the exit code: 0 done, 1 the work failed, 2 bad input."""
+    """Entry point; the exit code: 0 done, 1 the work failed, 2 bad input, 130 Ctrl-C, 143 SIGTERM."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows escapes
     if not words or words[0] in ("-h", "--help", "help"):
         print(_help())
         return 0
@@ -41,50 +44,68 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb, rest = words[0], words[1:]
     if verb not in VERBS:
         return _fail("worldline", f"unknown verb '{verb}'{_nearest(verb)} (see worldline --help)", 2)
-    return _run(verb, rest)
+    return _guarded(f"worldline {verb}", lambda: _run(verb, rest))
 
 
-def _run(verb: str, words: list[str]) -> int:
-    from worldline import config
+def _guarded(who: str, work: Callable[[], None]) -> int:
+    """The exit code of `work`; what ends it early is one line on stderr, and a bug its traceback too."""
+    from worldline import signals
     from worldline.types import WorldlineError
 
-    as_json = "--json" in words
-    words = [word for word in words if word != "--json"]
     try:
-        if verb == "bench" and words[:1] in (["--help"], ["-h"]):
-            from worldline.cli.bench import overview
-
-            print(overview())
-            return 0
-        command = _command(verb, words)
-        if verb == "bench":
-            verb = f"bench {words.pop(0)}"
-        if "--help" in words or "-h" in words:
-            print(config.usage(command.Settings, f"worldline {verb}"))
-            print("\n--json prints the result as JSON on stdout, and nothing else there.")
-            return 0
-        outcome = command.run(config.read(command.Settings, words))
-        if as_json:
-            print(json.dumps(_finite(outcome.data), ensure_ascii=False))
-        else:
-            outcome.show()
+        with signals.sigterm_interrupts():
+            work()
     except WorldlineError as error:
-        return _fail(f"worldline {verb}", str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return _fail(f"worldline {verb}", "interrupted; what was finished is kept", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _fail(who, str(error), error.exit_code)
+    except KeyboardInterrupt as interrupt:
+        return _fail(who, signals.line(interrupt), signals.exit_code(interrupt))
+    except OSError as error:
+        if _stdout_is_lost() and isinstance(error, BrokenPipeError):
+            return 1  # as of `| head`: whoever read has enough
+        return _fail(who, f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
+    except MemoryError as error:
+        return _fail(who, f"out of memory: {str(error) or 'give it less at a time'}", 1)
+    except Exception as error:
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, which is no MemoryError; torch need not be loaded
+            return _fail(who, f"out of memory: {error}", 1)
+        traceback.print_exc()
+        return _fail(who, "this is a bug: please report the lines above with the output of `worldline env`", 1)
     return 0
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN: an unknown number is null."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _run(verb: str, words: list[str]) -> None:
+    from worldline import config, files
+
+    as_json = "--json" in words
+    words = [word for word in words if word != "--json"]
+    if verb == "bench" and words[:1] in (["--help"], ["-h"]):
+        from worldline.cli.bench import overview
+
+        print(overview())
+        return
+    command = _command(verb, words)
+    if verb == "bench":
+        verb = f"bench {words.pop(0)}"
+    if "--help" in words or "-h" in words:
+        print(config.usage(command.Settings, f"worldline {verb}"))
+        print("\n--json prints the result as JSON on stdout, and nothing else there.")
+        return
+    outcome = command.run(config.read(command.Settings, words))
+    if as_json:
+        print(json.dumps(files.finite(outcome.data)))  # ASCII: what is no ASCII is escaped, control characters too
+    else:
+        outcome.show()
+    sys.stdout.flush()  # here, where a full disk is an error like any other
+
+
+def _stdout_is_lost() -> bool:
+    """Whether stdout takes no more; the interpreter then does not try again, and complain, when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _command(verb: str, words: list[str]) -> Any:
@@ -94,7 +115,9 @@ def _command(verb: str, words: list[str]) -> Any:
 
 
 def _fail(who: str, message: str, code: int) -> int:
-    print(f"{who}: {' '.join(message.split())}", file=sys.stderr)
+    from worldline.cli.outcome import visible
+
+    print(visible(f"{who}: {' '.join(message.split())}"), file=sys.stderr)
     return code
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from worldline.bench import BENCHES, Figures
 from worldline.cli.outcome import Outcome, table
 from worldline.config import Config, suggest
+from worldline.signals import kept
 from worldline.types import InputError
 
 
@@ -23,7 +24,8 @@ class Bench:
     measure: Callable[[Config], Figures]
 
     def run(self, settings: Config) -> Outcome:
-        measured = self.measure(settings)
+        with kept(lambda: _kept(settings)):
+            measured = self.measure(settings)
         data = {
             "bench": self.name,
             "command": " ".join(["worldline", *sys.argv[1:]]),
@@ -49,6 +51,12 @@ def choose(words: list[str]) -> Bench:
         raise InputError(f"unknown bench '{words[0]}'{suggest(words[0], list(BENCHES))}")
     module = importlib.import_module(f"worldline.bench.{words[0]}")
     return Bench(words[0], module.Settings, module.run)
+
+
+def _kept(settings: Config) -> str:
+    """A bench that has a folder keeps what is finished there, and uses it again."""
+    out = getattr(settings, "out", None)
+    return f"what is finished is kept in {out}: the same command goes on" if out else "nothing is kept"
 
 
 def _views(name: str, measured: Figures) -> list[Any]:

@@ -4,14 +4,16 @@ from typing import Any
 
 from rich.table import Table
 
+from worldline import store
 from worldline.cli.outcome import Outcome, note, progress, table
 from worldline.collect import CollectConfig, Collection, Tally, collect
+from worldline.signals import kept
 
 Settings = CollectConfig
 
 
 def run(settings: CollectConfig) -> Outcome:
-    with progress() as bar:
+    with kept(lambda: _kept(settings)), progress() as bar:
         line = bar.add_task("episodes", total=settings.episodes, detail="")
 
         def watch(tally: Tally) -> None:
@@ -25,6 +27,12 @@ def run(settings: CollectConfig) -> Outcome:
     for reason in done.failed:
         note(f"failed twice, left out: {reason}")
     return Outcome(done.summary(), (_view(done),))
+
+
+def _kept(settings: CollectConfig) -> str:
+    if settings.out is None:
+        return "without --out nothing is kept"
+    return f"{len(store.ids(settings.out))} finished episodes are kept in {settings.out}: --resume goes on"
 
 
 def _view(done: Collection) -> Table:

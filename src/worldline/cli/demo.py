@@ -1,12 +1,12 @@
 """`worldline demo`: the whole loop on the embedded household world, with small language models trained on the spot."""
 
-import json
 import os
 import shutil
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
+from worldline import files
 from worldline.adwm.ensemble import Ensemble
 from worldline.bench.cast import CASTS, Cast, Clone
 from worldline.bench.stage import Crew, Stage, StageConfig, Work
@@ -16,6 +16,7 @@ from worldline.evaluate import Evaluation
 from worldline.evaluate.evaluation import judge
 from worldline.policies import PolicyConfig
 from worldline.report import write_report
+from worldline.signals import kept
 from worldline.types import InputError
 
 ENV = "household"
@@ -57,8 +58,19 @@ class Settings(Config):
 
 
 def run(settings: Settings) -> Outcome:
-    started, out = time.perf_counter(), settings.out
     _make_room(settings)
+    with kept(lambda: _kept(settings)):
+        return _loop(settings)
+
+
+def _kept(settings: Settings) -> str:
+    if not (settings.out / "stage.json").is_file():
+        return "nothing is kept"
+    return f"{settings.out} holds half a demo, which cannot go on: --overwrite starts anew"
+
+
+def _loop(settings: Settings) -> Outcome:
+    started, out = time.perf_counter(), settings.out
     config = StageConfig(
         tasks=settings.tasks,
         truth=2,
@@ -84,7 +96,7 @@ def run(settings: Settings) -> Outcome:
     stage.truth()
     evaluation = judge(stage.case(0), stage.estimators(0))
     told = evaluation.as_dict()
-    (out / "evaluation.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    files.write_json(out / "evaluation.json", told)
     note("5/5  report")
     report = write_report(out, overwrite=True)
     seconds = time.perf_counter() - started

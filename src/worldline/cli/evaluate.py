@@ -3,12 +3,13 @@
 from worldline.cli.outcome import Outcome, progress
 from worldline.evaluate import EvaluateConfig, views
 from worldline.evaluate import evaluate as judge
+from worldline.signals import kept
 
 Settings = EvaluateConfig
 
 
 def run(settings: EvaluateConfig) -> Outcome:
-    with progress() as bar:
+    with kept(lambda: _kept(settings)), progress() as bar:
         line = bar.add_task("", total=None, detail="")
 
         def watch(what: str, done: int, total: int) -> None:
@@ -16,3 +17,11 @@ def run(settings: EvaluateConfig) -> Outcome:
 
         evaluation = judge(settings, watch=watch)
     return Outcome(evaluation.as_dict(), tuple(views(evaluation)))
+
+
+def _kept(settings: EvaluateConfig) -> str:
+    """An evaluation is written when it is whole; what a model said about the log is kept as soon as it is known."""
+    if settings.out is None:
+        return "without --out nothing is kept"
+    answers = len(list((settings.out / "cache").glob("*.npy")))
+    return f"no evaluation was written; the log-probs of {answers} models are kept in {settings.out / 'cache'}"

@@ -4,16 +4,20 @@ from typing import Any
 
 from worldline.adwm.fit import FitConfig, fit
 from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.signals import kept
 
 Settings = FitConfig
 _WATCHED = ("diffusion", "reward", "termination")
 
 
 def run(settings: FitConfig) -> Outcome:
-    with progress() as bar:
+    reached = ""
+    with kept(lambda: _kept(settings, reached)), progress() as bar:
         line = bar.add_task("reading the log", total=None, detail="")
 
         def watch(row: dict[str, Any]) -> None:
+            nonlocal reached
+            reached = f"epoch {row['epoch']} of member {row['member'] + 1}"
             losses = " ".join(f"{name} {row[f'held_out_{name}']:.3f}" for name in _WATCHED)
             told = f"member {row['member'] + 1} of {settings.members}"
             bar.update(line, description=told, total=row["of"], completed=row["epoch"], detail=losses)
@@ -25,3 +29,9 @@ def run(settings: FitConfig) -> Outcome:
     rows = [(name.replace("_", " "), f"{value:.4g}") for name, value in fitted.figures.items()]
     drawn = table("measured on held-out tasks", ("figure", "value"), rows)
     return Outcome(data, (drawn, f"the world model is in {settings.out}"))
+
+
+def _kept(settings: FitConfig, reached: str) -> str:
+    if not reached:
+        return "no epoch was finished"
+    return f"kept up to {reached} in {settings.out}: --resume goes on from there"

@@ -1,15 +1,16 @@
 """`worldline import`: other people's logs into a store."""
 
 from collections import Counter
-from itertools import islice
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from worldline import logs, store
+from worldline import files, logs, store
 from worldline.cli.outcome import Outcome, note, table
 from worldline.config import Folder, option, positional
 from worldline.logs import BadRow, Options
-from worldline.types import InputError
+from worldline.signals import kept
+from worldline.types import InputError, Trajectory
 
 SHOWN = 20
 """Reasons listed, each with the first row it holds for; the rest is only counted."""
@@ -20,7 +21,8 @@ class Settings(Options):
 
     FORMAT is `episodes` (one JSON object per episode), `chat` (OpenAI-style messages, tau-bench's results), `inspect`
     (Inspect .eval and JSON logs) or `jsonl` (what `worldline export` writes). Bad rows are listed by reason with the
-    first line of each; nothing is written then, unless --skip-bad leaves them out.
+    first line of each; nothing is written then, unless --skip-bad leaves them out. A row may take 64 MiB; a
+    compressed file may unfold to 2 GiB, and to 200 times its size. An episode is never written into a folder twice.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
@@ -37,31 +39,35 @@ class Settings(Options):
 
 
 def run(settings: Settings) -> Outcome:
-    bad: list[BadRow] = []
-    good = sum(1 for _ in logs.read(settings.format, settings.file, options=settings, on_bad=bad.append))
-    _report(bad, settings)
-    if not good:
-        raise InputError(f"{settings.file}: holds no episode: all {len(bad)} rows are bad")
-    there = store.ids(settings.out)
-    wanted = logs.read(settings.format, settings.file, options=settings, on_bad=lambda row: None)
+    bad = _BadRows()
+    names = [episode.id for episode in _episodes(settings, bad.add)]
+    bad.report(settings)
+    if not names:
+        raise InputError(f"{settings.file}: holds no episode: all {bad.total} rows are bad")
     episodes: Counter[str] = Counter()
     steps: Counter[str] = Counter()
     returns: Counter[str] = Counter()
-    with store.StoreWriter(settings.out, flush_every=512) as writer:
-        for episode in wanted:
-            if episode.id in there:
-                if settings.resume:
-                    continue
-                raise InputError(f"{settings.out}: holds episode '{episode.id}' already: --resume leaves it out")
-            writer.append(episode)
-            episodes[episode.policy] += 1
-            steps[episode.policy] += len(episode)
-            returns[episode.policy] += episode.episode_return  # type: ignore[assignment]  # Counter adds floats too
+    # Imports into one folder take turns, so that each knows what is there before it writes its first shard.
+    with (
+        kept(lambda: _kept(settings)),
+        files.locked(settings.out / ".import.lock"),
+        store.StoreWriter(settings.out, flush_every=512) as writer,
+    ):
+        there = writer.held(names)
+        if there and not settings.resume:
+            more = f" (and {len(there) - 1} more)" if len(there) > 1 else ""
+            raise InputError(f"{settings.out}: holds episode '{min(there)}' already{more}: --resume leaves it out")
+        for episode in _episodes(settings, lambda row: None):
+            if episode.id not in there:
+                writer.append(episode)
+                episodes[episode.policy] += 1
+                steps[episode.policy] += len(episode)
+                returns[episode.policy] += episode.episode_return  # type: ignore[assignment]  # adds floats too
     rows = [
         {"policy": name, "episodes": count, "steps": steps[name], "mean_return": returns[name] / count}
         for name, count in sorted(episodes.items())
     ]
-    data = {"episodes": episodes.total(), "steps": steps.total(), "bad_rows": len(bad), "policies": rows}
+    data = {"episodes": episodes.total(), "steps": steps.total(), "bad_rows": bad.total, "policies": rows}
     drawn = table(
         f"{settings.file} -> {settings.out}",
         ("policy", "episodes", "steps", "mean return"),
@@ -70,16 +76,36 @@ def run(settings: Settings) -> Outcome:
     return Outcome({**data, "out": str(settings.out)}, (drawn,))
 
 
-def _report(bad: list[BadRow], settings: Settings) -> None:
-    """List bad rows on stderr; raise unless they are to be left out."""
-    if not bad:
-        return
-    alike = Counter(row.reason for row in bad)
-    first = {row.reason: row for row in reversed(bad)}
-    for reason, count in islice(alike.items(), SHOWN):
-        more = f" (so are {count - 1} more rows)" if count > 1 else ""
-        note(f"{settings.file}: {first[reason]}{more}")
-    if len(alike) > SHOWN:
-        note(f"... and {len(alike) - SHOWN} more kinds of bad rows")
-    if not settings.skip_bad:
-        raise InputError(f"{settings.file}: {len(bad)} bad rows, nothing was written: --skip-bad leaves them out")
+def _kept(settings: Settings) -> str:
+    return f"{len(store.ids(settings.out))} episodes are kept in {settings.out}: --resume leaves them out and goes on"
+
+
+def _episodes(settings: Settings, on_bad: Callable[[BadRow], None]) -> Iterator[Trajectory]:
+    return logs.read(settings.format, settings.file, options=settings, on_bad=on_bad)
+
+
+class _BadRows:
+    """Bad rows by their reasons, each with the first row it holds for: however many there are, it stays small."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._first: dict[str, BadRow] = {}
+        self._alike: Counter[str] = Counter()
+
+    def add(self, row: BadRow) -> None:
+        self.total += 1
+        if row.reason in self._first or len(self._first) < SHOWN:
+            self._first.setdefault(row.reason, row)
+            self._alike[row.reason] += 1
+
+    def report(self, settings: Settings) -> None:
+        """List them on stderr; raise unless they are to be left out."""
+        if not self.total:
+            return
+        for reason, row in self._first.items():
+            more = f" (so are {self._alike[reason] - 1} more rows)" if self._alike[reason] > 1 else ""
+            note(f"{settings.file}: {row}{more}")
+        if self.total > self._alike.total():
+            note(f"... and {self.total - self._alike.total()} more bad rows for other reasons")
+        if not settings.skip_bad:
+            raise InputError(f"{settings.file}: {self.total} bad rows, nothing was written: --skip-bad leaves them out")

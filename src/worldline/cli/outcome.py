@@ -1,13 +1,45 @@
-"""What a verb gives back: data for machines, a table or a line for people."""
+"""What a verb gives back: data for machines, a table or a line for people.
 
+Names, goals and actions come from logs and command lines. What is printed here shows them as they are: rich's markup
+and emoji codes mean nothing in them, and a control character is written out (`\\x1b`) and cannot steer the terminal.
+"""
+
+import sys
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Unicode categories: control, format (bidirectional overrides among them), surrogate, line and paragraph separator."""
+_HARMLESS = "\n\t\u200c\u200d"
+"""Lines, tabs, and the joiners that Persian and emoji are written with."""
+
+
+def visible(text: str) -> str:
+    """`text` with control characters written out: nothing in it moves the cursor, colours or reorders the line."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) in _INVISIBLE and c not in _HARMLESS else c
+        for c in text
+    )
+
+
+class PlainConsole(Console):
+    """A console to which every string is data."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Strings, titles, headers and cells all pass here."""
+        return super().render_str(visible(text), **how)
 
 
 @dataclass(frozen=True)
@@ -18,14 +50,14 @@ class Outcome:
     view: tuple[RenderableType, ...]
 
     def show(self) -> None:
-        console = Console()
+        console = PlainConsole()
         for part in self.view:
             console.print(part)
 
 
 def note(text: str) -> None:
     """A line for the person watching; never on stdout, which belongs to the result."""
-    Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+    print(visible(text), file=sys.stderr)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -34,19 +66,30 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     for index, column in enumerate(columns):
         drawn.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*row)
     return drawn
+
+
+class _Words(ProgressColumn):
+    """A text of the task: its `description`, or one of its fields."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def render(self, task: Task) -> Text:
+        return Text(visible(task.description if self._name == "description" else task.fields[self._name]))
 
 
 def progress() -> Progress:
     """A progress bar on stderr with room for a running note (`detail`); none where nobody watches."""
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     return Progress(
-        TextColumn("{task.description}"),
+        _Words("description"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[detail]}"),
+        _Words("detail"),
         console=console,
         disable=not console.is_terminal,
     )

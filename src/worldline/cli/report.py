@@ -6,6 +6,7 @@ from typing import ClassVar
 from worldline.cli.outcome import Outcome
 from worldline.config import Config, option, positional
 from worldline.report import write_report
+from worldline.signals import kept
 
 
 class Settings(Config):
@@ -28,6 +29,7 @@ class Settings(Config):
 
 
 def run(settings: Settings) -> Outcome:
-    report = write_report(settings.path, settings.out, overwrite=settings.overwrite)
+    with kept(lambda: "no report was written"):
+        report = write_report(settings.path, settings.out, overwrite=settings.overwrite)
     data = {"report": str(report.path), "sections": list(report.sections)}
     return Outcome(data, (f"{', '.join(report.sections)} -> {report.path}",))

@@ -3,18 +3,22 @@
 from worldline.cli.outcome import Outcome, note, progress
 from worldline.sft import SftConfig, sft
 from worldline.sft.clone import Progress
+from worldline.signals import kept
 
 Settings = SftConfig
 
 
 def run(settings: SftConfig) -> Outcome:
-    with progress() as bar:
+    begun = False
+    with kept(lambda: _kept(settings, begun)), progress() as bar:
         line = bar.add_task("demonstrations", total=settings.episodes, detail="")
 
         def gathered(count: int) -> None:
             bar.update(line, completed=count)
 
         def trained(now: Progress) -> None:
+            nonlocal begun
+            begun = True
             bar.update(line, description="updates", total=now.steps, completed=now.step, detail=f"loss {now.loss:.3f}")
 
         result = sft(settings, gathered, trained)
@@ -26,3 +30,12 @@ def run(settings: SftConfig) -> Outcome:
         f"{told['seconds']:.0f} s, final loss {told['loss']:.3f}\n{told['model']}"
     )
     return Outcome(told, (text,))
+
+
+def _kept(settings: SftConfig, begun: bool) -> str:
+    if not begun:
+        return f"no update was made, {settings.out} is as it was"
+    checkpoints = sorted((settings.out / "checkpoints").glob("step-*"))
+    if not checkpoints:
+        return "the first checkpoint was not reached, nothing is kept"
+    return f"kept up to {checkpoints[-1]}: --resume goes on from there"

@@ -5,15 +5,19 @@ from typing import Any
 from worldline.cli.outcome import Outcome, note, progress, table
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
+from worldline.signals import kept
 
 Settings = TrainConfig
 
 
 def run(settings: TrainConfig) -> Outcome:
-    with progress() as bar:
+    begun = False
+    with kept(lambda: _kept(settings, begun)), progress() as bar:
         line = bar.add_task("updates", total=settings.updates, detail="")
 
         def watch(metrics: dict[str, Any]) -> None:
+            nonlocal begun
+            begun = True
             told = " ".join(f"{key} {metrics[key]:.2f}" for key in ("success", "eval_success") if key in metrics)
             bar.update(line, completed=metrics["update"], detail=told)
 
@@ -23,3 +27,12 @@ def run(settings: TrainConfig) -> Outcome:
     data = {**done.metrics, "checkpoint": str(done.checkpoint), "out": str(settings.out)}
     rows = [(key, f"{value:.4g}") for key, value in done.metrics.items() if isinstance(value, int | float)]
     return Outcome(data, (table(f"last update of {settings.out}", ("metric", "value"), rows), str(done.checkpoint)))
+
+
+def _kept(settings: TrainConfig, begun: bool) -> str:
+    if not begun:
+        return f"no update was finished, the checkpoints in {settings.out} are as they were"
+    checkpoints = sorted((settings.out / "checkpoints").glob("update-*"))
+    if not checkpoints:
+        return "the first checkpoint was not reached, nothing is kept (--checkpoint-every)"
+    return f"kept up to {checkpoints[-1]}: --resume goes on from there"

@@ -228,7 +228,7 @@ def featuriser(spec: str) -> Featuriser:
     """`ngrams:WIDTH`, or `module:attr`: an object, or a factory of one, with `states` and `actions`."""
     module, _, rest = spec.partition(":")
     if module == "ngrams":
-        if rest and not (rest.isdecimal() and int(rest) > 0):
+        if rest and not (rest.isdecimal() and len(rest) < 7 and int(rest) > 0):
             raise InputError(f"--features {spec}: write ngrams:WIDTH, such as ngrams:512")
         return HashedNgrams(int(rest)) if rest else HashedNgrams()
     try:

@@ -63,12 +63,12 @@ class EvaluateConfig(PolicyConfig):
         None, help="smallest and largest value an episode can have", validate_default=True
     )
     confidence: float = option(0.95, help="of the intervals", gt=0, lt=1)
-    bootstrap: int = option(1000, help="resamples of the tasks", ge=100)
+    bootstrap: int = option(1000, help="resamples of the tasks", ge=100, le=1_000_000)
     certificate: bool = option(True, help="measure the estimators on the log's own policies first")
     env: str = option("", help="environment of the log, where a policy needs it; default: what the log says")
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
-    seed: int = option(0, help="decides resamples and fits")
+    seed: int = option(0, help="decides resamples and fits", ge=0)
     out: Path | None = option(None, help="folder for evaluation.json and the models' log-probs")
     overwrite: bool = option(False, help="replace an evaluation.json that is there")
 

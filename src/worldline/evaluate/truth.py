@@ -42,7 +42,7 @@ def read_truth(path: Path) -> Truth:
         raise InputError(f'--truth {path}: must be an object such as {{"NAME": 0.4, "NAME@0.2": 0.3}}')
     truth: Truth = {}
     for name, epsilon, value in _rows(content, path):
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
             raise InputError(f"--truth {path}: the value of '{name}' is {value!r}, not a number")
         truth[name, epsilon] = float(value)
     if not truth:

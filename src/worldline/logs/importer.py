@@ -18,6 +18,8 @@ from worldline.logs.rows import BadRow, Row, json_rows
 from worldline.logs.source import Options, Source, reason
 from worldline.types import InputError, Trajectory
 
+_LONGEST_REASON = 300
+
 
 @dataclass(frozen=True)
 class Format:
@@ -62,15 +64,15 @@ def bad_rows(format: str, path: Path | str, *, options: Options | None = None) -
 
 
 def _read(kind: Format, source: Source, on_bad: Callable[[BadRow], None] | None) -> Iterator[Trajectory]:
-    seen: Counter[str] = Counter()
+    places: dict[str, str] = {}
+    repeats: Counter[str] = Counter()
     empty = True
     for row in kind.rows(source.path):
         empty = False
         result = row if isinstance(row, BadRow) else _convert(kind, row, source)
         if isinstance(result, Trajectory):
-            seen[result.id] += 1
-            if seen[result.id] > 1 and not kind.names_episodes:
-                result = result.model_copy(update={"id": f"{result.id}#{seen[result.id]}"})
+            result = _with_own_id(result, row.where, kind, places, repeats)
+        if isinstance(result, Trajectory):
             yield result
         elif on_bad is None:
             raise InputError(f"{source.path}: {result}")
@@ -80,10 +82,34 @@ def _read(kind: Format, source: Source, on_bad: Callable[[BadRow], None] | None)
         raise InputError(f"{source.path}: holds no episode")
 
 
+def _with_own_id(
+    episode: Trajectory, where: str, kind: Format, places: dict[str, str], repeats: Counter[str]
+) -> Trajectory | BadRow:
+    """The episode under an id that no earlier row has (`places`): numbered, or a bad row where ids are kept."""
+    name = _stored(episode.id)
+    if name in places and kind.names_episodes:
+        return BadRow(where, f"episode id '{name}' is on {places[name]} already")
+    base = name
+    while name in places:
+        repeats[base] += 1
+        name = f"{base}#{repeats[base] + 1}"
+    places[name] = where
+    return episode if name == base else episode.model_copy(update={"id": name})
+
+
+def _stored(text: str) -> str:
+    """`text` as the store keeps it: lone surrogates become U+FFFD, and two ids may become one by that."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _convert(kind: Format, row: Row, source: Source) -> Trajectory | BadRow:
     try:
         return kind.convert(row.value, source)
     except ValidationError as error:
         return BadRow(row.where, reason(error))
+    except RecursionError:
+        return BadRow(row.where, "nested too deeply")
+    except OverflowError:
+        return BadRow(row.where, "a number that is too large")
     except ValueError as error:
-        return BadRow(row.where, str(error))
+        return BadRow(row.where, str(error)[:_LONGEST_REASON])

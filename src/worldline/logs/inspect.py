@@ -5,6 +5,7 @@ the log's headline scorer, else the first. C, P, I and N count 1, 0.5, 0 and 0, 
 are kept in `meta`. Events, sub-agents' transcripts and sandboxes are left out: the sample's own messages are read.
 """
 
+import math
 import struct
 import zipfile
 import zlib
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worldline.config import suggest
 from worldline.logs.messages import Message, converse
-from worldline.logs.rows import BadRow, Row, beginning, decode, load_json
+from worldline.logs.rows import MAX_ROW, BadRow, Row, beginning, decode, load_json, most_decompressed, too_large
 from worldline.logs.source import Source, as_meta, pick, present, with_final_reward
 from worldline.types import InputError, Trajectory
 
@@ -25,7 +26,9 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _ZSTD = 93
 """The compression Inspect uses by default, which Python's zipfile cannot read before 3.14."""
 _ATTACHMENT = "attachment://"
-_UNREADABLE = (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
+_UNREADABLE = (ValueError, OSError, EOFError, RuntimeError, OverflowError, struct.error, zipfile.BadZipFile, zlib.error)
+"""What a damaged archive raises; an unknown version or an encrypted entry is a RuntimeError."""
 
 
 class _Header(BaseModel):
@@ -59,16 +62,21 @@ def samples(path: Path) -> Iterator[Row | BadRow]:
     if not isinstance(log, dict) or "eval" not in log:
         raise InputError(f"{path}: no Inspect log: it has no 'eval'")
     header = _header(path, log)
-    for number, sample in enumerate(log.get("samples") or [], start=1):
+    samples = log.get("samples") or []
+    if not isinstance(samples, list):
+        raise InputError(f"{path}: no Inspect log: its 'samples' are no list")
+    for number, sample in enumerate(samples, start=1):
         yield Row(f"sample {number}", (header, sample))
 
 
 def convert(value: tuple[_Header, Any], source: Source) -> Trajectory:
     """One sample as an episode; ValueError if it is none."""
     header, raw = value
-    said = present(raw)
-    attachments = said.get("attachments")
-    sample = _Sample.model_validate(_attached(said, attachments) if attachments else said)
+    fields = present(raw)
+    attachments = fields.get("attachments") or {}
+    if not isinstance(attachments, dict):
+        raise ValueError("its attachments are no object")
+    sample = _Sample.model_validate(_attached(fields, attachments) if attachments else fields)
     conversation = converse(sample.messages)
     grade = _grade(sample, source.options.reward, header.headline)
     reward = _number(grade)
@@ -117,53 +125,72 @@ def _grade(sample: _Sample, asked: str, headline: str) -> Any:
 
 
 def _number(grade: Any) -> float | None:
-    if grade is None or isinstance(grade, bool | int | float):
-        return None if grade is None else float(grade)
-    if grade in _GRADES:
+    if grade is None or (isinstance(grade, float) and math.isnan(grade)):  # nan: Inspect's mark of an unscored sample
+        return None
+    if isinstance(grade, bool | int | float) and math.isfinite(grade):
+        return float(grade)
+    if isinstance(grade, str) and grade in _GRADES:
         return _GRADES[grade]
-    raise ValueError(f"its score is {grade!r}, which is no number")
+    raise ValueError(f"its score is {str(grade)[:80]!r}, which is no number")
 
 
-def _header(path: Path, log: dict[str, Any]) -> _Header:
-    results = log.get("results")
-    headline = (results.get("headline") or {}).get("scorer") if isinstance(results, dict) else None
+def _header(path: Path, log: Any) -> _Header:
+    try:
+        headline = log["results"]["headline"]["scorer"]
+    except (LookupError, TypeError):  # an unfinished log, or one without metrics
+        headline = ""
     try:
         return _Header.model_validate({**log["eval"], "headline": headline or ""})
-    except (KeyError, TypeError, ValidationError):
+    except (LookupError, TypeError, ValidationError):
         raise InputError(f"{path}: no Inspect log: its 'eval' does not name a task and a model") from None
 
 
 def _archived(path: Path) -> Iterator[Row | BadRow]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            entries = {info.filename: info for info in archive.infolist()}
-    except zipfile.BadZipFile:
-        raise InputError(f"{path}: the archive is cut off or corrupt") from None
-    # The header is written last: a log whose run was killed has only the journal's beginning.
-    start = entries.get("header.json") or entries.get("_journal/start.json")
-    if start is None:
-        raise InputError(f"{path}: no Inspect log: the archive has no header.json")
-    try:
-        header = _header(path, decode(_content(path, start)))
+        archive = zipfile.ZipFile(path)
     except _UNREADABLE as error:
-        raise InputError(f"{path}: {start.filename}: {error}") from None
-    for name, info in entries.items():
-        if name.startswith("samples/"):
+        raise InputError(f"{path}: the archive is cut off or corrupt: {error}") from None
+    with archive:
+        entries = {info.filename: info for info in archive.infolist()}
+        # The header is written last: a log whose run was killed has only the journal's beginning.
+        start = entries.get("header.json") or entries.get("_journal/start.json")
+        if start is None:
+            raise InputError(f"{path}: no Inspect log: the archive has no header.json")
+        try:
+            header = _header(path, decode(_content(archive, path, start)))
+        except _UNREADABLE as error:
+            raise InputError(f"{path}: {start.filename}: {error}") from None
+        left = most_decompressed(path)
+        for name, info in entries.items():
+            if not name.startswith("samples/"):
+                continue
             try:
-                row: Row | BadRow = Row(name, (header, decode(_content(path, info))))
+                content = _content(archive, path, info)
+                left -= len(content)
+                row: Row | BadRow = Row(name, (header, decode(content)))
             except _UNREADABLE as error:
                 row = BadRow(name, str(error))
+            if left < 0:
+                raise too_large(path)
             yield row
 
 
-def _content(path: Path, info: zipfile.ZipInfo) -> bytes:
+def _content(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo) -> bytes:
+    """One entry, decompressed; never more than it claims to be."""
+    if info.compress_type not in _METHODS:
+        raise ValueError(f"compressed by method {info.compress_type}, which Inspect does not use")
+    if info.file_size > MAX_ROW:
+        raise ValueError(f"a sample of over {MAX_ROW >> 20} MiB")
     if info.compress_type != _ZSTD:
-        with zipfile.ZipFile(path) as archive:
-            return archive.read(info)
+        with archive.open(info) as entry:
+            return entry.read(info.file_size + 1)
     with path.open("rb") as file:
         file.seek(info.header_offset + 26)  # here stand the lengths of name and extra field, then these, then the data
         file.seek(sum(struct.unpack("<HH", file.read(4))), 1)
-        data: bytes = pa.decompress(file.read(info.compress_size), info.file_size, "zstd", asbytes=True)
+        packed = file.read(min(info.compress_size, path.stat().st_size))
+    data: bytes = pa.decompress(packed, info.file_size, "zstd", asbytes=True)
+    if zlib.crc32(data) != info.CRC:
+        raise ValueError("its checksum is wrong")
     return data
 
 

@@ -8,8 +8,6 @@ import gzip
 import json
 import lzma
 import math
-import os
-import secrets
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,8 +15,9 @@ from typing import IO, Any, cast
 
 from pydantic_core import PydanticSerializationError
 
+from worldline import files
 from worldline.logs.source import Source, present
-from worldline.types import SCHEMA_VERSION, InputError, Trajectory, WorldlineError
+from worldline.types import SCHEMA_VERSION, InputError, Trajectory
 
 
 def convert(row: Any, source: Source) -> Trajectory:
@@ -46,21 +45,11 @@ def export_jsonl(trajectories: Iterable[Trajectory], path: Path | str) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{target.parent}: cannot be a folder: {error.strerror}") from None
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     written = 0
-    try:
-        with temporary.open("xb") as raw:
-            with _compressed(raw, target.suffix) as file:
-                for trajectory in trajectories:
-                    file.write(_line(trajectory))
-                    written += 1
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise WorldlineError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with files.replacing(target) as partial, partial.open("xb") as raw, _compressed(raw, target.suffix) as file:
+        for trajectory in trajectories:
+            file.write(_line(trajectory))
+            written += 1
     return written
 
 

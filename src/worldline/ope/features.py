@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
-from worldline.ope.log import Choices, Matrix
-from worldline.types import Turn
+from worldline.ope.log import Choices, Matrix, RefusalError
+from worldline.types import InputError, Turn
 
 Hashes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -104,12 +104,23 @@ class Ridge:
 
     @cached_property
     def _factor(self) -> tuple[Matrix, bool]:
-        factor, lower = linalg.cho_factor(self.gram)
+        try:
+            factor, lower = linalg.cho_factor(finite(self.gram, "the products of the text features"))
+        except linalg.LinAlgError:
+            raise RefusalError("the text features depend on each other too nearly for a regression") from None
         return factor, bool(lower)
 
     def weights(self, y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The coefficients that fit `y`."""
-        return np.asarray(linalg.cho_solve(self._factor, self.rows.T @ y))
+        moments = finite(self.rows.T @ y, "the values to be regressed")
+        return np.asarray(linalg.cho_solve(self._factor, moments))
+
+
+def finite(values: Matrix, what: str) -> Matrix:
+    """`values`, which a linear system may be solved with; a refusal where one of them is beyond a double."""
+    if not np.isfinite(values).all():
+        raise RefusalError(f"{what} are too large for a double")
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +131,10 @@ class Features:
     table: Annotated[Matrix, "actions width"]
     logged: Annotated[npt.NDArray[np.int64], "steps"]
     """Code of the action that was taken."""
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.states).all() and np.isfinite(self.table).all()):
+            raise InputError("--features: the text features hold a value that is no finite number")
 
     @cached_property
     def taken(self) -> Ridge:

@@ -84,9 +84,14 @@ def intervals(
         low = bounds[0] / scale + np.array([hcope_lower(unit, 1 - confidence) for unit in units.T])
         high = np.full(len(low), np.inf)
     return [
-        Interval(float(m * s), float(a * s), float(b * s) if np.isfinite(b) else None, n)
+        Interval(float(m * s), _limit(a * s), _limit(b * s), n)
         for m, a, b, s in zip(means, low, high, scale, strict=True)
     ]
+
+
+def _limit(value: float) -> float | None:
+    """None where the interval has no such limit."""
+    return float(value) if np.isfinite(value) else None
 
 
 def widened(interval: Interval, error: float, confidence: float) -> Interval:

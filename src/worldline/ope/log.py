@@ -20,6 +20,10 @@ Codes = Annotated[npt.NDArray[np.int64], "episodes"]
 Matrix = Annotated[npt.NDArray[np.float64], "rows columns"]
 
 
+LARGEST_REWARD = 1e100
+"""Beyond this, sums of squares and products with importance weights do not fit a double."""
+
+
 class RefusalError(WorldlineError):
     """Why an estimator gives no number on this evidence. Shown in the place of the number, never replaced by 0."""
 
@@ -43,11 +47,13 @@ class RaggedLog:
             raise InputError("the log is empty: no episode to evaluate on")
         if not np.all(np.diff(self.offsets) > 0):
             raise InputError(f"{self.name(int(np.argmin(np.diff(self.offsets))))} has no steps: drop it from the log")
-        if not np.all(np.isfinite(self.rewards)):
-            where = int(np.flatnonzero(~np.isfinite(self.rewards))[0])
+        bad = ~(np.abs(self.rewards) <= LARGEST_REWARD)
+        if bad.any():
+            where = int(np.flatnonzero(bad)[0])
             episode = int(np.searchsorted(self.offsets, where, side="right")) - 1
-            step = where - int(self.offsets[episode]) + 1
-            raise InputError(f"{self.name(episode)}, step {step}: reward is {self.rewards[where]}, not a number")
+            step, reward = where - int(self.offsets[episode]) + 1, self.rewards[where]
+            fault = f"too large (at most {LARGEST_REWARD:g})" if np.isfinite(reward) else "not a number"
+            raise InputError(f"{self.name(episode)}, step {step}: reward is {reward}, {fault}")
         if np.any(self.behaviour > 1e-6):
             raise InputError(f"column 'logprob' holds {np.nanmax(self.behaviour):.3g}: a log-probability is at most 0")
 

@@ -5,6 +5,7 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 
 from worldline.ope.estimators import Value
+from worldline.ope.features import finite
 from worldline.ope.intervals import bootstrap_means
 from worldline.ope.log import Episodes, Matrix, RaggedLog, RefusalError, Steps
 from worldline.ope.weights import cumulative, normalised, previous
@@ -17,7 +18,7 @@ def magic(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episode
     """MAGIC: sum_j x_j g^(j), x = argmin x'(covariance + bias bias')x on the simplex, g^(j) = WDR to step j, then V."""
     if log.episodes < 2:
         raise RefusalError("needs two episodes or more: the blend is chosen by their spread")
-    returns = partial_returns(log, gamma, weights, value)
+    returns = finite(partial_returns(log, gamma, weights, value), "the values that are blended")
     covariance = np.cov(returns, rowvar=False) / log.episodes
     complete = bootstrap_means(returns[:, -1:], log.tasks, replicates=200, seed=0)[:, 0]
     low, high = np.quantile(complete, [0.25, 0.75])

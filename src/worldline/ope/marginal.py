@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from worldline.ope.features import Ridge
+from worldline.ope.features import Ridge, finite
 from worldline.ope.log import Episodes, Matrix, RaggedLog, Steps
 from worldline.ope.values import PENALTY, regressed
 from worldline.ope.weights import exp
@@ -52,7 +52,7 @@ def dice(log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[Matrix,
     after = np.zeros_like(expected)
     after[:-1] = expected[1:]
     after[log.ends] = 0.0
-    factor = linalg.lu_factor(taken.gram - gamma * taken.rows.T @ after)
+    factor = linalg.lu_factor(finite(taken.gram - gamma * taken.rows.T @ after, "the products of the text features"))
     q = linalg.lu_solve(factor, taken.rows.T @ log.rewards)
     theta = linalg.lu_solve(factor, expected[log.starts].sum(axis=0), trans=1)
     residual = log.rewards + gamma * (after @ q) - taken.rows @ q

@@ -16,6 +16,9 @@ from worldline.ope.log import Episodes, RaggedLog, RefusalError, Steps, TargetLo
 LARGEST_LOG = 600.0
 """exp() saturates here (1e260), so sums and products of weights stay finite; such an estimate is flagged anyway."""
 
+NEVER = -1e100
+"""A log-probability below this is that of an impossible action: a sum of such would not fit a double."""
+
 
 def cumulative(ratios: Steps, offsets: npt.NDArray[np.int64]) -> Steps:
     """Running sum within each episode; -inf stays -inf to the end of its episode.
@@ -44,9 +47,10 @@ def log_ratios(log: RaggedLog, target: TargetLog) -> Steps:
         raise RefusalError(
             f"needs behaviour log-probs: column 'logprob' is empty in {unknown:,} of {log.steps:,} steps"
         )
-    if np.any(np.isneginf(log.behaviour)):
-        raise RefusalError("column 'logprob' holds -inf: the logged action would have had probability 0")
-    return target.logprobs - log.behaviour
+    if np.any(log.behaviour < NEVER):
+        least = log.behaviour.min()
+        raise RefusalError(f"column 'logprob' holds {least:g}: the logged action would have had probability 0")
+    return np.where(target.logprobs < NEVER, -np.inf, target.logprobs) - log.behaviour
 
 
 def mixture_logprobs(log: RaggedLog, loggers: Annotated[npt.NDArray[np.float64], "loggers steps"]) -> Steps:

@@ -50,7 +50,7 @@ class SftConfig(Config):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     split: str = option("", help="which tasks; default: the environment's first split (of a log: all)")
-    episodes: int = option(4000, help="demonstrations to play (of a log: to use at most)", ge=1)
+    episodes: int = option(4000, help="demonstrations to play (of a log: to use at most)", ge=1, le=10_000_000)
     noise: float = option(0.15, help="share of the expert's steps taken by chance, seen but not learned", ge=0, lt=1)
     only_success: bool = option(True, help="of a log, clone successful episodes only")
     target: Target = option("action", help="what is learned")

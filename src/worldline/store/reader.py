@@ -3,8 +3,14 @@
 A log is given as a folder of shards, as a run folder that holds `log/`, or as one shard. Row groups without a
 matching episode are not opened beyond the columns the filter names. Episodes come in the order they were written,
 folder after folder. A broken shard raises, unless the caller takes the errors (`on_bad`) and goes on with the rest.
+
+A shard's name carries a digest of its bytes, so one that has changed on the disk is broken, whatever it says. Shards
+of other tools, and of writers before that, have no such name and are read without.
 """
 
+import functools
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +22,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from worldline.config import suggest
-from worldline.store.schema import SCHEMA, STEP, VERSION_KEY, to_trajectories
+from worldline.store.schema import OPTIONAL, SCHEMA, STEP, VERSION_KEY, to_trajectories
 from worldline.types import SCHEMA_VERSION, InputError, Trajectory
 
 Folders = Path | str | Sequence[Path | str]
@@ -36,6 +42,7 @@ class Where(TypedDict, total=False):
 
 _FILTERED = {"policies": "policy", "tasks": "task_id", "splits": "split", "ids": "id"}
 _STEP_FIELDS = [f"steps.{field.name}" for field in STEP]
+_NAME = re.compile(r"\d{20}-([0-9a-f]{32})\.parquet")
 _BROKEN = (pa.ArrowException, OSError, ValidationError, UnicodeDecodeError)
 
 
@@ -91,6 +98,22 @@ def shards(folder: Path | str) -> list[Path]:
     return sorted(path.glob("*.parquet")) or sorted((path / "log").glob("*.parquet"))
 
 
+def shard_name(time_ns: int, data: bytes) -> str:
+    """The name of a shard: when it was written, and a digest of its bytes."""
+    return f"{time_ns:020d}-{hashlib.blake2b(data, digest_size=16).hexdigest()}.parquet"
+
+
+def shard_ids(path: Path) -> frozenset[str]:
+    """The ids in one shard, which is opened once for the life of the process."""
+    (ids,) = _each([path], lambda path: _ids(path, *_stamp(path)), None)
+    return ids
+
+
+@functools.cache
+def _ids(path: Path, *stamp: int) -> frozenset[str]:
+    return frozenset(_table(path, ["id"], {})["id"].to_pylist())
+
+
 def _as_list(folders: Folders) -> list[Path | str]:
     return [folders] if isinstance(folders, Path | str) else list(folders)
 
@@ -143,7 +166,23 @@ def _check(path: Path) -> Path:
             others = set(file.read(["schema_version"])["schema_version"].to_pylist()) - {SCHEMA_VERSION}
             if others:
                 raise _wrong_version(path, str(others.pop()))
+    named = _NAME.fullmatch(path.name)
+    if named and _digest(path, *_stamp(path)) != named[1]:
+        how = "restore it from a copy, or delete it (if it was changed on purpose: rename it)"
+        raise InputError(f"{path}: broken shard: its bytes are not those that were written: {how}")
     return path
+
+
+@functools.cache
+def _digest(path: Path, *stamp: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """What changes when the file does: an answer that was computed under the same stamp still holds."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _wrong_version(path: Path, version: str) -> InputError:
@@ -153,22 +192,42 @@ def _wrong_version(path: Path, version: str) -> InputError:
 
 def _table(path: Path, columns: Sequence[str], where: dict[str, pa.Array]) -> pa.Table:
     """The columns of the matching episodes of one shard."""
-    target = _projection(columns)
-    inside = [column.replace("steps.", "steps.list.element.", 1) for column in columns]
-    tables = [target.empty_table()]
+    tables = [_projection(columns).empty_table()]
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for group in range(file.num_row_groups):
             keep = None
             if where:
-                keys = file.read_row_group(group, columns=list(where))
+                keys = _row_group(file, group, list(where), path)
                 for name, wanted in where.items():
-                    found = pc.is_in(keys[name], wanted)
-                    keep = found if keep is None else pc.and_(keep, found)
+                    matches = pc.is_in(keys[name], wanted)
+                    keep = matches if keep is None else pc.and_(keep, matches)
                 if not pc.any(keep).as_py():
                     continue
-            table = file.read_row_group(group, columns=inside).select(target.names)
-            tables.append((table if keep is None else table.filter(keep)).cast(target))
+            table = _row_group(file, group, columns, path)
+            tables.append(table if keep is None else table.filter(keep))
     return pa.concat_tables(tables)
+
+
+def _row_group(file: pq.ParquetFile, group: int, columns: Sequence[str], path: Path) -> pa.Table:
+    """The columns of one row group, in our types and without a null where an episode needs a value."""
+    target = _projection(columns)
+    inside = [column.replace("steps.", "steps.list.element.", 1) for column in columns]
+    table = file.read_row_group(group, columns=inside).select(target.names).cast(target)
+    for name in table.column_names:
+        for chunk in table[name].chunks:
+            _refuse_nulls(path, name, chunk)
+    return table
+
+
+def _refuse_nulls(path: Path, column: str, values: pa.Array) -> None:
+    if values.null_count and column not in OPTIONAL:
+        raise InputError(f"{path}: column '{column}' holds a null: give every episode a value there")
+    if pa.types.is_list(values.type):
+        struct = pa.types.is_struct(values.type.value_type)
+        _refuse_nulls(path, column if struct else f"{column}.item", values.flatten())
+    elif pa.types.is_struct(values.type):
+        for field in values.type:
+            _refuse_nulls(path, f"{column}.{field.name}", pc.struct_field(values, field.name))
 
 
 def _projection(columns: Sequence[str]) -> pa.Schema:

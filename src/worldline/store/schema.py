@@ -67,12 +67,31 @@ _DERIVED: dict[str, Callable[[Trajectory], Any]] = {
 }
 
 
+OPTIONAL = {
+    "success",
+    "score",
+    *(f"steps.{name}" for name in ("admissible", "logprob", "token_ids", "token_logprobs", "entropy", "prompt_ids")),
+}
+"""What may be null; a null anywhere else comes from a tool that is not ours."""
+
+
 def to_table(trajectories: Sequence[Trajectory]) -> tuple[pa.Table, int]:
     """The trajectories as rows, and how many texts held characters that Unicode cannot store.
 
     Such characters (lone surrogates, which is how Python carries undecodable bytes) become U+FFFD: a world that
     prints binary rubbish must not cost the run its episodes.
     """
+    try:
+        return _to_table(trajectories)
+    except InputError as error:
+        if len(trajectories) == 1:
+            raise InputError(f"episode '{trajectories[0].id}' {error}") from None
+        for trajectory in trajectories:  # one of them raises, and is named
+            to_table([trajectory])
+        raise
+
+
+def _to_table(trajectories: Sequence[Trajectory]) -> tuple[pa.Table, int]:
     mended = 0
     columns = []
     for field in SCHEMA:
@@ -108,16 +127,16 @@ def _column(values: list[Any], field: pa.Field) -> tuple[pa.Array, int]:
     try:
         return pa.array(values, field.type), 0
     except UnicodeEncodeError:
-        mended = [_mend(value) for value in values]
+        mended = [mend(value) for value in values]
         return pa.array(mended, field.type), sum(new != old for new, old in zip(mended, values, strict=True))
     except (pa.ArrowInvalid, OverflowError) as error:
-        raise InputError(f"an episode does not fit the store: {field.name}: {error}") from None
+        raise InputError(f"does not fit the store: {field.name}: {error}") from None
 
 
-def _mend(value: Any) -> Any:
+def mend(value: Any) -> Any:
     """`value` with its lone surrogates replaced, wherever in it they are."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {key: _mend(item) for key, item in value.items()}
-    return [_mend(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: mend(item) for key, item in value.items()}
+    return [mend(item) for item in value] if isinstance(value, list | tuple) else value

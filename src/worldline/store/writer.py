@@ -1,14 +1,13 @@
-"""Writing: an episode is in the store whole or not at all, also after kill -9.
+"""Writing: an episode is in the store whole or not at all, also after kill -9, and never twice.
 
-A shard is composed in memory, written under a name no `*.parquet` pattern matches, synced, and only then given its
-final name, which no other writer can have chosen. Any number of processes may write into one folder. Shards are
-never changed and never merged. POSIX file systems.
+A shard is composed in memory and then written by `files.write`; its name carries the time, so that sorted names give
+the order of writing, and a digest of its bytes, which the reader checks. Any number of processes may write into one
+folder: they take turns for the moment in which a shard's ids are compared with those that are there and it gets its
+name. Shards are never changed and never merged.
 """
 
-import os
-import secrets
-import socket
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,10 +15,12 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from worldline.store.schema import to_table
+from worldline import files
+from worldline.signals import uninterrupted
+from worldline.store.reader import shard_ids, shard_name
+from worldline.store.schema import mend, to_table
 from worldline.types import InputError, Trajectory, WorldlineError
 
-_TEMPORARY = ".tmp"
 _MAX_PENDING_TEXT = 64 << 20
 """Characters held back at most: bounds memory, and keeps each Arrow column far below its 2 GB."""
 
@@ -36,17 +37,26 @@ class StoreWriter:
         """Texts with characters that cannot be stored, replaced by U+FFFD."""
         self._flush_every = flush_every
         self._flush_seconds = flush_seconds
-        self._pending: list[Trajectory] = []
+        self._pending: dict[str, Trajectory] = {}
         self._pending_text = 0
         self._flushed_at = time.monotonic()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be a log folder: {error.strerror}") from None
-        _remove_leftovers(self.folder)
+        files.remove_leftovers(self.folder)
+
+    def held(self, ids: Iterable[str]) -> set[str]:
+        """Which of these episodes are in the folder, or pending here."""
+        names = {mend(name): name for name in ids}
+        there = [shard & names.keys() for shard in self._ids()]
+        return {names[name] for name in set().union(names.keys() & self._pending.keys(), *there)}
 
     def append(self, trajectory: Trajectory) -> None:
-        self._pending.append(trajectory)
+        name = mend(trajectory.id)
+        if name in self._pending:
+            raise InputError(f"{self.folder}: episode '{name}' is given twice: give each episode its own id")
+        self._pending[name] = trajectory
         self._pending_text += _text_size(trajectory)
         if (
             len(self._pending) >= self._flush_every
@@ -60,12 +70,17 @@ class StoreWriter:
         self._flushed_at = time.monotonic()
         if not self._pending:
             return
-        table, mended = to_table(self._pending)
-        _write_shard(self.folder, table)
-        self.written += len(self._pending)
-        self.mended += mended
-        self._pending = []
-        self._pending_text = 0
+        table, mended = to_table(list(self._pending.values()))
+        data = _shard(table)
+        self._refuse_repeated()  # here too, so that the lock need not be held while many shards are read
+        with uninterrupted():  # or the last flush would write a second time what is written but still pending
+            with files.locked(self.folder / ".lock"):
+                self._refuse_repeated()
+                files.write(self.folder / shard_name(time.time_ns(), data), data)
+            self.written += len(self._pending)
+            self.mended += mended
+            self._pending = {}
+            self._pending_text = 0
 
     def __enter__(self) -> Self:
         return self
@@ -73,52 +88,34 @@ class StoreWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self.flush()
+        try:
+            self.flush()
+        except WorldlineError as failure:
+            if error is None:
+                raise
+            error.add_note(f"{len(self._pending)} finished episodes are lost: {failure}")
+
+    def _refuse_repeated(self) -> None:
+        repeated = [name for ids in self._ids() for name in ids & self._pending.keys()]
+        if repeated:
+            more = f" (and {len(repeated) - 1} more)" if len(repeated) > 1 else ""
+            how = "--resume leaves out what is there; other episodes need ids of their own"
+            raise InputError(f"{self.folder}: holds episode '{min(repeated)}' already{more}: {how}")
+
+    def _ids(self) -> Iterable[frozenset[str]]:
+        """The ids of each readable shard. A broken one is for its readers to refuse: it must not cost new episodes."""
+        for path in self.folder.glob("*.parquet"):
+            try:
+                yield shard_ids(path)
+            except InputError:
+                continue
 
 
-def _write_shard(folder: Path, table: pa.Table) -> None:
+def _shard(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    # The time comes first so that sorted names give the order of writing; the rest makes the name unique.
-    name = f"{time.time_ns():020d}-{secrets.token_hex(6)}"
-    temporary = folder / f".{name}@{socket.gethostname()}@{os.getpid()}{_TEMPORARY}"
-    try:
-        with temporary.open("xb") as file:
-            file.write(sink.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, folder / f"{name}.parquet")
-        _sync_folder(folder)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise WorldlineError(f"{folder}: cannot write a shard: {error.strerror}") from None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Delete what writers of this machine left behind when they were killed in the middle of a shard."""
-    for path in folder.glob(f".*@{socket.gethostname()}@*{_TEMPORARY}"):
-        owner = path.name.removesuffix(_TEMPORARY).rpartition("@")[2]
-        if owner.isdigit() and not _alive(int(owner)):
-            path.unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's, but alive
-        pass
-    return True
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _text_size(trajectory: Trajectory) -> int:

@@ -4,9 +4,14 @@ Frozen and versioned. Token ids, behaviour log-probabilities and entropies exist
 they are kept here and nothing is tokenised or scored again.
 """
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
+
+Tokens = tuple[Annotated[int, Field(ge=-(2**31), lt=2**31)], ...]
+"""Token ids; like `Trajectory.seed`, as wide as the store's column, so that a trajectory can always be stored."""
 
 
 class Step(BaseModel):
@@ -24,12 +29,12 @@ class Step(BaseModel):
     """False when the environment did not understand the action."""
     logprob: float | None = None
     """Behaviour log-probability of `action`, at the temperature used and with epsilon-mixing included."""
-    token_ids: tuple[int, ...] | None = None
+    token_ids: Tokens | None = None
     token_logprobs: tuple[float, ...] | None = None
     """Per response token, of the policy itself (no epsilon-mixing)."""
     entropy: float | None = None
     """Mean full-vocabulary entropy (nats) over the response tokens."""
-    prompt_ids: tuple[int, ...] | None = None
+    prompt_ids: Tokens | None = None
     """The prompt's tokens; kept only on request (training needs them)."""
 
 
@@ -49,7 +54,7 @@ class Trajectory(BaseModel):
     goal: str = ""
     policy: str
     epsilon: float = 0.0
-    seed: int = 0
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
     steps: tuple[Step, ...]
     final_observation: str = ""
     terminated: bool = False

@@ -7,9 +7,9 @@ from official import GRAMMAR, PROBLEM, WALKTHROUGH
 
 from worldline.envs.household import HouseholdWorld
 from worldline.envs.household.engine import GameEngine
-from worldline.envs.household.game import State, mask, members
+from worldline.envs.household.game import State, mask
 from worldline.envs.household.grammar import TextGrammar
-from worldline.envs.household.pddl import check_domain, read_game
+from worldline.envs.household.pddl import read_game
 from worldline.types import InputError
 
 
@@ -183,23 +183,6 @@ def test_two_objects_must_be_in_the_same_receptacle() -> None:
 def test_problems_that_cannot_be_played_are_refused(problem: str, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
         Table(problem)
-
-
-def test_an_unknown_domain_is_refused_comments_aside() -> None:
-    check_domain("(:action look) ; (:action Fly)\n(:action GotoLocation)")
-    with pytest.raises(InputError, match="fly"):
-        check_domain("(:action look) (:action Fly)")
-
-
-def test_grammars_that_cannot_be_read_are_refused() -> None:
-    with pytest.raises(InputError, match="not an ALFWorld text grammar"):
-        TextGrammar.read("nothing of the kind")
-    with pytest.raises(InputError, match="not readable"):
-        TextGrammar.read('grammar :: """ {"intro": [ """;')
-
-
-def test_sets_of_numbers() -> None:
-    assert list(members(mask([5, 0, 63, 200]))) == [0, 5, 63, 200]
 
 
 def test_nothing_is_lost_or_doubled_in_play() -> None:

@@ -38,8 +38,8 @@ def unrolled(world: HouseholdWorld, task: str, policy, gamma: float, horizon: in
         total = 0.0
         for command, chance in policy(Turn("household", info["goal"], observation, info["admissible"], ())).items():
             twin = env.clone()
-            said, reward, over, _, after = twin.step(command)
-            total += chance * (reward + (0.0 if over else gamma * value(twin, said, after, left - 1)))
+            answer, reward, over, _, after = twin.step(command)
+            total += chance * (reward + (0.0 if over else gamma * value(twin, answer, after, left - 1)))
         return total
 
     env = world.make()

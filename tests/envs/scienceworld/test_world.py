@@ -190,7 +190,7 @@ def test_the_splits_of_the_simulator_are_ours(world: World) -> None:
     for task in ("boil", "identify-life-stages-2", "lifespan-longest-lived"):
         simulator.load(task, 0, "easy")
         theirs = [java.getVariationsTrain(), java.getVariationsDev(), java.getVariationsTest()]
-        assert [list(found) for found in theirs] == [list(variations(task, split)) for split in SPLITS]
+        assert [list(numbers) for numbers in theirs] == [list(variations(task, split)) for split in SPLITS]
 
 
 @simulated

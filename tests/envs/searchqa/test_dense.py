@@ -36,8 +36,8 @@ def test_best_cosine_first(query: str) -> None:
     encoder = Letters()
     wanted, *given = encoder.encode([query, *(f"t {passage.text}" for passage in PASSAGES)])
     order = sorted(range(len(PASSAGES)), key=lambda index: -cosine(wanted, given[index]))
-    found = Dense(PASSAGES, embed(PASSAGES, encoder), encoder).search(query, 3)
-    assert found == tuple(PASSAGES[index] for index in order[:3])
+    passages = Dense(PASSAGES, embed(PASSAGES, encoder), encoder).search(query, 3)
+    assert passages == tuple(PASSAGES[index] for index in order[:3])
 
 
 def test_vectors_are_made_once_and_e5_gets_its_prefixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,12 @@ def test_every_question_parses_to_the_facts_it_was_made_from() -> None:
         request = parse(question.text)
         assert request is not None, question.text
         assert [request.thing, *(relation.name for relation in request.relations)] == question.id.split("/")
-        found = request.thing
+        name = request.thing
         for relation in request.relations:
-            fact = fact_in(passages[found], relation)
-            assert fact == BY_NAME[found].facts[relation.name]
-            found = fact or ""
-        assert (found,) == question.answers
+            fact = fact_in(passages[name], relation)
+            assert fact == BY_NAME[name].facts[relation.name]
+            name = fact or ""
+        assert (name,) == question.answers
 
 
 def test_both_hops_are_there_and_splits_share_no_thing() -> None:

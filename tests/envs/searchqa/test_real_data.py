@@ -70,8 +70,8 @@ def test_a_collection_says_how_many_answers_the_corpus_holds(tmp_path: Path) -> 
     assert collect(CollectConfig.model_validate({**play, "episodes": 3})).summary()["answerable"] == 2 / 3
     kept = {episode.task_id: episode.meta["answerable"] for episode in store.read(tmp_path / "log")}
     assert list(dict(sorted(kept.items())).values()) == ["true", "false", "true"]
-    told = collect(CollectConfig.model_validate({**play, "episodes": 4, "resume": True})).summary()
-    assert (told["episodes"], told["answerable"]) == (4, 3 / 4)
+    summary = collect(CollectConfig.model_validate({**play, "episodes": 4, "resume": True})).summary()
+    assert (summary["episodes"], summary["answerable"]) == (4, 3 / 4)
     alone = collect(CollectConfig(env="searchqa", data=write(tmp_path / "h.jsonl", HOTPOT), policy="random"))
     assert alone.summary()["answerable"] == 1.0, "it brings its paragraphs"
     assert collect(CollectConfig(env="shop", policy="random", episodes=2)).summary()["answerable"] is None
@@ -124,12 +124,12 @@ def test_coverage_by_hand() -> None:
         Passage("Oslo", "A city."),
         Passage("Cat", "Concatenate."),
     ]
-    asked = [("Where was Ada born?", "Oslo"), ("Who is it?", "hale"), ("A city with a cat", "con"), ("Is it?", "yes")]
-    questions = [Question(str(index), text, (answer,), "dev") for index, (text, answer) in enumerate(asked)]
-    found = measure(questions, passages, Bm25.of(passages), depths=(1, 2))
-    assert found.questions == 4
-    assert found.in_corpus == 2 / 4  # 'con' is no whole word, 'yes' is not looked up
-    assert found.recall == {1: 1 / 4, 2: 1 / 4}  # 'Who is it?' has no word in common with the corpus
+    pairs = [("Where was Ada born?", "Oslo"), ("Who is it?", "hale"), ("A city with a cat", "con"), ("Is it?", "yes")]
+    questions = [Question(str(index), text, (answer,), "dev") for index, (text, answer) in enumerate(pairs)]
+    coverage = measure(questions, passages, Bm25.of(passages), depths=(1, 2))
+    assert coverage.questions == 4
+    assert coverage.in_corpus == 2 / 4  # 'con' is no whole word, 'yes' is not looked up
+    assert coverage.recall == {1: 1 / 4, 2: 1 / 4}  # 'Who is it?' has no word in common with the corpus
 
 
 @pytest.mark.data
@@ -138,12 +138,12 @@ def test_the_real_corpus_holds_what_its_readme_says(shared_data: Path, tmp_path:
     world: Any = load("searchqa", data=shared_data / "qa" / "nq_open_dev.jsonl", options=options)
     assert world.num_tasks("nq-open-dev") == 3610
     assert len(world.engine.passages) == 34_368
-    asked = list(world.questions.values())[:200]
-    found = measure(asked, world.engine.passages, world.engine)
-    assert found.recall[20] == pytest.approx(0.45, abs=0.08)
-    assert found.recall[3] < found.recall[20] < found.in_corpus
-    looked_up = sum(answerable(question, world.engine) for question in asked) / len(asked)
-    assert looked_up == pytest.approx(found.in_corpus, abs=0.02), "as good as reading the whole corpus"
+    questions = list(world.questions.values())[:200]
+    coverage = measure(questions, world.engine.passages, world.engine)
+    assert coverage.recall[20] == pytest.approx(0.45, abs=0.08)
+    assert coverage.recall[3] < coverage.recall[20] < coverage.in_corpus
+    looked_up = sum(answerable(question, world.engine) for question in questions) / len(questions)
+    assert looked_up == pytest.approx(coverage.in_corpus, abs=0.02), "as good as reading the whole corpus"
     hotpot = load("searchqa", data=shared_data / "qa" / "hotpotqa_distractor.jsonl.gz")
     assert [hotpot.num_tasks(split) for split in ("train", "dev")] == [800, 100]
     musique: Any = load("searchqa", data=shared_data / "qa" / "musique_train100_with_paragraphs.jsonl.gz")

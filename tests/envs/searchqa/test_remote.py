@@ -44,10 +44,10 @@ def url() -> Iterator[str]:
 
 
 def test_search_r1s_form(url: str) -> None:
-    found = RemoteRetriever(url, timeout=5).search("owls", 2)
-    assert found == (Passage("Title 0", "owls text 0"), Passage("Title 1", "owls text 1"))
+    passages = RemoteRetriever(url, timeout=5).search("owls", 2)
+    assert passages == (Passage("Title 0", "owls text 0"), Passage("Title 1", "owls text 1"))
     assert ASKED[-1] == {"path": "/retrieve", "queries": ["owls"], "topk": 2, "return_scores": True}
-    assert RemoteRetriever(f"{url}/retrieve", timeout=5).search("owls", 2) == found
+    assert RemoteRetriever(f"{url}/retrieve", timeout=5).search("owls", 2) == passages
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ def test_limits_and_queries_come_from_the_words_alone(
     instruction: str, limit: float | None, expected: list[str]
 ) -> None:
     assert price_limit(instruction) == limit
-    found = queries(instruction)
-    assert list(found[: len(expected)]) == expected
-    assert len(set(found)) == len(found) <= 4
+    listed = queries(instruction)
+    assert list(listed[: len(expected)]) == expected
+    assert len(set(listed)) == len(listed) <= 4
 
 
 @given(st.text(max_size=80))

@@ -42,8 +42,8 @@ def test_says_what_eager_attention_says(shared: int, read: int) -> None:
     model = made(shared, "sdpa")
     attention.prepare(model)
     assert model.config._attn_implementation == attention.NAME
-    found, expected = logits_behind(model, read), logits_behind(made(shared, "eager"), read)
-    for one, other in zip(found, expected, strict=True):
+    actual, expected = logits_behind(model, read), logits_behind(made(shared, "eager"), read)
+    for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -64,10 +64,10 @@ def test_leaves_to_torch_what_it_cannot_do(how: dict[str, Any]) -> None:
     mask[..., 0] = True
     given = {"position_bias": torch.randn(1, 6, 1, 5)} if "position_bias" in how else {}
     module = SimpleNamespace(num_key_value_groups=3)
-    found, _ = attention._attend(module, query, key, value, mask, scaling=0.3, **given)
+    actual, _ = attention._attend(module, query, key, value, mask, scaling=0.3, **given)
     scores = query @ key.repeat_interleave(3, 1).mT * 0.3 + given.get("position_bias", 0.0)
     expected = scores.masked_fill(~mask, -torch.inf).softmax(-1) @ value.repeat_interleave(3, 1)
-    torch.testing.assert_close(found, expected.transpose(1, 2))
+    torch.testing.assert_close(actual, expected.transpose(1, 2))
 
 
 def test_a_text_model_keeps_its_own_choice() -> None:

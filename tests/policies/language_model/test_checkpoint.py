@@ -34,10 +34,10 @@ def test_a_run_folder_names_the_model_in_it(
 
 
 def test_a_name_that_is_nowhere_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    requests = []
 
     def unreachable(url: str) -> None:
-        asked.append(url)
+        requests.append(url)
         raise RuntimeError("no route to host")
 
     monkeypatch.chdir(tmp_path)
@@ -47,7 +47,7 @@ def test_a_name_that_is_nowhere_is_asked_for_once(tmp_path: Path, monkeypatch: p
         load("hf:runs/nope", None, PolicyConfig())
     with pytest.raises(InputError, match="^hf:my model: no such folder$"):
         load("hf:my model", None, PolicyConfig())
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_what_the_hub_has_or_is_too_busy_to_tell_is_left_to_transformers(monkeypatch: pytest.MonkeyPatch) -> None:

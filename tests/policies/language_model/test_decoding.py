@@ -33,8 +33,8 @@ def test_steps_in_place_say_the_same(model: Any, kind: str, most: int) -> None:
                 rows = torch.tensor([2, 0])
                 growing.keep(rows)
                 placed.keep(rows)
-            expected, found = growing.read(now[rows]), placed.read(now[rows])
-            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+            expected, actual = growing.read(now[rows]), placed.read(now[rows])
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("patience", [0, 4, 99])
@@ -80,8 +80,8 @@ def test_replayed_steps_say_the_same(model: Any, most: int) -> None:
                 rows = torch.tensor([2, 0], device="cuda")
                 growing.keep(rows)
                 recorded.keep(rows)
-            expected, found = growing.read(now[rows]), recorded.read(now[rows])
-            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+            expected, actual = growing.read(now[rows]), recorded.read(now[rows])
+            torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
         assert recorded._graph is not None
 
 

@@ -26,8 +26,8 @@ def test_a_transcript_only_grows(tokenizer: Any, goal: str, steps: list[tuple[st
         assert encoder.prompt(after)[: len(seen)] == seen
     whole = encoder.example(turns[-1], exchanges[-1].action)
     assert whole.ids == encoder.prompt(turns[-1]) + encoder.action(exchanges[-1].action)
-    said = [token for token, mark in zip(whole.ids, whole.is_action, strict=True) if mark]
-    assert said == [token for past in exchanges for token in encoder.action(past.action)]
+    action_tokens = [token for token, mark in zip(whole.ids, whole.is_action, strict=True) if mark]
+    assert action_tokens == [token for past in exchanges for token in encoder.action(past.action)]
 
 
 @pytest.mark.parametrize("name", list(TEMPLATES))

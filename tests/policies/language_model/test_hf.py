@@ -46,15 +46,15 @@ def test_choose_equals_brute_force(
     policy = hf.from_model(model, tokenizer, settings)
     decisions = policy.act(turns)
     scores = policy.logprobs(turns, [[*turn.admissible, "eat the desk"] for turn in turns])
-    for turn, decision, found in zip(turns, decisions, scores, strict=True):
+    for turn, decision, log_probs in zip(turns, decisions, scores, strict=True):
         ids = policy.encoder.prompt(turn)
         answers = [policy.encoder.action(action) for action in turn.admissible]
         tokens = [brute_force(model, ids, answer) for answer in answers]
         totals = np.array([t.sum() for t in tokens]) / temperature
         expected = totals - np.log(np.exp(totals - totals.max()).sum()) - totals.max()
         chosen = turn.admissible.index(decision.action)
-        assert found[:-1] == pytest.approx(expected, abs=1e-4)
-        assert found[-1] == -np.inf
+        assert log_probs[:-1] == pytest.approx(expected, abs=1e-4)
+        assert log_probs[-1] == -np.inf
         assert decision.logprob == pytest.approx(expected[chosen], abs=1e-4)
         assert decision.token_ids == tuple(answers[chosen])
         assert decision.token_logprobs == pytest.approx(tokens[chosen], abs=1e-4)
@@ -157,16 +157,16 @@ def test_only_control_tokens_of_the_checkpoint_end_a_response(model: Any, tokeni
 def test_generating_policy_scores_unrestricted_text(model: Any, tokenizer: Any, turns: list[Turn]) -> None:
     policy = hf.from_model(model, tokenizer, PolicyConfig(temperature=0.7))
     actions = [["look", "go to cabinet 1", "eat the desk"], [], *[["go"]] * (len(turns) - 2)]
-    for turn, asked, found in zip(turns, actions, policy.logprobs(turns, actions), strict=True):
+    for turn, candidates, log_probs in zip(turns, actions, policy.logprobs(turns, actions), strict=True):
         prompt = policy.encoder.prompt(turn)
-        expected = [brute_force(model, prompt, policy.encoder.action(action), 0.7).sum() for action in asked]
-        assert found == pytest.approx(expected, abs=1e-4)
+        expected = [brute_force(model, prompt, policy.encoder.action(action), 0.7).sum() for action in candidates]
+        assert log_probs == pytest.approx(expected, abs=1e-4)
 
 
 def test_greedy_generation_scores_zero_for_what_it_does(model: Any, tokenizer: Any, turns: list[Turn]) -> None:
     policy = hf.from_model(model, tokenizer, PolicyConfig(temperature=0, max_new_tokens=5))
     scores = policy.logprobs(turns, [["look"]] * len(turns))
-    assert all(found[0] == -np.inf for found in scores)
+    assert all(log_probs[0] == -np.inf for log_probs in scores)
     assert all(decision.logprob == 0.0 for decision in policy.act(turns))
 
 
@@ -187,10 +187,10 @@ def test_models_that_cannot_share_a_prefix_are_scored_all_the_same(
         assert decision.token_logprobs == pytest.approx(other.token_logprobs, abs=1e-4)
         assert decision.entropy == pytest.approx(other.entropy, abs=1e-4)
     small = hf.from_model(model, tokenizer, PolicyConfig(batch_tokens=300))
-    asked = [["look", "go"], [], *[["inventory"]] * (len(turns) - 2)]
-    found = small.logprobs(turns, asked)
+    candidates = [["look", "go"], [], *[["inventory"]] * (len(turns) - 2)]
+    log_probs = small.logprobs(turns, candidates)
     monkeypatch.undo()
-    for scores, other in zip(found, small.logprobs(turns, asked), strict=True):
+    for scores, other in zip(log_probs, small.logprobs(turns, candidates), strict=True):
         assert scores == pytest.approx(other, abs=1e-4)
 
 

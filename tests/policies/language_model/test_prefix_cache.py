@@ -53,12 +53,12 @@ class Counter:
 @pytest.mark.parametrize("gib", [4.0, 1e-4, 1e-9])
 def test_decisions_are_the_same(model: Any, tokenizer: Any, make_turn: Make, mode: str, gib: float) -> None:
     given = {"mode": mode, "max_new_tokens": 6}
-    with_memory = hf.from_model(model, tokenizer, PolicyConfig(cache_gib=gib, **given))
+    with_cache = hf.from_model(model, tokenizer, PolicyConfig(cache_gib=gib, **given))
     without = hf.from_model(model, tokenizer, PolicyConfig(cache_gib=0, **given))
     for turns in played(make_turn):
-        found, expected = with_memory.act(turns), without.act(turns)
-        assert [d.token_ids for d in found] == [d.token_ids for d in expected]
-        for decision, other in zip(found, expected, strict=True):
+        actual, expected = with_cache.act(turns), without.act(turns)
+        assert [d.token_ids for d in actual] == [d.token_ids for d in expected]
+        for decision, other in zip(actual, expected, strict=True):
             assert decision.token_logprobs == pytest.approx(other.token_logprobs, abs=1e-4)
             assert decision.entropy == pytest.approx(other.entropy, abs=1e-4)
 
@@ -92,12 +92,12 @@ def test_a_logged_episode_is_scored_as_one(model: Any, tokenizer: Any, make_turn
     policy = hf.from_model(model, tokenizer, PolicyConfig(mode=mode))
     apart = hf.from_model(model, tokenizer, PolicyConfig(mode=mode, cache_gib=0))
     counter = Counter(model)
-    found = policy.logprobs(turns[::-1], actions)[::-1]
+    actual = policy.logprobs(turns[::-1], actions)[::-1]
     few = counter.stop()
     counter = Counter(model)
     expected = apart.logprobs(turns, actions)
     assert few < counter.stop() / 2
-    assert np.array(found) == pytest.approx(np.array(expected), abs=1e-4)
+    assert np.array(actual) == pytest.approx(np.array(expected), abs=1e-4)
 
 
 def test_trained_weights_are_noticed(model: Any, tokenizer: Any, make_turn: Make) -> None:

@@ -1,0 +1,99 @@
+"""`worldline import`: one file, whole and once, or nothing and a clear line."""
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+import faults
+from worldline import store
+from worldline.cli import main
+from worldline.types import Step, Trajectory
+
+
+def write_log(path: Path, episodes: int = 6) -> Path:
+    step = Step(observation="o", action="a", reward=1.0)
+    rows = [Trajectory(id=f"e{k}", env="e", task_id="t", policy="p", seed=k, steps=(step,)) for k in range(episodes)]
+    path.write_text("".join(f"{row.model_dump_json()}\n" for row in rows))
+    return path
+
+
+def run(file: Path, out: Path, *words: str) -> int:
+    return main(["import", "jsonl", str(file), "--out", str(out), "--json", *words])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [("seed", 2**63, "seed: Input should be less than"), ("steps", [{"token_ids": [2**31]}], "steps.0.token_ids.0")],
+)
+def test_a_row_the_store_cannot_hold_is_named_and_costs_itself_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], field: str, value: object, reason: str
+) -> None:
+    file = write_log(tmp_path / "log.jsonl")
+    lines = file.read_text().splitlines()
+    row = json.loads(lines[3])
+    row[field] = value if field == "seed" else [{**row["steps"][0], **value[0]}]
+    file.write_text("\n".join([*lines[:3], json.dumps(row), *lines[4:]]))
+    assert run(file, tmp_path / "log") == 2
+    assert f"line 4: {reason}" in capsys.readouterr().err
+    assert not store.shards(tmp_path / "log")
+    assert run(file, tmp_path / "log", "--skip-bad") == 0
+    assert store.ids(tmp_path / "log") == {"e0", "e1", "e2", "e4", "e5"}
+
+
+def test_repeated_ids_are_bad_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_log(tmp_path / "log.jsonl", 1)
+    file.write_text(file.read_text() * 4)
+    assert run(file, tmp_path / "log") == 2
+    told = capsys.readouterr().err
+    assert "line 2: episode id 'e0' is on line 1 already (so are 2 more rows)" in told
+    assert "3 bad rows, nothing was written: --skip-bad" in told
+    assert run(file, tmp_path / "log", "--skip-bad") == 0
+    assert json.loads(capsys.readouterr().out)["bad_rows"] == 3
+    assert store.count(tmp_path / "log") == 1
+
+
+def test_what_is_there_already_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(write_log(tmp_path / "a.jsonl", 6), tmp_path / "log") == 0
+    file = write_log(tmp_path / "b.jsonl", 2000)
+    file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))  # what is there comes last
+    assert run(file, tmp_path / "log") == 2
+    assert "holds episode 'e0' already (and 5 more): --resume leaves it out" in capsys.readouterr().err
+    assert store.count(tmp_path / "log") == 6
+    assert run(file, tmp_path / "log", "--resume") == 0
+    assert store.count(tmp_path / "log") == 2000
+    store.check_unique(tmp_path / "log")
+
+
+def test_of_two_imports_of_one_file_at_once_one_succeeds(tmp_path: Path) -> None:
+    file = write_log(tmp_path / "log.jsonl", 1500)
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_exit_with, args=(file, tmp_path / "log")) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert sorted(process.exitcode or 0 for process in processes) == [0, 2]
+    store.check_unique(tmp_path / "log")
+    assert store.count(tmp_path / "log") == 1500
+
+
+def _exit_with(file: Path, out: Path) -> None:
+    raise SystemExit(run(file, out))
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_whichever_call_fails_resuming_finishes_the_import(tmp_path: Path, how: faults.How) -> None:
+    file = write_log(tmp_path / "log.jsonl", 600)  # two shards
+    count = faults.points(lambda: run(file, tmp_path / "whole"))
+    assert count == 11  # the import's lock, then lock, write, sync, rename and sync of the folder for each shard
+    whole = sorted(store.read(tmp_path / "whole"), key=lambda one: one.id)
+    for number in range(count):
+        out = tmp_path / str(number)
+        assert faults.broken(lambda out=out: run(file, out), number, how) == (1 if how == "full" else faults.KILLED)
+        assert run(file, out, "--resume") == 0
+        assert sorted(store.read(out), key=lambda one: one.id) == whole
+        assert {*out.iterdir()} <= {*store.shards(out), out / ".lock"}

@@ -1,0 +1,22 @@
+"""What each family of worlds pays for an episode."""
+
+import pytest
+from toy_pool import episode
+
+from worldline.paw.rewards import RULES, rule
+from worldline.types import WorldlineError
+
+
+def test_each_family_pays_its_own_way() -> None:
+    assert RULES["search"].rewards(episode("ab", True)) == [0, 1]
+    assert RULES["search"].penalties(episode("ab", True, invalid=1)) == [0, -0.01]
+    assert RULES["shop"].rewards(episode("ab", True, score=0.99)) == [0, 0]
+    assert RULES["shop"].rewards(episode("ab", True, score=1.0)) == [0, 10]
+    other = rule("somewhere else", max_return=4.0)
+    assert other.rewards(episode("ab", True)) == [0.25, 0.25]
+    assert other.penalties(episode("a", True, invalid=0)) == [-0.04]
+
+
+def test_a_reward_that_is_no_number_stops_the_run_by_name() -> None:
+    with pytest.raises(WorldlineError, match="1-ab"):
+        rule("other", 1.0).rewards(episode("ab", True, rewards=[0.0, float("nan")]))
