@@ -1,6 +1,8 @@
 """What candidates say about a log: exact mixing, log-probs from elsewhere, the cache."""
 
+import io
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from goal_seekers import GoalSeeker
 
+from worldline.evaluate import candidates
 from worldline.evaluate.candidates import cached, from_file, named, score, target_log
 from worldline.ope.log import RaggedLog, ragged_log
 from worldline.ope.text import TextLog, text_log
 from worldline.policies import mix
-from worldline.types import InputError, Step, Trajectory
+from worldline.types import InputError, Step, Trajectory, Turn
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -124,24 +127,83 @@ def test_broken_log_probs_get_a_clear_line(tmp_path: Path, row: dict[str, object
         from_file(path, ragged_log(one), text_log(one))
 
 
+class Counting(GoalSeeker):
+    """Counts the turns it is asked about; fails at the batch that `fails_at` names, counted from 1."""
+
+    def __init__(self, zeal: float = 1.0, fails_at: int = 0) -> None:
+        super().__init__(zeal)
+        self.turns, self.batches, self.fails_at = 0, 0, fails_at
+
+    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        self.batches += 1
+        if self.batches == self.fails_at:
+            raise KeyboardInterrupt
+        self.turns += len(turns)
+        return super().logprobs(turns, actions)
+
+
 def test_a_model_is_asked_once(text: TextLog, tmp_path: Path) -> None:
-    class Counting(GoalSeeker):
-        calls = 0
-
-        def logprobs(self, turns: object, actions: object) -> list[np.ndarray]:
-            self.calls += 1
-            return super().logprobs(turns, actions)  # type: ignore[arg-type]
-
-    model = Counting(1.0)
-    first = cached(lambda: model, "hf:somewhere", "{}", text, tmp_path, silent)
-    asked = model.calls
-    second = cached(lambda: model, "hf:somewhere", "{}", text, tmp_path, silent)
-    assert model.calls == asked > 0
+    model = Counting()
+    first = cached(lambda: model, "one", text, tmp_path, silent)
+    assert model.turns == len(text.turns)
+    second = cached(lambda: model, "one", text, tmp_path, silent)
+    assert model.turns == len(text.turns)
     assert first is not None
     assert second is not None
+    np.testing.assert_array_equal(first.options, second.options)
     np.testing.assert_array_equal(first.logged, second.logged)
-    cached(lambda: model, "hf:somewhere", '{"temperature": 2}', text, tmp_path, silent)
-    assert model.calls > asked
+    cached(lambda: model, "another", text, tmp_path, silent)
+    assert model.turns == 2 * len(text.turns)
+
+
+def test_an_interrupted_model_is_asked_for_the_rest_only(
+    text: TextLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "BATCH", 10)
+    whole = score(GoalSeeker(1.0), text, silent)
+    interrupted, again = Counting(fails_at=4), Counting()
+    with pytest.raises(KeyboardInterrupt):
+        cached(lambda: interrupted, "one", text, tmp_path, silent)
+    assert interrupted.turns == 30
+    scores = cached(lambda: again, "one", text, tmp_path, silent)
+    assert again.turns == len(text.turns) - 30
+    assert scores is not None
+    assert whole is not None
+    np.testing.assert_array_equal(scores.options, whole.options)
+
+
+def test_log_probs_of_another_log_are_not_reused(tmp_path: Path) -> None:
+    """The same observations, goals and admissible actions; what was done before the last step differs."""
+
+    def log_of(action: str) -> TextLog:
+        steps = [Step(observation="o", admissible=("look", "wait"), action=a, logprob=-1.0) for a in (action, "look")]
+        return text_log([Trajectory(id="x", env="e", task_id="t", policy="p", steps=tuple(steps))])
+
+    class AfterWaiting(GoalSeeker):
+        def probabilities(self, turn: Turn) -> Mapping[str, float]:
+            waited = any(past.action == "wait" for past in turn.history)
+            return {"look": 0.9 if waited else 0.2, "wait": 0.1 if waited else 0.8}
+
+    for action in ("look", "wait"):
+        log = log_of(action)
+        kept = cached(lambda: AfterWaiting(1.0), "one", log, tmp_path, silent)
+        direct = score(AfterWaiting(1.0), log, silent)
+        assert kept is not None
+        assert direct is not None
+        np.testing.assert_array_equal(kept.options, direct.options)
+
+
+def test_a_corrupt_cache_is_named(text: TextLog, tmp_path: Path) -> None:
+    cached(lambda: GoalSeeker(1.0), "one", text, tmp_path, silent)
+    (path,) = tmp_path.glob("*.npy")
+    whole = path.read_bytes()
+    pickled = io.BytesIO()
+    np.save(pickled, np.array([{}], dtype=object), allow_pickle=True)
+    for content in (b"", whole[:-8], whole[:20], pickled.getvalue()):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=f"{path.name}: not log-probs that were kept") as error:
+            cached(lambda: GoalSeeker(1.0), "one", text, tmp_path, silent)
+        assert "delete it" in str(error.value)
 
 
 def test_names() -> None:

@@ -1,16 +1,23 @@
 """`evaluate` as a whole: the shape of its result, and a clear line for every kind of bad input."""
 
 import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from goal_seekers import GoalSeeker, Write
 from rich.console import Console
 
+import faults
 import worldline.evaluate
-from worldline.evaluate import Candidate, EvaluateConfig, evaluate, views
-from worldline.evaluate.truth import read_truth, truth_of
+from worldline import files, policies, store
+from worldline.evaluate import EvaluateConfig, Evaluation, evaluate, read_evaluation, views
+from worldline.evaluate import evaluation as module
+from worldline.evaluate.candidates import Candidate
 from worldline.ope.estimation import ESTIMATORS, Estimator
 from worldline.types import InputError, Trajectory
 
@@ -48,7 +55,7 @@ def test_evaluation_json_has_the_contracts_shape(episodes: list[Trajectory], wri
     result = evaluate(config, {"keen": GoalSeeker(1.3, "keen")})
     told = json.loads((out / "evaluation.json").read_text())
     assert told == json.loads(json.dumps(result.as_dict()))
-    assert set(told) == {"policies", "agreement", "meta"}
+    assert set(told) == {"policies", "agreement", "recommended", "warnings", "meta"}
     assert [(p["name"], p["epsilon"]) for p in told["policies"]] == [
         ("random", 0.0), ("random", 0.5), ("keen", 0.0), ("keen", 0.5)
     ]  # fmt: skip
@@ -99,7 +106,7 @@ def test_no_behaviour_logprobs(episodes: list[Trajectory], write: Write) -> None
         assert result.value("random", name).value is None
     for name in ("naive", "lfqe"):
         assert result.value("random", name).value is not None
-    assert any("column 'logprob' is empty" in note for note in result.notes)
+    assert any("column 'logprob' is empty" in note for note in result.warnings)
 
 
 def test_loggers_stand_in_for_missing_logprobs(episodes: list[Trajectory], write: Write) -> None:
@@ -114,7 +121,7 @@ def test_loggers_stand_in_for_missing_logprobs(episodes: list[Trajectory], write
 def test_a_logger_that_is_not_the_one_is_told(episodes: list[Trajectory], write: Write) -> None:
     config = EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("seeker0.6=random",))
     result = evaluate(config)
-    assert any("is not what logged 'seeker0.6'" in note for note in result.notes)
+    assert any("is not the policy that logged 'seeker0.6'" in note for note in result.warnings)
     with pytest.raises(InputError, match="no policy of the log is called so"):
         evaluate(EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("nobody=random",)))
 
@@ -136,10 +143,10 @@ def test_a_candidate_with_a_loggers_name_is_scored_as_itself(episodes: list[Traj
     assert evaluate(both).value(name, "wis").value == pytest.approx(at_random)
     specified = evaluate(EvaluateConfig(policy=(f"{name}=random",), **wanted), loggers={name: itself})
     assert specified.value(name, "wis").value == pytest.approx(at_random)
-    assert not any("is not what logged" in note for note in specified.notes)
+    assert not any("is not the policy that logged" in note for note in specified.warnings)
     given = evaluate(EvaluateConfig(**wanted), {name: GoalSeeker(1.6)}, loggers={name: itself})
     assert given.value(name, "wis").value == pytest.approx(keen)
-    assert not any("is not what logged" in note for note in given.notes)
+    assert not any("is not the policy that logged" in note for note in given.warnings)
 
 
 def test_one_episode(episodes: list[Trajectory], write: Write) -> None:
@@ -148,13 +155,13 @@ def test_one_episode(episodes: list[Trajectory], write: Write) -> None:
     assert found.value is not None
     assert (found.low, found.high) == (None, None)
     assert "needs two episodes" in (result.value("random", "magic").refused or "")
-    assert any("one episode" in note for note in result.notes)
+    assert any("one episode" in note for note in result.warnings)
 
 
 def test_zero_reward_everywhere(episodes: list[Trajectory], write: Write) -> None:
     folder = write(with_rewards(episodes[:80], 0.0))
     result = evaluate(EvaluateConfig(log=(folder,), policy=("random",), estimators=LINEAR, features="ngrams:64"))
-    assert any("every reward in the log is 0" in note for note in result.notes)
+    assert any("every reward in the log is 0" in note for note in result.warnings)
     for name, found in result.policies[0].estimates.items():
         assert found.value == pytest.approx(0.0, abs=1e-3), name
 
@@ -218,43 +225,129 @@ def test_settings_are_checked_before_anything_is_read(settings: dict[str, object
         worldline.evaluate(log=["nowhere"], policy=["random"], **settings)
 
 
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ("[1]", "must be an object"),
-        ("{", "not JSON"),
-        ('{"a": "high"}', "not a number"),
-        ('{"policies": [{}]}', "name"),
-        ("{}", r"--truth \S+truth.json: holds no value"),
-    ],
-)
-def test_bad_truth(tmp_path: Path, content: str, line: str) -> None:
-    path = tmp_path / "truth.json"
-    path.write_text(content)
-    with pytest.raises(InputError, match=line):
-        read_truth(path)
+def test_a_retrained_checkpoint_is_asked_again(
+    episodes: list[Trajectory], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other weights under the same path, of the same size and time."""
+    monkeypatch.setattr(policies, "load", lambda spec, world, settings: GoalSeeker(float(weights.read_text())))
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.parent.mkdir()
+    config = EvaluateConfig(
+        log=(write(episodes[:24]),),
+        policy=(f"mine=hf:{weights.parent}",),
+        estimators=("wis",),
+        certificate=False,
+        out=tmp_path / "out",
+        overwrite=True,
+    )
+    values = []
+    for zeal in ("0.5", "2.5", "0.5"):
+        weights.write_text(zeal)
+        os.utime(weights, (1, 1))
+        values.append(evaluate(config).value("mine", "wis").value)
+    assert values[0] == values[2] != values[1]
+    assert len(list((tmp_path / "out" / "cache").iterdir())) == 2
 
 
-def test_truth_in_each_shape(tmp_path: Path) -> None:
-    path = tmp_path / "truth.json"
-    expected = {("a", 0.0): 0.5, ("a", 0.2): 0.4}
-    for shape in (
-        {"a": 0.5, "a@0.2": 0.4},
-        {"a": {"0": 0.5, "0.2": 0.4}},
-        {"policies": [{"name": "a", "truth": 0.5}, {"name": "a", "epsilon": 0.2, "value": 0.4}]},
-    ):
-        path.write_text(json.dumps(shape))
-        assert read_truth(path) == expected
+class Dream:
+    """A world model without estimators of its own: it has imagined these episodes."""
+
+    names = ()
+
+    def __init__(self, episodes: Sequence[Trajectory]) -> None:
+        self.episodes = episodes
+
+    def table(self, candidate: Candidate, evidence: object) -> dict[str, Estimator]:
+        return {}
+
+    def null(self, names: Sequence[str]) -> list[Any]:
+        return []
+
+    def leave_out(self, names: Sequence[str]) -> list[Any]:
+        return []
+
+    def sensitivity(self, candidates: Sequence[Candidate], starts: int) -> list[dict[str, Any]]:
+        return []
+
+    def imagined_episodes(self) -> Iterator[Trajectory]:
+        return iter(self.episodes)
 
 
-def test_truth_that_does_not_match_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "truth.json"
-    path.write_text('{"a": 0.5, "b@0.2": 0.4, "zed": 0.1}')
-    asked = [Candidate(name, epsilon, "random", None) for name in ("a", "b") for epsilon in (0.0, 0.2)]
-    truth, (strange, unknown) = truth_of(path, asked)
-    assert truth["b", 0.2] == 0.4
-    assert strange.endswith("no candidate is called zed")
-    assert "says nothing of a@0.2, b:" in unknown
-    assert truth_of(path, [*asked, Candidate("zed", 0.0, "random", None)])[1] == [unknown]
-    with pytest.raises(InputError, match="names none of the candidates, c"):
-        truth_of(path, [Candidate("c", 0.0, "random", None)])
+def imagined(episodes: Sequence[Trajectory]) -> list[Trajectory]:
+    return [t.model_copy(update={"env": "imagined:household", "id": f"dream-{t.id}"}) for t in episodes]
+
+
+def content(out: Path) -> tuple[Evaluation, dict[str, bytes], list[Trajectory]]:
+    """The evaluation, the kept log-probs and the imagined episodes of a folder, as the next writer finds them."""
+    files.remove_leftovers(out)
+    kept = {path.name: path.read_bytes() for path in sorted((out / "cache").glob("*.npy"))}
+    return read_evaluation(out / "evaluation.json"), kept, list(store.read(out / "imagined"))
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_whatever_breaks_the_old_evaluation_or_the_new_one_is_there(
+    episodes: list[Trajectory], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: faults.How
+) -> None:
+    """Every write, sync, rename, deletion and lock of `evaluate --out --overwrite` fails, or is the last, in turn."""
+    monkeypatch.setattr(policies, "load", lambda spec, world, settings: GoalSeeker(float(Path(spec[3:]).name)))
+    log, work = write(episodes[:6]), tmp_path / "out"
+
+    def run(zeal: str, dreams: Sequence[Trajectory]) -> None:
+        monkeypatch.setattr(module, "_world_model", lambda case: Dream(dreams))
+        evaluate(
+            EvaluateConfig(
+                log=(log,),
+                policy=(f"mine=hf:{tmp_path / zeal}",),
+                estimators=("naive", "wis"),
+                bootstrap=100,
+                certificate=False,
+                out=work,
+                overwrite=True,
+            )
+        )
+
+    def new() -> None:
+        run("2", imagined(episodes[2:5]))
+
+    run("1", imagined(episodes[:3]))
+    old = shutil.copytree(work, tmp_path / "old")
+    before = content(work)
+    points = faults.points(new)
+    after = content(work)
+    assert before[0] != after[0]
+    assert before[2] != after[2]
+    for number in range(points):
+        shutil.rmtree(work)
+        shutil.copytree(old, work)
+        assert faults.broken(new, number, how) != 0
+        evaluation, kept, episodes_there = content(work)
+        assert evaluation in (before[0], after[0])
+        assert all(after[1].get(name) == values for name, values in kept.items())
+        assert episodes_there in (before[2], after[2])
+        new()
+        assert content(work) == after
+        assert not [path for path in work.rglob(".*") if path.name != ".lock"]
+    assert points >= 14
+
+
+def test_one_evaluation_at_a_time_writes_a_folder(episodes: list[Trajectory], write: Write, tmp_path: Path) -> None:
+    class Nested(GoalSeeker):
+        def logprobs(self, turns: Sequence[object], actions: object) -> list[np.ndarray]:
+            with pytest.raises(InputError, match=r"--out \S+out: another evaluation is writing there"):
+                evaluate(config, {"inner": GoalSeeker(1.0)})
+            return super().logprobs(turns, actions)  # type: ignore[arg-type]
+
+    config = EvaluateConfig(log=(write(episodes[:6]),), estimators=("wis",), certificate=False, out=tmp_path / "out")
+    evaluate(config, {"outer": Nested(1.0)})
+    assert read_evaluation(tmp_path / "out" / "evaluation.json").policies[0].name == "outer"
+
+
+def test_episodes_that_were_played_are_not_deleted_as_imagined(
+    episodes: list[Trajectory], write: Write, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(write(episodes[:6]), out / "imagined")
+    config = EvaluateConfig(log=(write(episodes[:6]),), policy=("random",), estimators=("naive",), out=out)
+    with pytest.raises(InputError, match="holds episodes that were not imagined: move them, or give another --out"):
+        evaluate(config)
+    assert len(list(store.read(out / "imagined"))) == 6

@@ -51,24 +51,24 @@ def test_lengths_vary(episodes: list[Trajectory]) -> None:
 
 
 def test_null_test_of_three_policies(evaluation: Evaluation) -> None:
-    assert len(evaluation.null) == 3
-    for trial in evaluation.null:
+    assert len(evaluation.meta.null_test) == 3
+    for trial in evaluation.meta.null_test:
         for name in NAMES:
-            assert trial.covers(name), (trial.policy, name, trial.estimates.get(name), trial.truth)
+            assert trial.estimates[name].covers, (trial.policy, name, trial.estimates.get(name), trial.truth)
 
 
 def test_certificate_of_three_policies(evaluation: Evaluation) -> None:
-    assert {trial.policy for trial in evaluation.trials} == {"seeker0.6", "seeker1", "seeker1.6"}
+    assert {trial.policy for trial in evaluation.meta.certificate.trials} == {"seeker0.6", "seeker1", "seeker1.6"}
     for name in CONSISTENT:
         found = evaluation.record(name)
         assert found is not None
         assert found.trials == 3
         assert found.mae < 0.1
-    assert any("mixture of all loggers" in note for note in evaluation.notes)
+    assert any("mixture of all loggers" in note for note in evaluation.warnings)
 
 
 def test_network_fqe_passes_the_null_test(episodes: list[Trajectory], write: Write) -> None:
     few = [trajectory for start in (0, 240, 480) for trajectory in episodes[start : start + 24]]
     config = EvaluateConfig(log=(write(few),), estimators=("fqe",), policy=("random",), features="ngrams:64")
-    for trial in evaluate(config).null:
-        assert trial.covers("fqe"), trial
+    for trial in evaluate(config).meta.null_test:
+        assert trial.estimates["fqe"].covers, trial

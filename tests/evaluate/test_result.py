@@ -1,50 +1,140 @@
-"""Which estimator is recommended, on certificates and estimates made up for the purpose."""
+"""The model of evaluation.json; and which estimator is recommended, on certificates made for the purpose."""
 
-from types import SimpleNamespace
-from typing import Any
+import json
+import math
+from pathlib import Path
 
-from worldline.evaluate.result import Estimate, recommended
+import pytest
+
+from worldline.evaluate.result import (
+    CertificateRecord,
+    Estimate,
+    Evaluation,
+    PolicyResult,
+    Recommendation,
+    read_evaluation,
+    recommend,
+)
 from worldline.ope.certificate import Trial
 from worldline.ope.intervals import Interval
+from worldline.types import InputError
 
-FLAGGED = Estimate(0.3, None, None, 9, flag="2.0 effective episodes")
+
+def sound(value: float) -> Estimate:
+    return Estimate(value=value, low=None, high=None, n=9)
 
 
-def candidate(**estimates: Estimate) -> Any:
-    return SimpleNamespace(estimates={"naive": Estimate(0.1, None, None, 9), **estimates})
+FLAGGED = sound(0.3).model_copy(update={"flag": "2.0 effective episodes"})
+
+
+def candidate(name: str = "a", **estimates: Estimate) -> PolicyResult:
+    return PolicyResult(name=name, estimates={"naive": sound(0.1), **estimates})
 
 
 def trial(**errors: float) -> Trial:
     return Trial("logger", ("other",), 0.0, {n: Interval(e, None, None, 9) for n, e in errors.items()}, {})
 
 
-def sound(value: float) -> Estimate:
-    return Estimate(value, None, None, 9)
-
-
-def test_a_blind_estimator_is_not_recommended_for_a_single_candidate() -> None:
-    best, _ = recommended(["naive", "wis"], [trial(naive=0.0, wis=0.5)], [candidate(wis=sound(0.3))])
-    assert best is not None
-    assert best["errors"] == {"wis": 0.5}
-    best, note = recommended(["naive"], [trial(naive=0.0)], [candidate()])
-    assert best is None
-    assert note.startswith("no recommendation: no estimator that looks at the policy")
+def test_an_estimator_that_ignores_the_policy_is_not_recommended() -> None:
+    best = recommend(["naive", "wis"], [trial(naive=0.0, wis=0.5)], [candidate(wis=sound(0.3))])
+    assert isinstance(best, Recommendation)
+    assert (best.estimator, best.policy) == ("wis", "a")
+    none = recommend(["naive"], [trial(naive=0.0)], [candidate()])
+    assert none == "no estimator that depends on the policy values all candidates and tells them apart"
 
 
 def test_a_flagged_estimator_is_recommended_only_where_all_are() -> None:
     trials = [trial(naive=0.0, wis=0.1, dr=0.5)]
-    one, two = candidate(wis=sound(0.2), dr=sound(0.2)), candidate(wis=FLAGGED, dr=sound(0.4))
-    best, _ = recommended(["naive", "wis", "dr"], trials, [one, two])
-    assert best is not None
-    assert best["estimator"] == "dr"
-    best, note = recommended(["naive", "wis", "dr"], trials, [one, candidate(wis=FLAGGED, dr=FLAGGED)])
-    assert best is not None
-    assert best["estimator"] == "wis"
-    assert "every estimator is flagged" in note
+    one, two = candidate(wis=sound(0.2), dr=sound(0.2)), candidate("b", wis=FLAGGED, dr=sound(0.4))
+    best = recommend(["naive", "wis", "dr"], trials, [one, two])
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "dr"
+    best = recommend(["naive", "wis", "dr"], trials, [one, candidate("b", wis=FLAGGED, dr=FLAGGED)])
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "wis"
+    assert "every estimator is flagged" in best.reason
+
+
+def test_the_recommended_policy_has_the_highest_value_by_the_recommended_estimator() -> None:
+    trials = [trial(wis=0.25, dr=0.5)]
+    one = candidate(wis=sound(-0.9), dr=sound(9.0))
+    two = candidate("b", wis=sound(-0.2), dr=sound(1.0)).model_copy(update={"epsilon": 0.5})
+    best = recommend(["wis", "dr"], trials, [one, two])
+    reason = "smallest certified error on this log, 0.250; next is dr, 0.500"
+    assert best == Recommendation(estimator="wis", policy="b@0.5", reason=reason)
 
 
 def test_without_a_certificate_nothing_is_recommended() -> None:
-    judged = [candidate(wis=FLAGGED, adwm=sound(0.2))]
-    best, note = recommended(["naive", "wis", "adwm"], [trial(naive=0.0, wis=0.1)], judged)
-    assert best is None
-    assert note == "no recommendation: nothing certifies adwm on this log, the others are flagged"
+    policies = [candidate(wis=FLAGGED, adwm=sound(0.2))]
+    none = recommend(["naive", "wis", "adwm"], [trial(naive=0.0, wis=0.1)], policies)
+    assert none == "the error of adwm on this log is not certified, and the other estimators are flagged"
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    policies = (candidate(dr=FLAGGED), candidate("b", dr=Estimate(value=None, low=None, high=None, n=9, refused="no")))
+    best = Recommendation(estimator="dr", policy="a", reason="why")
+    written = Evaluation(policies=policies, recommended=best, warnings=("mind",), agreement={"dr": {"mae": 0.5}})
+    written.write(tmp_path / "evaluation.json")
+    content = json.loads((tmp_path / "evaluation.json").read_text())
+    assert content["policies"][0]["estimates"]["naive"] == {"value": 0.1, "low": None, "high": None, "n": 9}
+    assert content["recommended"] == {"estimator": "dr", "policy": "a", "reason": "why"}
+    assert "truth" not in content["policies"][0]
+    assert read_evaluation(tmp_path / "evaluation.json") == written
+    assert Evaluation.model_validate(written.as_dict()) == written
+
+
+def test_a_number_that_is_not_finite_is_null_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "evaluation.json"
+    certificate = {"record": {"dr": CertificateRecord(trials=1, mae=math.inf)}}
+    odd = Evaluation(
+        policies=(candidate(dr=sound(0.1)),), agreement={"dr": {"mae": math.nan}}, meta={"certificate": certificate}
+    )
+    odd.write(path)
+    assert "NaN" not in path.read_text()
+    assert "Infinity" not in path.read_text()
+    shown = read_evaluation(path)
+    assert shown.agreement["dr"]["mae"] is None
+    assert shown.record("dr") == CertificateRecord(trials=1, mae=None)
+
+
+def test_a_file_of_an_earlier_or_later_version_is_read(tmp_path: Path) -> None:
+    """Without `recommended` there is no recommendation, whatever an older `meta` says; unknown keys are ignored."""
+    path = tmp_path / "evaluation.json"
+    row = {"name": "a", "epsilon": 0.0, "estimates": {"dr": {"value": 1, "low": 0, "high": 2, "n": 3, "new": [1]}}}
+    path.write_text(json.dumps({"policies": [row], "p_best": {"a": 1.0}, "meta": {"recommended": {"estimator": "dr"}}}))
+    evaluation = read_evaluation(path)
+    assert evaluation.recommended is None
+    assert evaluation.value("a", "dr").value == 1
+    assert evaluation.estimators == ("dr",)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("{", "corrupt: not JSON"),
+        ("[" * 10_000, "corrupt: not JSON"),
+        ("[]", "no evaluation: 'the file'"),
+        ('{"policies": [{"name": "x"}]}', "no evaluation: 'policies.0.estimates': Field required"),
+        ('{"policies": [{"name": "x", "estimates": {"dr": {"value": 1}}}]}', "'policies.0.estimates.dr.low'"),
+        ('{"policies": [{"name": "x", "estimates": {"dr": null}}]}', "'policies.0.estimates.dr'"),
+        ('{"policies": []}', "an evaluation of nothing"),
+    ],
+)
+def test_a_file_that_is_no_evaluation_is_named(content: str, line: str, tmp_path: Path) -> None:
+    path = tmp_path / "evaluation.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=line) as error:
+        read_evaluation(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"evaluation.json: cannot be read: No such file"):
+        read_evaluation(tmp_path / "evaluation.json")
+
+
+def test_an_estimate_that_is_not_there_is_named() -> None:
+    evaluation = Evaluation(policies=(candidate(),))
+    with pytest.raises(InputError, match="no estimate 'dr' of policy 'a' at epsilon 0 in this evaluation"):
+        evaluation.value("a", "dr")

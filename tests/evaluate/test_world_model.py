@@ -97,8 +97,8 @@ def test_every_world_model_is_in_the_table(evaluation: Evaluation) -> None:
 
 
 def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
-    assert len(evaluation.null) == len(LOGGERS)
-    assert all(trial.covers("adwm") for trial in evaluation.null)
+    assert len(evaluation.meta.null_test) == len(LOGGERS)
+    assert all(trial.estimates["adwm"].covers for trial in evaluation.meta.null_test)
 
 
 def test_the_certificate_measures_world_models_too(folder: Path, house: World) -> None:
@@ -122,18 +122,19 @@ def test_who_did_not_log_is_not_played_as_a_logger(folder: Path, house: World) -
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
     given = {"logger0.2": expert(house, 0.2), "logger0.6": expert(house, 0.0), "logger0.9": Mute()}
     found = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
-    assert any("is not what logged 'logger0.6'" in note for note in found.notes)
-    assert {trial.policy for trial in found.null if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
+    assert any("is not the policy that logged 'logger0.6'" in note for note in found.warnings)
+    assert {trial.policy for trial in found.meta.null_test if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
 
 
 def test_a_flagged_estimator_is_not_recommended_for_want_of_another_certificate(evaluation: Evaluation) -> None:
-    """Without refits only `naive`, which is blind, and `dr`, which is flagged, are certified."""
-    assert {n for n in evaluation.meta["estimators"] if evaluation.record(n) is not None} == {"naive", "dr"}
+    """Without refits only `naive`, which ignores the policy, and `dr`, which is flagged, are certified."""
+    assert {n for n in evaluation.estimators if evaluation.record(n) is not None} == {"naive", "dr"}
     assert any(j.estimates["dr"].flag for j in evaluation.policies)
-    assert evaluation.meta["recommended"] is None
-    said = [note for note in evaluation.notes if note.startswith("no recommendation: nothing certifies")]
-    assert len(said) == 1
-    assert "dr" not in said[0].split()
+    assert evaluation.recommended is None
+    reason = evaluation.meta.no_recommendation
+    assert reason is not None
+    assert "is not certified, and the other estimators are flagged" in reason
+    assert "dr" not in reason.split()
 
 
 class Singer:
@@ -155,9 +156,9 @@ def test_what_nobody_ever_did_is_flagged(folder: Path) -> None:
 
 def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
     """The worst error on the loggers is no surprise: the half-width is at least the root mean square of them."""
-    errors = [trial.estimates["adwm"].value - trial.truth for trial in evaluation.null]
-    for judged in evaluation.policies:
-        found = judged.estimates["adwm"]
+    errors = [trial.estimates["adwm"].value - trial.truth for trial in evaluation.meta.null_test]
+    for policy in evaluation.policies:
+        found = policy.estimates["adwm"]
         assert found.low is not None
         assert found.high is not None
         assert (found.high - found.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
@@ -186,7 +187,7 @@ def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folde
 
 
 def test_the_sensitivity_to_guidance_is_told(evaluation: Evaluation) -> None:
-    rows = evaluation.meta["sensitivity"]
+    rows = evaluation.meta.sensitivity
     assert [(row["w"], row["alpha"]) for row in rows] == [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0)]  # nobody has a gradient
     assert rows[0]["spearman_with_plain"] == pytest.approx(1.0)
     assert all(len(row["values"]) == len(TARGETS) for row in rows)
@@ -218,13 +219,13 @@ def test_the_sensitivity_is_to_guidance_alone(
     config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), imagined_at_once=7, seed=3)
     config = config.model_copy(update={"certificate": False, "sensitivity": 2, "rollouts": 1})
     found = evaluate(config, {"one": guided})
-    rows = found.meta["sensitivity"]
+    rows = found.meta.sensitivity
     assert rows[0]["values"] == [pytest.approx(found.value("one", "adwm").value, abs=1e-12)]
     assert [(row["w"], row["alpha"]) for row in rows][3:] == [(0.0, 0.1), (0.5, 0.1)]
     assert asked > 0
     assert how == {(derive_seed(3, 0), 7)}
     mixed = evaluate(config.model_copy(update={"sensitivity": 1}), {"one": guided, "two": expert(house, 0.0)})
-    assert {row["alpha"] for row in mixed.meta["sensitivity"]} == {0.0}
+    assert {row["alpha"] for row in mixed.meta.sensitivity} == {0.0}
 
 
 def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ class ReadCell:
 
 @dataclass
 class PageReader(HTMLParser):
-    """`tables` by title; `tags` with their attributes; all `text` outside styles and scripts."""
+    """`tables` by title; `facts`: (value, detail) by label; `tags` with their attributes; `text` outside styles."""
 
     page: str
     tables: dict[str, list[list[ReadCell]]] = field(default_factory=dict)
     tags: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    facts: dict[str, tuple[str, str]] = field(default_factory=dict)
     text: str = ""
 
     def __post_init__(self) -> None:
@@ -25,20 +26,25 @@ class PageReader(HTMLParser):
         self._inside = ""
         self._rows: list[list[ReadCell]] = []
         self._cell: ReadCell | None = None
+        self._fact: list[str] | None = None
         self.feed(self.page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = {name: value or "" for name, value in attrs}
-        self.tags.append((tag, told))
+        attributes = {name: value or "" for name, value in attrs}
+        self.tags.append((tag, attributes))
         if tag in ("style", "script"):
             self._inside = tag
+        elif tag == "div":
+            self._fact = [] if attributes.get("class") == "fact" else None
+        elif tag in ("span", "b") and self._fact is not None:
+            self._fact.append("")
         elif tag == "table":
-            self._rows = self.tables.setdefault(told.get("data-title", ""), [])
+            self._rows = self.tables.setdefault(attributes.get("data-title", ""), [])
         elif tag == "tr":
             self._rows.append([])
         elif tag in ("td", "th"):
-            value = float(told["data-value"]) if "data-value" in told else None
-            self._cell = ReadCell("", value, tuple(told.get("class", "").split()))
+            value = float(attributes["data-value"]) if "data-value" in attributes else None
+            self._cell = ReadCell("", value, tuple(attributes.get("class", "").split()))
             self._rows[-1].append(self._cell)
         elif tag == "small" and self._cell is not None:
             self._cell.text += " "
@@ -46,6 +52,9 @@ class PageReader(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == self._inside:
             self._inside = ""
+        if tag == "div" and self._fact is not None:
+            label, value, detail = self._fact
+            self.facts[label], self._fact = (value, detail), None
         if tag in ("td", "th"):
             self._cell = None
 
@@ -53,6 +62,8 @@ class PageReader(HTMLParser):
         if self._inside:
             return
         self.text += data
+        if self._fact:
+            self._fact[-1] += data
         if self._cell is not None:
             self._cell.text += data
 

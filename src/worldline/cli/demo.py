@@ -131,9 +131,9 @@ def _together(crew: Crew, work: list[Work]) -> None:
 
 def _views(evaluation: Evaluation) -> list[Any]:
     """The truth beside every estimator, and how well each agrees with it."""
-    names = evaluation.meta["estimators"]
+    names = evaluation.estimators
     rows = [
-        [judged.candidate.name, f"{judged.truth:.2f}", *(_said(judged.estimates[name].value) for name in names)]
+        [judged.name, f"{judged.truth:.2f}", *(_said(judged.estimates[name].value) for name in names)]
         for judged in sorted(evaluation.policies, key=lambda judged: -(judged.truth or 0.0))
     ]
     agreed = [

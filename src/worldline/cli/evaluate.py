@@ -1,6 +1,6 @@
 """`worldline evaluate`: which policy is best, and how sure are we, from a log alone."""
 
-from worldline.cli.outcome import Outcome, note, progress
+from worldline.cli.outcome import Outcome, progress
 from worldline.evaluate import EvaluateConfig, views
 from worldline.evaluate import evaluate as judge
 from worldline.signals import kept
@@ -16,8 +16,6 @@ def run(settings: EvaluateConfig) -> Outcome:
             bar.update(line, description=what, completed=done, total=total)
 
         evaluation = judge(settings, watch=watch)
-    for text in evaluation.notes:
-        note(text)
     return Outcome(evaluation.as_dict(), tuple(views(evaluation)))
 
 

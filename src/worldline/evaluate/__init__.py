@@ -4,7 +4,7 @@ import worldline
 
 result = worldline.evaluate(log=["logs/"], policy=["new=hf:runs/new/model", "old=hf:runs/old/model"], epsilon=[0, 0.2])
 print(result.value("new", "dr"))
-print(result.as_dict()["agreement"])
+print(result.recommended or result.meta.no_recommendation)
 """
 
 import sys
@@ -14,8 +14,8 @@ from typing import Any
 
 from worldline.config import validate
 from worldline.evaluate.candidates import Candidate, Watch
-from worldline.evaluate.evaluation import Evaluation, Extra, evaluate
-from worldline.evaluate.result import Estimate, Judged
+from worldline.evaluate.evaluation import Extra, evaluate
+from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation, read_evaluation
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.evaluate.table import views
 from worldline.types import Policy
@@ -26,9 +26,11 @@ __all__ = [
     "EvaluateConfig",
     "Evaluation",
     "Extra",
-    "Judged",
+    "PolicyResult",
+    "Recommendation",
     "Watch",
     "evaluate",
+    "read_evaluation",
     "views",
 ]
 

@@ -1,25 +1,27 @@
-"""Candidates: from `NAME=SPEC` and epsilons to what each policy says about the logged actions and their rivals.
+"""Candidates: from `NAME=SPEC` and epsilons to each policy's log-probs of the logged actions and the alternatives.
 
 A policy is asked once per log, in batches, for the log-probabilities of everything that could be done at each step;
-epsilon is then mixed in exactly (ADWM eq. 39). What a language model said is kept in the run folder under a digest of
-the log, the policy and its settings, so that a second evaluation costs nothing. Log-probs computed elsewhere are read
-from a file: `NAME=logprobs:FILE`.
+epsilon is then mixed in exactly (ADWM eq. 39). A language model's log-probs are kept, batch by batch, under a digest of
+the log, the model's files and its settings, so that a second evaluation, or one that was interrupted, does not compute
+them again. Log-probs computed elsewhere are read from a file: `NAME=logprobs:FILE`.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from worldline import __version__, files
 from worldline.ope.log import Choices, RaggedLog, TargetLog
 from worldline.ope.text import TextLog
 from worldline.policies import public_name
 from worldline.policies.mixing import mixed_logprobs
-from worldline.types import InputError, Policy, ScoringPolicy
+from worldline.types import InputError, Policy, ScoringPolicy, policy_label
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
@@ -38,17 +40,12 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        return label(self.name, self.epsilon)
-
-
-def label(name: str, epsilon: float) -> str:
-    """What a policy is called at one epsilon."""
-    return f"{name}@{epsilon:g}" if epsilon else name
+        return policy_label(self.name, self.epsilon)
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """log pi(a|h) of the policy itself, before epsilon: of the logged action, and of every option where asked."""
+    """log pi(a|h) of the policy itself, before epsilon: of the logged action, and of every option where known."""
 
     logged: npt.NDArray[np.float64]
     options: npt.NDArray[np.float64] | None
@@ -56,51 +53,64 @@ class Scores:
 
 def named(entries: Sequence[str], flag: str) -> dict[str, str]:
     """`NAME=SPEC` entries by name; a bare specification is its own name."""
-    found: dict[str, str] = {}
+    specs: dict[str, str] = {}
     for entry in entries:
         name, equals, spec = entry.partition("=")
         if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
             name, spec = public_name(entry), entry
         if not name or not spec:
             raise InputError(f"{flag} {name}=: write NAME=SPEC, such as mine=hf:runs/mine/model")
-        if name in found:
+        if name in specs:
             raise InputError(f"{flag}: two policies are called '{name}': give each its own NAME=SPEC")
-        found[name] = spec
-    return found
+        specs[name] = spec
+    return specs
 
 
 def score(policy: Policy, text: TextLog, watch: Watch) -> Scores | None:
-    """Ask `policy` about every step of the log; None where it cannot be scored."""
-    if not isinstance(policy, ScoringPolicy):
-        return None
-    found: list[npt.NDArray[np.float64]] = []
-    for first in range(0, len(text.turns), BATCH):
-        part = slice(first, first + BATCH)
-        found += policy.logprobs(text.turns[part], text.options[part])
-        watch(f"log-probs of {policy.name}", min(first + BATCH, len(text.turns)), len(text.turns))
-    options = np.concatenate(found)
-    if np.isnan(options).any() or (options > 1e-4).any():
-        raise InputError(f"policy '{policy.name}' gave {options.max():.3g} as a log-probability: it must be at most 0")
-    return Scores(np.minimum(options, 0.0)[_logged_rows(text)], np.minimum(options, 0.0))
+    """The policy's log-probs at every step of the log; None where it cannot be scored."""
+    return cached(lambda: policy, None, text, None, watch)
 
 
 def cached(
-    load: Callable[[], Policy], spec: str, settings: str, text: TextLog, folder: Path | None, watch: Watch
+    load: Callable[[], Policy], identity: str | None, text: TextLog, folder: Path | None, watch: Watch
 ) -> Scores | None:
-    """As `score`, read from or kept in `folder`. Only models are kept: scripted policies are as fast as reading."""
-    if folder is None or not spec.startswith(("hf:", "api:", "given:")):
-        return score(load(), text, watch)
-    path = folder / f"{_digest(spec, settings, text)}.npy"
-    if path.is_file():
-        options = np.load(path)
-        return Scores(options[_logged_rows(text)], options)
-    scores = score(load(), text, watch)
-    if scores is not None and scores.options is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".tmp.npy")
-        np.save(partial, scores.options)
-        partial.replace(path)
-    return scores
+    """As `score`, batch by batch, each read from or kept in `folder`: what was computed before is not computed again.
+
+    `identity` is everything that decides the policy's answers; where it is None, nothing is kept.
+    """
+    paths: Iterator[Path | None] = repeat(None)
+    if folder is not None and identity is not None:
+        paths = (folder / f"{digest}.npy" for digest in _digests(identity, text))
+    batches: list[npt.NDArray[np.float64]] = []
+    for first, path in zip(range(0, len(text.turns), BATCH), paths, strict=False):
+        batch = slice(first, first + BATCH)
+        if path is not None and path.is_file():
+            batches.append(_read_batch(path, sum(map(len, text.options[batch]))))
+            continue
+        policy = load()
+        if not isinstance(policy, ScoringPolicy):
+            return None
+        log_probs = np.concatenate(policy.logprobs(text.turns[batch], text.options[batch]))
+        if np.isnan(log_probs).any() or (log_probs > 1e-4).any():
+            line = f"policy '{policy.name}' gave {log_probs.max():.3g} as a log-probability: it must be at most 0"
+            raise InputError(line)
+        batches.append(np.minimum(log_probs, 0.0))
+        if path is not None:
+            with files.writing(path) as file:
+                np.save(file, batches[-1], allow_pickle=False)
+        watch(f"log-probs of {policy.name}", min(first + BATCH, len(text.turns)), len(text.turns))
+    options = np.concatenate(batches)
+    return Scores(options[_logged_rows(text)], options)
+
+
+def _read_batch(path: Path, size: int) -> npt.NDArray[np.float64]:
+    try:
+        log_probs: npt.NDArray[np.float64] = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"{path}: not log-probs that were kept ({error}): delete it") from None
+    if log_probs.shape != (size,) or log_probs.dtype != np.float64:
+        raise InputError(f"{path}: not log-probs that were kept (of another shape): delete it")
+    return log_probs
 
 
 def from_file(path: Path, log: RaggedLog, text: TextLog) -> Scores:
@@ -163,17 +173,15 @@ def _logged_rows(text: TextLog) -> npt.NDArray[np.int64]:
     return text.option_offsets[:-1] + np.array(places, dtype=np.int64)
 
 
-def _digest(spec: str, settings: str, text: TextLog) -> str:
-    """Of everything the log-probs depend on; a local checkpoint also counts by its files' sizes and times."""
-    digest = hashlib.blake2b(f"{spec}\x1f{settings}".encode(), digest_size=12)
-    folder = Path(spec.partition(":")[2])
-    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-        found = file.stat()
-        digest.update(f"{file.name}\x1f{found.st_size}\x1f{found.st_mtime_ns}".encode())
-    for turn, options in zip(text.turns, text.options, strict=True):
-        words = "\x1f".join((turn.goal, turn.observation, str(turn.step), *options))
-        digest.update(words.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+def _digests(identity: str, text: TextLog) -> Iterator[str]:
+    """Of each batch: of the policy and of all of the log up to there, which holds the history of its last episode."""
+    digest = hashlib.blake2b(f"{__version__} {identity}".encode(), digest_size=12)
+    steps = zip(text.turns, text.options, text.taken, strict=True)
+    for number, (turn, options, action) in enumerate(steps, start=1):
+        content = (turn.step, turn.family, turn.goal, turn.observation, tuple(options), action)
+        digest.update(repr(content).encode())
+        if number % BATCH == 0 or number == len(text.turns):
+            yield digest.hexdigest()
 
 
 def _rows(path: Path) -> Iterator[dict[str, object]]:
@@ -206,7 +214,7 @@ def _options(
     rows: object, logged: Sequence[object], episode: int, log: RaggedLog, text: TextLog, path: Path
 ) -> list[float]:
     """Log-probs in the order of the step's options: as admissible, then the logged action if it is not among them."""
-    found: list[float] = []
+    log_probs: list[float] = []
     name = log.ids[episode]
     if not isinstance(rows, list) or len(rows) != log.lengths[episode]:
         raise InputError(f"{path}: episode '{name}': 'admissible_logprobs' must have a list for every step")
@@ -217,5 +225,5 @@ def _options(
             raise InputError(f"{path}: episode '{name}', step {t + 1}: one value per admissible action is needed")
         taken = text.taken[log.offsets[episode] + t]
         distinct.setdefault(taken, logged[t])
-        found += [_number(value, path, name) for value in distinct.values()]
-    return found
+        log_probs += [_number(value, path, name) for value in distinct.values()]
+    return log_probs

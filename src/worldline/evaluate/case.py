@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from worldline import envs, policies, store
+from worldline import envs, files, policies, store
 from worldline.evaluate.candidates import ELSEWHERE, Candidate, Scores, Watch, cached, from_file, named, target_log
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.certificate import balanced
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.features import Featuriser, HashedNgrams
-from worldline.ope.log import RaggedLog, RefusalError, TargetLog, logger_name, ragged_log
+from worldline.ope.log import RaggedLog, RefusalError, TargetLog, ragged_log
 from worldline.ope.text import TextLog, text_log
-from worldline.types import InputError, Policy, Trajectory, World
+from worldline.types import InputError, Policy, Trajectory, World, policy_label
 
 CLOSE_ENOUGH = 0.05
 """Nats per step by which a logger's recomputed log-probs may differ from the logged ones."""
@@ -40,7 +40,7 @@ class Case:
     def __post_init__(self) -> None:
         self._scores: dict[tuple[str, str], Scores | None] = {}
         self._logged: dict[str, TargetLog | None] = {}
-        self._impostors: set[str] = set()
+        self._mismatches: set[str] = set()
         self._objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
         self._objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
         self._loaded: dict[str, Policy] = {}
@@ -110,7 +110,7 @@ class Case:
         except RefusalError as reason:
             self.notes.append(f"weights are not balanced over the loggers: {reason}")
             return self.plain
-        self.notes.append(f"behaviour: the mixture of all loggers ({', '.join(names)}), which balances the weights")
+        self.notes.append(f"importance weights are relative to the mixture of all loggers ({', '.join(names)})")
         return mixed
 
     @cached_property
@@ -131,33 +131,33 @@ class Case:
 
     @cached_property
     def loggers(self) -> dict[str, TargetLog]:
-        """Log-probs, on the whole log, of those policies that made it and can be asked: --logger, or a candidate."""
-        return {label: target for label in self.makers if (target := self._logger(label)) is not None}
+        """Log-probs, on the whole log, of the policies that made it and are given: by --logger, or as a candidate."""
+        return {label: target for label in self.logger_specs if (target := self._logger(label)) is not None}
 
-    def impostor(self, label: str) -> bool:
+    def logger_mismatch(self, label: str) -> bool:
         """Whether the policy given for a logger is another than the one that logged; not if it cannot be scored."""
         self._logger(label)
-        return label in self._impostors
+        return label in self._mismatches
 
     @cached_property
-    def makers(self) -> dict[str, tuple[str, str, float]]:
-        """Name, specification and epsilon of those loggers that can be asked, by their label in the log."""
-        known = named(self.config.policy, "--policy") | dict.fromkeys(self.given, CANDIDATE)
-        known |= named(self.config.logger, "--logger") | dict.fromkeys(self.given_loggers, LOGGER)
-        made = {logger_name(t): (t.policy, t.epsilon) for t in self.trajectories}
+    def logger_specs(self) -> dict[str, tuple[str, str, float]]:
+        """Name, specification and epsilon of the loggers that are given, by their label in the log."""
+        specs = named(self.config.policy, "--policy") | dict.fromkeys(self.given, CANDIDATE)
+        specs |= named(self.config.logger, "--logger") | dict.fromkeys(self.given_loggers, LOGGER)
+        loggers = {policy_label(t.policy, t.epsilon): (t.policy, t.epsilon) for t in self.trajectories}
         for name in named(self.config.logger, "--logger"):
-            if name not in {policy for policy, _ in made.values()}:
-                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(made))}")
+            if name not in {policy for policy, _ in loggers.values()}:
+                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(loggers))}")
         return {
-            label: (policy, known[policy], epsilon)
-            for label, (policy, epsilon) in sorted(made.items())
-            if policy in known
+            label: (policy, specs[policy], epsilon)
+            for label, (policy, epsilon) in sorted(loggers.items())
+            if policy in specs
         }
 
     def _logger(self, label: str) -> TargetLog | None:
-        """A logger's log-probs, if they are those it logged with; another checkpoint or temperature is told."""
+        """A logger's log-probs, if they are those it logged with: another checkpoint or temperature is a warning."""
         if label not in self._logged:
-            self._logged[label] = self._checked(label, *self.makers[label])
+            self._logged[label] = self._checked(label, *self.logger_specs[label])
         return self._logged[label]
 
     def _checked(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
@@ -169,11 +169,11 @@ class Case:
         own = np.repeat(self.log.policies == self.log.policy_names.index(label), self.log.lengths)
         difference = np.abs(target.logprobs - self.log.behaviour)[own & ~np.isnan(self.log.behaviour)]
         if len(difference) and not float(difference.mean()) <= CLOSE_ENOUGH:
-            self._impostors.add(label)
+            self._mismatches.add(label)
             given = name if (name, spec) in self._objects else spec
             self.notes.append(
-                f"'{given}' is not what logged '{label}': log-probs differ by {difference.mean():.3g} nats per "
-                "step (another checkpoint, prompt or temperature?); it is not used as a logger"
+                f"'{given}' is not the policy that logged '{label}': log-probs differ by {difference.mean():.3g} nats "
+                "per step (another checkpoint, prompt or temperature?); it is not used as a logger"
             )
             return None
         return target
@@ -190,14 +190,21 @@ class Case:
             if spec.startswith(ELSEWHERE):
                 self._scores[key] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self.text)
             else:
-                settings = policies.PolicyConfig.model_validate(
-                    self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
-                ).model_dump_json()
                 folder = self.keep or (self.config.out / "cache" if self.config.out else None)
-                known = f"given:{name}" if self.keep and key in self._objects else spec
                 load = partial(self.policy, name, spec)
-                self._scores[key] = cached(load, known, settings, self.text, folder, self.watch)
+                self._scores[key] = cached(load, self._identity(name, spec), self.text, folder, self.watch)
         return self._scores[key]
+
+    def _identity(self, name: str, spec: str) -> str | None:
+        """Everything that decides a model's answers. None for others: a script is as fast as reading a file."""
+        if self.keep and (name, spec) in self._objects:
+            return f"given:{name}"
+        if not spec.startswith(("hf:", "api:")):
+            return None
+        folder = Path(spec.partition(":")[2])
+        weights = files.digest(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else ""
+        settings = self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
+        return f"{spec} {weights} {policies.PolicyConfig.model_validate(settings).model_dump_json()}"
 
     def policy(self, name: str, spec: str) -> Policy:
         if (name, spec) in self._objects:
@@ -225,10 +232,10 @@ def featuriser(spec: str) -> Featuriser:
             raise InputError(f"--features {spec}: write ngrams:WIDTH, such as ngrams:512")
         return HashedNgrams(int(rest)) if rest else HashedNgrams()
     try:
-        found = getattr(import_module(module), rest)
+        value = getattr(import_module(module), rest)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"--features {spec}: neither ngrams:WIDTH nor module:attr that can be imported: {error}"
         ) from None
-    made: Featuriser = found() if isinstance(found, type) else found
+    made: Featuriser = value() if isinstance(value, type) else value
     return made

@@ -1,77 +1,65 @@
 """`evaluate`: a log and candidate policies in; value, interval, rank and reasons for doubt of each, per estimator, out.
 
-The order is that of trust: what the log says about each candidate (diagnostics), what the estimators are worth on this
-log (null test, certificate), then the estimates, then, where the truth is known, how well they agreed with it.
+The order is that of trust: what the log can tell about each candidate (diagnostics), what the estimators are worth on
+this log (null test, certificate), then the estimates, then, where the truth is known, how well they agreed with it.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
+from worldline import files, store
 from worldline.config import suggest
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
-from worldline.evaluate.folder import forget, free_path
-from worldline.evaluate.result import Estimate, Judged, recommended
+from worldline.evaluate.result import (
+    Certificate,
+    CertificateRecord,
+    Estimate,
+    Evaluation,
+    Meta,
+    PolicyResult,
+    Recommendation,
+    recommend,
+    trial_result,
+)
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
 from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
-from worldline.ope.certificate import CertifiedAccuracy, Trial, leave_out, null_test, record
+from worldline.ope.certificate import Trial, leave_out, null_test, record
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
 from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput, Values, estimate
 from worldline.ope.intervals import Interval, bootstrap_means, intervals
 from worldline.ope.log import Episodes
 from worldline.ope.predictors import RANK_ONLY, trivial
-from worldline.types import InputError, Policy
-
-if TYPE_CHECKING:
-    from worldline.evaluate.world_model import WorldModelEstimators
+from worldline.types import InputError, Policy, Trajectory
 
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
-"""More estimators for a candidate, as a world model gives them: added to, or in the place of, those of the table."""
+"""More estimators for a candidate, added to, or in the place of, those of the table."""
+RESULT, IMAGINED = "evaluation.json", "imagined"
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What `evaluation.json` holds."""
+class ModelBasedEstimators(Protocol):
+    """What an evaluation needs of a world model: `world_model.WorldModelEstimators`, which loads torch, has it."""
 
-    policies: list[Judged]
-    agreement: dict[str, dict[str, float | None]]
-    null: list[Trial]
-    trials: list[Trial]
-    notes: list[str]
-    meta: dict[str, Any]
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The estimators it adds."""
 
-    def record(self, name: str) -> CertifiedAccuracy | None:
-        """The certificate of one estimator."""
-        return record(self.trials, name)
+    def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]: ...
 
-    def value(self, name: str, estimator: str, epsilon: float = 0.0) -> Estimate:
-        """The estimate of one candidate."""
-        found = [j for j in self.policies if (j.candidate.name, j.candidate.epsilon) == (name, epsilon)]
-        if not found or estimator not in found[0].estimates:
-            raise InputError(f"no estimate '{estimator}' of policy '{name}' at epsilon {epsilon:g} in this evaluation")
-        return found[0].estimates[estimator]
+    def null(self, names: Sequence[str]) -> list[Trial]: ...
 
-    def as_dict(self) -> dict[str, Any]:
-        """The contract's shape; JSON has no infinities and no NaN, and neither has this."""
-        return {
-            "policies": [judged.as_dict() for judged in self.policies],
-            "agreement": self.agreement,
-            "meta": self.meta
-            | {
-                "notes": self.notes,
-                "null_test": [_trial_dict(trial) for trial in self.null],
-                "certificate": {
-                    "trials": [_trial_dict(trial) for trial in self.trials],
-                    "record": {n: asdict(r) for n in self.meta["estimators"] if (r := self.record(n)) is not None},
-                },
-            },
-        }
+    def leave_out(self, names: Sequence[str]) -> list[Trial]: ...
+
+    def sensitivity(self, candidates: Sequence[Candidate], starts: int) -> list[dict[str, Any]]: ...
+
+    def imagined_episodes(self) -> Iterator[Trajectory]: ...
 
 
 def evaluate(
@@ -86,18 +74,16 @@ def evaluate(
     `loggers` are policies that made the log, given as objects, by their name in it.
     """
     refuse_idle(config)
-    path = free_path(config)
-    case = Case(config, candidates or {}, loggers or {}, watch)
-    world = _world_model(case)
-    forget(config)
-    evaluation = judge(case, world, extra)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(evaluation.as_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    with _reserved(config):
+        case = Case(config, candidates or {}, loggers or {}, watch)
+        world = _world_model(case)
+        evaluation = judge(case, world, extra)
+        if config.out is not None:
+            save(config.out, evaluation, world.imagined_episodes() if world is not None else ())
     return evaluation
 
 
-def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra | None = None) -> Evaluation:
+def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | None = None) -> Evaluation:
     """The evaluation of a case; what the case has computed already is used again."""
     config = case.config
     if not case.candidates:
@@ -107,28 +93,82 @@ def judge(case: Case, world: "WorldModelEstimators | None" = None, extra: Extra 
     names = _names(config, world, extra)
     tables = [_table(case, candidate, world, extra) for candidate in case.candidates]
     null, trials = _measured(case, names, world) if config.certificate else ([], [])
-    said: list[Values] = []
-    judged: list[Judged] = []
+    values: list[Values] = []
+    policies: list[PolicyResult] = []
     for candidate, (evidence, table) in zip(case.candidates, tables, strict=True):
-        said.append(estimate(evidence, names, table))
-        seen = diagnostics(evidence, case.text.places)
-        found = _estimates(said[-1], seen, evidence, table, config)
-        known = truth.get((candidate.name, candidate.epsilon))
-        judged.append(Judged(candidate, seen, found, trivial(evidence, candidate.epsilon), known))
-        case.watch("estimates", len(judged), len(tables))
-    judged = _ranked(judged, names)
-    agreed = _agreement(judged, [values.values for values in said], case, names)
-    best, why = recommended(names, trials, judged)
-    case.notes.append(why)
-    meta = _meta(case, names) | {"recommended": best}
+        values.append(estimate(evidence, names, table))
+        figures = diagnostics(evidence, case.text.places)
+        policies.append(
+            PolicyResult(
+                name=candidate.name,
+                epsilon=candidate.epsilon,
+                estimates=_estimates(values[-1], figures, evidence, table, config),
+                predictors=trivial(evidence, candidate.epsilon),
+                diagnostics=figures,
+                truth=truth.get((candidate.name, candidate.epsilon)),
+            )
+        )
+        case.watch("estimates", len(policies), len(tables))
+    policies = _ranked(policies, names)
+    agreed = _agreement(policies, [each.values for each in values], case, names)
+    recommended = recommend(names, trials, policies)
+    meta = _meta(case, names, null, trials)
+    if not isinstance(recommended, Recommendation):
+        meta = meta.model_copy(update={"no_recommendation": recommended})
     if world is not None and config.sensitivity:
-        from worldline.evaluate.world_model import sensitivity
+        meta = meta.model_copy(update={"sensitivity": world.sensitivity(case.candidates, config.sensitivity)})
+    return Evaluation(
+        policies=tuple(policies),
+        agreement=agreed,
+        recommended=recommended if isinstance(recommended, Recommendation) else None,
+        warnings=tuple(case.notes),
+        meta=meta,
+    )
 
-        meta["sensitivity"] = sensitivity(world, case.candidates, config.sensitivity)
-    return Evaluation(judged, agreed, null, trials, case.notes, meta)
+
+def save(out: Path, evaluation: Evaluation, imagined: Iterable[Trajectory]) -> None:
+    """Write the folder of an evaluation. What an earlier one left there stays until its successor is whole.
+
+    evaluation.json is written last: while it is missing or old, so is the evaluation.
+    """
+    episodes = list(imagined)
+    if episodes:
+        with files.replacing(out / IMAGINED) as partial, store.StoreWriter(partial) as writer:
+            for episode in episodes:
+                writer.append(episode)
+    evaluation.write(out / RESULT)
+    if not episodes:
+        files.delete(out / IMAGINED)
 
 
-def _world_model(case: Case) -> "WorldModelEstimators | None":
+@contextmanager
+def _reserved(config: EvaluateConfig) -> Iterator[None]:
+    """Hold the folder --out, if it may be written; nobody else evaluates into it meanwhile."""
+    if config.out is None:
+        yield
+        return
+    _refuse_taken(config, config.out)
+    with files.locked(config.out / ".lock", taken=f"--out {config.out}: another evaluation is writing there"):
+        files.remove_leftovers(config.out)
+        _refuse_taken(config, config.out)
+        yield
+
+
+def _refuse_taken(config: EvaluateConfig, out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: is a file: give a folder")
+    imagined = out / IMAGINED
+    for log in config.log:
+        if imagined.resolve() in (log.resolve(), *log.resolve().parents):
+            raise InputError(f"--log {log}: is where --out {out} keeps imagined episodes: give another --out")
+    if (out / RESULT).exists() and not config.overwrite:
+        raise InputError(f"{out / RESULT}: there is an evaluation already: --overwrite replaces it")
+    worlds = {env for shard in store.shards(imagined) for env in store.scan(shard, ["env"])["env"].to_pylist()}
+    if not all(env.startswith("imagined:") for env in worlds):
+        raise InputError(f"{imagined}: holds episodes that were not imagined: move them, or give another --out")
+
+
+def _world_model(case: Case) -> ModelBasedEstimators | None:
     """The estimators of --world-model; torch is loaded for them only."""
     if case.config.world_model is None:
         return None
@@ -143,17 +183,17 @@ def _world_model(case: Case) -> "WorldModelEstimators | None":
     return WorldModelEstimators(case, ensemble)
 
 
-def _names(config: EvaluateConfig, world: "WorldModelEstimators | None", extra: Extra | None) -> list[str]:
-    """Checked before anything is computed; what `extra` adds is only known once it has been asked."""
-    known = [*ESTIMATORS, *(world.names if world is not None else ())]
+def _names(config: EvaluateConfig, world: ModelBasedEstimators | None, extra: Extra | None) -> list[str]:
+    """Checked before anything is computed; the names that `extra` adds are not known before it is called."""
+    available = [*ESTIMATORS, *(world.names if world is not None else ())]
     if "all" in config.estimators:
-        return known
+        return available
     wanted: list[str] = []
     for name in config.estimators:
         if name == AUTO:
             wanted += [*DEFAULT, *(world.names if world is not None else ())]
-        elif name not in known and extra is None:
-            hint = ": it needs --world-model" if name in WORLD_MODELS else suggest(name, known)
+        elif name not in available and extra is None:
+            hint = ": it needs --world-model" if name in WORLD_MODELS else suggest(name, available)
             raise InputError(f"--estimators: unknown estimator '{name}'{hint}")
         else:
             wanted.append(name)
@@ -161,16 +201,14 @@ def _names(config: EvaluateConfig, world: "WorldModelEstimators | None", extra: 
 
 
 def _table(
-    case: Case, candidate: Candidate, world: "WorldModelEstimators | None", extra: Extra | None
+    case: Case, candidate: Candidate, world: ModelBasedEstimators | None, extra: Extra | None
 ) -> tuple[EstimatorInput, Mapping[str, Estimator]]:
     evidence = replace(case.evidence, target=case.target(candidate))
     table = ESTIMATORS | (world.table(candidate, evidence) if world is not None else {})
     return evidence, table | dict(extra(candidate, evidence) if extra else {})
 
 
-def _measured(
-    case: Case, names: Sequence[str], world: "WorldModelEstimators | None"
-) -> tuple[list[Trial], list[Trial]]:
+def _measured(case: Case, names: Sequence[str], world: ModelBasedEstimators | None) -> tuple[list[Trial], list[Trial]]:
     """The null test of every logger, and the certificate where there are several."""
     classical = [name for name in names if name in ESTIMATORS]
     null = null_test(case.plain, classical, confidence=case.config.confidence)
@@ -182,8 +220,8 @@ def _measured(
     missing = [name for name in case.log.policy_names if name not in case.loggers]
     if missing:
         case.notes.append(
-            f"certificate of {', '.join(missing)}: by estimators that are blind to the policy only; "
-            "--logger NAME=SPEC says how to ask the policy itself"
+            f"certificate of {', '.join(missing)}: only of estimators that ignore the policy, because the policy "
+            "itself is not given: --logger NAME=SPEC gives it"
         )
     trials = leave_out(case.plain, classical, case.loggers, confidence=case.config.confidence)
     if world is not None and case.config.refit:
@@ -192,94 +230,90 @@ def _measured(
 
 
 def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
-    """The same trials with what other estimators said in them."""
-    found = {(trial.policy, trial.pool): trial.estimates for trial in more}
-    return [replace(t, estimates=t.estimates | found.get((t.policy, t.pool), {})) for t in trials]
+    """The same trials, with the estimates of other estimators."""
+    added = {(trial.policy, trial.pool): trial.estimates for trial in more}
+    return [replace(t, estimates=t.estimates | added.get((t.policy, t.pool), {})) for t in trials]
 
 
 def _estimates(
-    said: Values,
-    seen: Diagnostics,
+    values: Values,
+    figures: Diagnostics,
     evidence: EstimatorInput,
     table: Mapping[str, Estimator],
     config: EvaluateConfig,
 ) -> dict[str, Estimate]:
     log = evidence.log
-    done = list(said.values)
-    columns = np.stack([said.values[name] for name in done], axis=1) if done else np.empty((log.episodes, 0))
+    valued = list(values.values)
+    columns = np.stack([values.values[name] for name in valued], axis=1) if valued else np.empty((log.episodes, 0))
     rows = intervals(
         columns, log.tasks, config.interval, config.confidence, config.bootstrap, config.seed, config.bounds
     )
     returns = log.returns(evidence.gamma)
-    found: dict[str, Estimate] = {}
-    for name, row in zip(done, rows, strict=True):
-        row = said.widened(name, row, config.confidence)
-        reasons = [distrust(name, said.values[name], seen, returns, table)]
-        reasons += [said.doubts[name].caveat] if name in said.doubts else []
+    estimates: dict[str, Estimate] = {}
+    for name, row in zip(valued, rows, strict=True):
+        row = values.widened(name, row, config.confidence)
+        reasons = [distrust(name, values.values[name], figures, returns, table)]
+        reasons += [values.doubts[name].caveat] if name in values.doubts else []
         flag = "; ".join(reason for reason in reasons if reason) or None
-        found[name] = Estimate(row.value, row.low, row.high, row.n, flag=flag)
-    for name, reason in said.refused.items():
-        found[name] = Estimate(None, None, None, log.episodes, refused=reason)
-    return found
+        estimates[name] = Estimate(value=row.value, low=row.low, high=row.high, n=row.n, flag=flag)
+    for name, reason in values.refused.items():
+        estimates[name] = Estimate(value=None, low=None, high=None, n=log.episodes, refused=reason)
+    return estimates
 
 
-def _ranked(judged: Sequence[Judged], names: Sequence[str]) -> list[Judged]:
-    """Rank 1 is the highest value; equal values share a rank."""
-    found = [dict(j.estimates) for j in judged]
-    for name in names:
-        values = [e.value for row in found if (e := row[name]).value is not None]
-        for row in found:
-            value = row[name].value
-            if value is not None:
-                row[name] = replace(row[name], rank=1 + sum(other > value for other in values))
-    return [replace(j, estimates=estimates) for j, estimates in zip(judged, found, strict=True)]
+def _ranked(policies: Sequence[PolicyResult], names: Sequence[str]) -> list[PolicyResult]:
+    """The policies with the ranks of their estimates."""
+    values = {name: [v for p in policies if (v := p.estimates[name].value) is not None] for name in names}
+
+    def ranked(name: str, estimate: Estimate) -> Estimate:
+        if estimate.value is None:
+            return estimate
+        return estimate.model_copy(update={"rank": 1 + sum(other > estimate.value for other in values[name])})
+
+    return [
+        policy.model_copy(update={"estimates": {name: ranked(name, e) for name, e in policy.estimates.items()}})
+        for policy in policies
+    ]
 
 
 def _agreement(
-    judged: Sequence[Judged], said: Sequence[Mapping[str, Episodes]], case: Case, names: Sequence[str]
+    policies: Sequence[PolicyResult], values: Sequence[Mapping[str, Episodes]], case: Case, names: Sequence[str]
 ) -> dict[str, dict[str, float | None]]:
-    """Every estimator and every trivial predictor against the truth, over the candidates each of them judged."""
+    """Every estimator and every trivial predictor against the truth, over the candidates each of them valued."""
     measured: dict[str, dict[str, float | None]] = {}
     config = case.config
     for name in names:
-        rows = [i for i, j in enumerate(judged) if j.truth is not None and j.estimates[name].value is not None]
+        rows = [i for i, p in enumerate(policies) if p.truth is not None and p.estimates[name].value is not None]
         if len(rows) > 1:
-            columns = np.stack([said[i][name] for i in rows], axis=1)
+            columns = np.stack([values[i][name] for i in rows], axis=1)
             resampled = bootstrap_means(columns, case.log.tasks, config.bootstrap, config.seed)
-            found = [judged[i].estimates[name] for i in rows]
-            points = [Interval(e.value if e.value is not None else np.nan, e.low, e.high, e.n) for e in found]
-            truth = [t for i in rows if (t := judged[i].truth) is not None]
+            estimates = [policies[i].estimates[name] for i in rows]
+            points = [Interval(e.value if e.value is not None else np.nan, e.low, e.high, e.n) for e in estimates]
+            truth = [t for i in rows if (t := policies[i].truth) is not None]
             measured[name] = agreement(points, truth, resampled, config.confidence)
-    for name in judged[0].predictors:
-        pairs = [(p, j.truth) for j in judged if j.truth is not None and (p := j.predictors[name]) is not None]
+    for name in policies[0].predictors:
+        pairs = [(v, p.truth) for p in policies if p.truth is not None and (v := p.predictors[name]) is not None]
         if len(pairs) > 1:
             points = [Interval(value, None, None, case.log.episodes) for value, _ in pairs]
             measured[name] = agreement(points, [t for _, t in pairs], in_units_of_value=name not in RANK_ONLY)
     return measured
 
 
-def _meta(case: Case, names: Sequence[str]) -> dict[str, Any]:
+def _meta(case: Case, names: Sequence[str], null: Sequence[Trial], trials: Sequence[Trial]) -> Meta:
     config, log = case.config, case.log
-    return {
-        "log": [str(path) for path in config.log],
-        "episodes": log.episodes,
-        "steps": log.steps,
-        "tasks": len(log.task_names),
-        "loggers": list(log.policy_names),
-        "estimators": list(names),
-        "gamma": config.gamma,
-        "interval": config.interval,
-        "confidence": config.confidence,
-        "bootstrap": config.bootstrap,
-        "seed": config.seed,
-    }
-
-
-def _trial_dict(trial: Trial) -> dict[str, Any]:
-    return {
-        "policy": trial.policy,
-        "pool": list(trial.pool),
-        "truth": trial.truth,
-        "estimates": {name: asdict(found) | {"covers": trial.covers(name)} for name, found in trial.estimates.items()},
-        "refused": trial.refused,
-    }
+    records = {name: CertificateRecord.model_validate(r) for name in names if (r := record(trials, name)) is not None}
+    return Meta(
+        log=tuple(str(path) for path in config.log),
+        episodes=log.episodes,
+        steps=log.steps,
+        tasks=len(log.task_names),
+        loggers=log.policy_names,
+        estimators=tuple(names),
+        gamma=config.gamma,
+        interval=config.interval,
+        confidence=config.confidence,
+        bootstrap=config.bootstrap,
+        seed=config.seed,
+        null_test=tuple(trial_result(trial) for trial in null),
+        certificate=Certificate(trials=tuple(trial_result(trial) for trial in trials), record=records),
+    )

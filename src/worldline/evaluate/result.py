@@ -1,78 +1,228 @@
-"""What an evaluation says of each policy, and which estimator to go by on this log, and why, or why none."""
+"""The result of an evaluation: the one model of `evaluation.json`, which `evaluate` writes and `report` reads.
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+The recommendation is decided here, once. Keys that are not known are ignored on reading, so that a file of a later
+version can be shown too. Imports no torch.
+"""
 
-from worldline.evaluate.candidates import Candidate
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
+
+from worldline import files
 from worldline.ope.certificate import Trial, comparable
 from worldline.ope.diagnostics import Diagnostics
 from worldline.ope.estimation import TARGET_INDEPENDENT
+from worldline.types import InputError, policy_label
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """One estimator's word on one candidate: a number with an interval, or the reason why there is none."""
+class ResultModel(BaseModel):
+    """A part of the result."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
+    omitted: ClassVar[tuple[str, ...]] = ()
+    """Fields that the file leaves out where they are None."""
+
+    @model_serializer(mode="wrap")
+    def _without_omitted(self, serialize: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {key: value for key, value in serialize(self).items() if value is not None or key not in self.omitted}
+
+
+class Estimate(ResultModel):
+    """One estimator's value of one candidate, with an interval; or the reason why there is none."""
+
+    omitted: ClassVar[tuple[str, ...]] = ("rank", "flag", "refused")
 
     value: float | None
     low: float | None
     high: float | None
     n: int
     rank: int | None = None
+    """1 is the highest value of all candidates; equal values share a rank."""
     flag: str | None = None
     """Why not to trust it."""
     refused: str | None = None
 
+    @property
+    def doubt(self) -> str:
+        """Why there is no value, or why not to trust it; empty where nothing speaks against it."""
+        return f"refused: {self.refused}" if self.refused else self.flag or ""
 
-@dataclass(frozen=True)
-class Judged:
-    """Everything about one candidate."""
 
-    candidate: Candidate
-    diagnostics: Diagnostics
+class PolicyResult(ResultModel):
+    """Everything about one candidate: a policy at one epsilon."""
+
+    omitted: ClassVar[tuple[str, ...]] = ("diagnostics", "truth")
+
+    name: str
+    epsilon: float = 0.0
     estimates: dict[str, Estimate]
-    predictors: dict[str, float | None]
-    truth: float | None
+    predictors: dict[str, float | None] = {}
+    diagnostics: Diagnostics | None = None
+    truth: float | None = None
+
+    @property
+    def label(self) -> str:
+        return policy_label(self.name, self.epsilon)
+
+
+class TrialEstimate(ResultModel):
+    """An estimate of a logger, whose value is known; `covers`: whether that lies in the interval, None without one."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    covers: bool | None = None
+
+
+class TrialResult(ResultModel):
+    """A logger estimated as if unknown, from the episodes of `pool`; `truth` is its own mean return."""
+
+    policy: str
+    pool: tuple[str, ...] = ()
+    truth: float | None = None
+    estimates: dict[str, TrialEstimate] = {}
+    refused: dict[str, str] = {}
+
+
+class CertificateRecord(ResultModel):
+    """How an estimator did over all trials."""
+
+    trials: int
+    mae: float | None
+    bias: float | None = None
+    coverage: float | None = None
+    pairwise: float | None = None
+
+
+class Certificate(ResultModel):
+    """Each logger estimated from the episodes of others, and what each estimator's errors add up to."""
+
+    trials: tuple[TrialResult, ...] = ()
+    record: dict[str, CertificateRecord] = {}
+
+
+class Recommendation(ResultModel):
+    """The estimator to go by on this log, the candidate that it values most, and why that estimator."""
+
+    estimator: str
+    policy: str
+    reason: str
+
+
+class Meta(ResultModel):
+    """What was evaluated and how; what the estimators are worth on this log."""
+
+    omitted: ClassVar[tuple[str, ...]] = ("sensitivity", "no_recommendation")
+
+    log: tuple[str, ...] = ()
+    episodes: int | None = None
+    steps: int | None = None
+    tasks: int | None = None
+    loggers: tuple[str, ...] = ()
+    estimators: tuple[str, ...] = ()
+    gamma: float | None = None
+    interval: str | None = None
+    confidence: float = 0.95
+    bootstrap: int | None = None
+    seed: int | None = None
+    no_recommendation: str | None = None
+    """Why no estimator is recommended, where none is."""
+    null_test: tuple[TrialResult, ...] = ()
+    certificate: Certificate = Certificate()
+    sensitivity: list[dict[str, Any]] | None = None
+    """Per guidance setting, the candidates' imagined values."""
+
+
+class Evaluation(ResultModel):
+    """What `evaluation.json` holds."""
+
+    policies: tuple[PolicyResult, ...]
+    agreement: dict[str, dict[str, float | None]] = {}
+    recommended: Recommendation | None = None
+    warnings: tuple[str, ...] = ()
+    meta: Meta = Meta()
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        return self.meta.estimators or tuple(self.policies[0].estimates)
+
+    def value(self, name: str, estimator: str, epsilon: float = 0.0) -> Estimate:
+        """The estimate of one candidate."""
+        for policy in self.policies:
+            if (policy.name, policy.epsilon) == (name, epsilon) and estimator in policy.estimates:
+                return policy.estimates[estimator]
+        raise InputError(f"no estimate '{estimator}' of policy '{name}' at epsilon {epsilon:g} in this evaluation")
+
+    def record(self, estimator: str) -> CertificateRecord | None:
+        """The certificate of one estimator; None where it has none."""
+        return self.meta.certificate.record.get(estimator)
 
     def as_dict(self) -> dict[str, Any]:
-        """A row of `policies` in evaluation.json."""
-        estimates = {
-            name: {k: v for k, v in asdict(e).items() if v is not None or k in ("value", "low", "high", "n")}
-            for name, e in self.estimates.items()
-        }
-        told: dict[str, Any] = {
-            "name": self.candidate.name,
-            "epsilon": self.candidate.epsilon,
-            "estimates": estimates,
-            "predictors": self.predictors,
-            "diagnostics": self.diagnostics.as_dict(),
-        }
-        return told | ({"truth": self.truth} if self.truth is not None else {})
+        """As in evaluation.json: a number that is not finite is None."""
+        content: dict[str, Any] = files.finite(self.model_dump(mode="json"))
+        return content
+
+    def write(self, path: Path) -> None:
+        files.write_json(path, self.as_dict())
 
 
-def recommended(
-    names: Sequence[str], trials: Sequence[Trial], judged: Sequence[Judged]
-) -> tuple[dict[str, Any] | None, str]:
-    """The smallest certified error among those that look at the policy, judge every candidate and tell them apart.
+def read_evaluation(path: Path) -> Evaluation:
+    """The evaluation in a file; InputError names the field that is wrong."""
+    try:
+        evaluation = Evaluation.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(f"{path}: no evaluation: '{where}': {first['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: corrupt: not JSON: {error}") from None
+    if not evaluation.policies or not evaluation.estimators:
+        raise InputError(f"{path}: an evaluation of nothing: 'policies' or their 'estimates' are empty")
+    return evaluation
+
+
+def trial_result(trial: Trial) -> TrialResult:
+    """A trial as the file has it."""
+    estimates = {
+        name: TrialEstimate(value=e.value, low=e.low, high=e.high, n=e.n, covers=trial.covers(name))
+        for name, e in trial.estimates.items()
+    }
+    return TrialResult(
+        policy=trial.policy, pool=trial.pool, truth=trial.truth, estimates=estimates, refused=trial.refused
+    )
+
+
+def recommend(
+    estimators: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult]
+) -> Recommendation | str:
+    """The smallest certified error among those that depend on the policy, value every candidate and tell them apart.
 
     One that is flagged for a candidate is out as long as another is not, certified or not. Errors are compared over
-    the same trials: see `comparable`. The second half of the answer is a note for the user.
+    the same trials: see `comparable`. Where there is none, the answer is the reason.
     """
-    able = [name for name in names if name not in TARGET_INDEPENDENT and _tells_apart(name, judged)]
+    able = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
     if not able:
-        return None, "no recommendation: no estimator that looks at the policy judges, and tells apart, all candidates"
-    sound = [name for name in able if not any(j.estimates[name].flag for j in judged)]
+        return "no estimator that depends on the policy values all candidates and tells them apart"
+    sound = [name for name in able if not any(policy.estimates[name].flag for policy in policies)]
     errors = comparable(trials, sound or able)
     if not errors:
-        flagged = ", the others are flagged" if 0 < len(sound) < len(able) else ""
-        return None, f"no recommendation: nothing certifies {', '.join(sound or able)} on this log{flagged}"
+        flagged = ", and the other estimators are flagged" if 0 < len(sound) < len(able) else ""
+        return f"the error of {', '.join(sound or able)} on this log is not certified{flagged}"
     best, *rest = sorted(errors, key=lambda name: errors[name])
-    ahead = f", {rest[0]} {errors[rest[0]]:.3f}" if rest else ""
+    following = f"; next is {rest[0]}, {errors[rest[0]]:.3f}" if rest else ""
     caveat = "" if sound else "; every estimator is flagged for some candidate, this one too"
-    note = f"recommended here: {best}, certified error {errors[best]:.3f}{ahead}{caveat}"
-    return {"estimator": best, "error": errors[best], "errors": errors}, note
+    reason = f"smallest certified error on this log, {errors[best]:.3f}{following}{caveat}"
+    top = max(policies, key=lambda policy: policy.estimates[best].value or 0.0)
+    return Recommendation(estimator=best, policy=top.label, reason=reason)
 
 
-def _tells_apart(name: str, judged: Sequence[Judged]) -> bool:
-    values = {j.estimates[name].value for j in judged}
-    return None not in values and len(values) > min(1, len(judged) - 1)
+def _tells_apart(name: str, policies: Sequence[PolicyResult]) -> bool:
+    """Whether every candidate has a value, and not all the same one."""
+    values = {policy.estimates[name].value for policy in policies}
+    return None not in values and len(values) > min(1, len(policies) - 1)

@@ -46,11 +46,12 @@ class EvaluateConfig(PolicyConfig):
     refit: bool = option(True, help="refit the world model on part of the loggers for its certificate: takes minutes")
     sensitivity: int = option(
         0,
-        help="starts from which the ranking is imagined again with guidance (w, and alpha where it can be); 0: not",
+        help="starts from which the ranking is imagined again with guidance (w, and alpha where possible); 0: none",
         ge=0,
     )
     logger: tuple[str, ...] = option(
-        (), help="policies that made the log, NAME=SPEC by their name in it: balanced weights and the certificate"
+        (),
+        help="policies that made the log, NAME=SPEC with its NAME in the log: for weights and certificate",
     )
     truth: Path | None = option(None, help="JSON of true values, {NAME: value} or {NAME@EPSILON: value}")
     gamma: float = option(1.0, help="discount of the value; 1: plain return", gt=0, le=1)

@@ -5,89 +5,97 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from worldline.evaluate.evaluation import Evaluation
-from worldline.evaluate.result import Estimate
-from worldline.ope.certificate import Trial
+from worldline.evaluate.result import Estimate, Evaluation, TrialResult
 
 MEASURES = ("spearman", "low", "high", "p", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")
 ACROSS = 4
 
 
 def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
-    """In the order of trust: diagnostics before any estimate."""
-    parts: list[RenderableType] = [*(f"note: {note}" for note in evaluation.notes), _diagnostics(evaluation)]
-    if evaluation.null:
+    """In the order of trust: diagnostics before any estimate, the recommendation last."""
+    parts: list[RenderableType] = [*(f"note: {line}" for line in evaluation.warnings), _diagnostics(evaluation)]
+    if evaluation.meta.null_test:
         parts.append(_certificate(evaluation))
     parts += _estimates(evaluation)
     parts += _doubts(evaluation)
     if evaluation.agreement:
         parts.append(_agreement(evaluation))
-    return tuple(parts)
+    return (*parts, recommendation(evaluation))
+
+
+def recommendation(evaluation: Evaluation) -> str:
+    """The recommendation in one line, or why there is none."""
+    best = evaluation.recommended
+    if best is None:
+        return f"no recommendation: {evaluation.meta.no_recommendation}"
+    return f"recommended: {best.policy}, valued most by {best.estimator}: {best.reason}"
 
 
 def _diagnostics(evaluation: Evaluation) -> Table:
     meta = evaluation.meta
-    title = f"What the log says: {meta['episodes']:,} episodes, {meta['steps']:,} steps, {meta['tasks']:,} tasks"
-    columns = ("policy", "effective episodes", "largest share", "mean weight", "tail k", "overlap", "never", "support")
+    title = f"What the log can tell: {meta.episodes:,} episodes, {meta.steps:,} steps, {meta.tasks:,} tasks"
+    columns = (
+        "policy", "effective episodes", "largest weight's share", "mean weight", "importance-weight tail index k",
+        "overlap", "never taken", "in support",
+    )  # fmt: skip
     table = _table(title, columns)
-    for judged in evaluation.policies:
-        d = judged.diagnostics
-        cells = (d.ess, d.largest_share, d.mean_weight, d.pareto_k, d.overlap, d.never, d.support)
-        table.add_row(judged.candidate.label, *map(_number, cells))
+    for policy in evaluation.policies:
+        if (d := policy.diagnostics) is not None:
+            cells = (d.ess, d.largest_share, d.mean_weight, d.pareto_k, d.overlap, d.never, d.support)
+            table.add_row(policy.label, *map(_number, cells))
     return table
 
 
 def _certificate(evaluation: Evaluation) -> Table:
     table = _table(
-        "What the estimators are worth on this log: its own policies, from their own episodes and from others'",
+        "How well each estimator values the log's own policies, from their own episodes and from those of others",
         ("estimator", "null test", "from others: error", "bias", "coverage", "pairs in order"),
     )
-    for name in evaluation.meta["estimators"]:
-        found = evaluation.record(name)
-        cells = (found.mae, found.bias, found.coverage, found.pairwise) if found else (None,) * 4
-        table.add_row(name, _passed(evaluation.null, name), *map(_number, cells))
+    for name in evaluation.estimators:
+        record = evaluation.record(name)
+        cells = (record.mae, record.bias, record.coverage, record.pairwise) if record else (None,) * 4
+        table.add_row(name, _passed(evaluation.meta.null_test, name), *map(_number, cells))
     return table
 
 
-def _passed(trials: Sequence[Trial], name: str) -> str:
-    hits = [trial.covers(name) for trial in trials if name in trial.estimates]
+def _passed(trials: Sequence[TrialResult], name: str) -> str:
+    hits = [trial.estimates[name].covers for trial in trials if name in trial.estimates]
     tried = [hit for hit in hits if hit is not None]
     return f"{sum(tried)} of {len(tried)}" if tried else "-"
 
 
 def _estimates(evaluation: Evaluation) -> list[Table]:
     """Estimators down, policies across, a few at a time so that lines stay readable."""
-    share = f"{evaluation.meta['confidence']:.0%}"
+    share = f"{evaluation.meta.confidence:.0%}"
     tables: list[Table] = []
     for first in range(0, len(evaluation.policies), ACROSS):
         part = evaluation.policies[first : first + ACROSS]
         title = f"Value, {share} interval, rank (*: do not trust, see below)" if first == 0 else ""
-        table = _table(title, ("estimator", *(judged.candidate.label for judged in part)))
-        if any(judged.truth is not None for judged in part):
-            table.add_row("truth", *(_number(judged.truth) for judged in part), end_section=True)
-        for name in evaluation.meta["estimators"]:
-            table.add_row(name, *(_estimate(judged.estimates[name]) for judged in part))
+        table = _table(title, ("estimator", *(policy.label for policy in part)))
+        if any(policy.truth is not None for policy in part):
+            table.add_row("truth", *(_number(policy.truth) for policy in part), end_section=True)
+        for name in evaluation.estimators:
+            table.add_row(name, *(_estimate(policy.estimates[name]) for policy in part))
         tables.append(table)
     return tables
 
 
-def _estimate(found: Estimate) -> str:
-    if found.value is None:
+def _estimate(estimate: Estimate) -> str:
+    if estimate.value is None:
         return "refused*"
-    span = "" if found.low is None else f" [{_number(found.low)}, {_number(found.high)}]"
-    return f"{_number(found.value)}{'*' if found.flag else ''}{span} #{found.rank}"
+    span = "" if estimate.low is None else f" [{_number(estimate.low)}, {_number(estimate.high)}]"
+    return f"{_number(estimate.value)}{'*' if estimate.flag else ''}{span} #{estimate.rank}"
 
 
 def _doubts(evaluation: Evaluation) -> list[str]:
     """One line per candidate and reason, naming the estimators it holds for."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for judged in evaluation.policies:
-        for name, estimate in judged.estimates.items():
-            if estimate.refused:
-                found.setdefault((judged.candidate.label, f"refused: {estimate.refused}"), []).append(name)
-            elif estimate.flag:
-                found.setdefault((judged.candidate.label, f"do not trust: {estimate.flag}"), []).append(name)
-    return [f"* {label}: {', '.join(names)}: {reason}" for (label, reason), names in found.items()]
+    estimators: dict[tuple[str, str], list[str]] = {}
+    for policy in evaluation.policies:
+        for name, estimate in policy.estimates.items():
+            if estimate.doubt:
+                doubt = estimate.doubt if estimate.refused else f"do not trust: {estimate.doubt}"
+                estimators.setdefault((policy.label, doubt), []).append(name)
+    return [f"* {label}: {', '.join(names)}: {doubt}" for (label, doubt), names in estimators.items()]
 
 
 def _agreement(evaluation: Evaluation) -> Table:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from worldline.evaluate.candidates import Candidate, label
-from worldline.types import InputError
+from worldline.evaluate.candidates import Candidate
+from worldline.types import InputError, policy_label
 
 Truth = dict[tuple[str, float], float]
 """True value by (name, epsilon)."""
@@ -16,13 +16,13 @@ def truth_of(path: Path | None, candidates: Sequence[Candidate]) -> tuple[Truth,
     """What `path` says, and notes on what it says of nobody, or not of everybody."""
     if path is None:
         return {}, []
-    truth, asked = read_truth(path), {(c.name, c.epsilon): c.label for c in candidates}
-    if not truth.keys() & asked.keys():
-        raise InputError(f"--truth {path}: names none of the candidates, {', '.join(asked.values())}")
-    strange = [label(*key) for key in truth if key not in asked]
-    unknown = [name for key, name in asked.items() if key not in truth]
-    notes = [f"--truth {path}: no candidate is called {', '.join(strange)}"] if strange else []
-    notes += [f"--truth {path}: says nothing of {', '.join(unknown)}: not in the agreement"] if unknown else []
+    truth, labels = read_truth(path), {(c.name, c.epsilon): c.label for c in candidates}
+    if not truth.keys() & labels.keys():
+        raise InputError(f"--truth {path}: names none of the candidates, {', '.join(labels.values())}")
+    unmatched = [policy_label(*key) for key in truth if key not in labels]
+    missing = [name for key, name in labels.items() if key not in truth]
+    notes = [f"--truth {path}: no candidate is called {', '.join(unmatched)}"] if unmatched else []
+    notes += [f"--truth {path}: says nothing of {', '.join(missing)}: not in the agreement"] if missing else []
     return truth, notes
 
 
@@ -33,15 +33,15 @@ def read_truth(path: Path) -> Truth:
     `name`, `epsilon` and `truth` or `value`, as in evaluation.json.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         raise InputError(f"--truth {path}: no such file") from None
     except ValueError as error:
         raise InputError(f"--truth {path}: not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise InputError(f'--truth {path}: must be an object such as {{"NAME": 0.4, "NAME@0.2": 0.3}}')
     truth: Truth = {}
-    for name, epsilon, value in _rows(found, path):
+    for name, epsilon, value in _rows(content, path):
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
             raise InputError(f"--truth {path}: the value of '{name}' is {value!r}, not a number")
         truth[name, epsilon] = float(value)
@@ -50,15 +50,15 @@ def read_truth(path: Path) -> Truth:
     return truth
 
 
-def _rows(found: dict[str, Any], path: Path) -> list[tuple[str, float, Any]]:
+def _rows(content: dict[str, Any], path: Path) -> list[tuple[str, float, Any]]:
     try:
-        if isinstance(found.get("policies"), list):
+        if isinstance(content.get("policies"), list):
             return [
                 (str(row["name"]), float(row.get("epsilon", 0.0)), row["truth"] if "truth" in row else row.get("value"))
-                for row in found["policies"]
+                for row in content["policies"]
             ]
         rows: list[tuple[str, float, Any]] = []
-        for label, value in found.items():
+        for label, value in content.items():
             name, at, epsilon = label.rpartition("@")
             if isinstance(value, dict):
                 rows += [(label, float(each), number) for each, number in value.items()]

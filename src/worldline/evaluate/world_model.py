@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from worldline import store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit_episodes
 from worldline.adwm.soft_tokens.connect import Channel, connect
@@ -25,7 +24,6 @@ from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
 from worldline.adwm.world_model_env import MANNERS, Manner
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
-from worldline.evaluate.folder import IMAGINED
 from worldline.ope.agreement import spearman
 from worldline.ope.certificate import Trial
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
@@ -107,8 +105,6 @@ class WorldModelEstimators:
                 raise RefusalError("needs the policy itself, to play it: this one is known by its log-probs only")
             player = Player(candidate.load, candidate.epsilon)
             self._played[key] = self._imagine(self.ensemble, player, self.case.trajectories, name, candidate.label)
-            if name == "adwm" and self.case.config.out is not None and self._played[key].trajectories:
-                self._keep(candidate, self._played[key].trajectories)
         return self._played[key]
 
     def answer(self, name: str, manner: str) -> None:
@@ -191,13 +187,17 @@ class WorldModelEstimators:
             raise InputError(f"--text-model {self.case.config.text_model}: must be a language model, hf:PATH")
         return found
 
-    def _keep(self, candidate: Candidate, trajectories: Sequence[Trajectory]) -> None:
-        """Imagined episodes go to a store like real ones, so that they can be read."""
-        assert self.case.config.out is not None
-        with store.StoreWriter(self.case.config.out / IMAGINED) as writer:
-            for t in trajectories:
+    def imagined_episodes(self) -> Iterator[Trajectory]:
+        """What the candidates did in `adwm`, so far, as episodes like real ones."""
+        for candidate in self.case.candidates:
+            imagined = self._played.get((candidate.name, candidate.epsilon, "adwm"))
+            for t in imagined.trajectories if imagined is not None else ():
                 named = {"id": f"{candidate.label}-{t.id}", "policy": candidate.name, "epsilon": candidate.epsilon}
-                writer.append(t.model_copy(update=named))
+                yield t.model_copy(update=named)
+
+    def sensitivity(self, candidates: Sequence[Candidate], starts: int) -> list[dict[str, Any]]:
+        """The candidates' values under other guidance settings, from a few starts."""
+        return sensitivity(self, candidates, starts)
 
     def _doubt(self, played: Imagined, name: str) -> Doubt:
         members = len(self.ensemble.members)
@@ -221,7 +221,7 @@ class WorldModelEstimators:
         found: dict[str, tuple[Player, Sequence[Trajectory]]] = {}
         log = self.case.log
         for code, label in enumerate(log.policy_names):
-            name, spec, epsilon = self.case.makers.get(label, ("", ELSEWHERE, 0.0))
+            name, spec, epsilon = self.case.logger_specs.get(label, ("", ELSEWHERE, 0.0))
             if not spec.startswith(ELSEWHERE):
                 own = [self.case.trajectories[i] for i in np.flatnonzero(log.policies == code)]
                 found[label] = Player(partial(self.case.policy, name, spec), epsilon), own
@@ -234,7 +234,7 @@ class WorldModelEstimators:
         is not the one that logged.
         """
         asked = [name for name in names if name in self._played_in]
-        labels = [label for label in ([only] if only else self._loggers) if not self.case.impostor(label)]
+        labels = [label for label in ([only] if only else self._loggers) if not self.case.logger_mismatch(label)]
         found = {label: self._null(label, asked) for label in labels}
         trials, confidence = [], self.case.config.confidence
         for label, trial in found.items():
@@ -274,7 +274,7 @@ class WorldModelEstimators:
         present = np.unique(log.policies)
         for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
             asked = [label for k in held if (label := log.policy_names[k]) in self._loggers]
-            asked = [label for label in asked if not self.case.impostor(label)]
+            asked = [label for label in asked if not self.case.logger_mismatch(label)]
             if not asked or not len(pool):
                 continue
             episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]
@@ -345,7 +345,7 @@ GUIDED = ((0.0, 0.1), (0.5, 0.1))
 """(w, alpha): classifier-free guidance alone, and with guidance towards what the policy is sure of."""
 
 
-def sensitivity(world: WorldModelEstimators, candidates: Sequence[Candidate], starts: int) -> list[dict[str, object]]:
+def sensitivity(world: WorldModelEstimators, candidates: Sequence[Candidate], starts: int) -> list[dict[str, Any]]:
     """Per setting the values, once from every few starts, and their rank correlation with the unguided ones."""
     episodes = world.case.trajectories
     chosen = episodes[:: max(1, len(episodes) // starts)][:starts]

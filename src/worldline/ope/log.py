@@ -12,7 +12,7 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
-from worldline.types import InputError, Trajectory, WorldlineError
+from worldline.types import InputError, Trajectory, WorldlineError, policy_label
 
 Steps = Annotated[npt.NDArray[np.float64], "steps"]
 Episodes = Annotated[npt.NDArray[np.float64], "episodes"]
@@ -135,7 +135,7 @@ def ragged_log(trajectories: Iterable[Trajectory]) -> RaggedLog:
         raise InputError(f"episode id '{twice}' occurs {ids.count(twice)} times: was a log folder given twice?")
     steps = [step for trajectory in trajectories for step in trajectory.steps]
     tasks = coded([trajectory.task_id for trajectory in trajectories])
-    policies = coded([logger_name(trajectory) for trajectory in trajectories])
+    policies = coded([policy_label(trajectory.policy, trajectory.epsilon) for trajectory in trajectories])
     return RaggedLog(
         rewards=np.array([step.reward for step in steps], dtype=np.float64),
         behaviour=np.array([np.nan if step.logprob is None else step.logprob for step in steps], dtype=np.float64),
@@ -147,11 +147,6 @@ def ragged_log(trajectories: Iterable[Trajectory]) -> RaggedLog:
         policy_names=policies.names,
         ids=tuple(ids),
     )
-
-
-def logger_name(trajectory: Trajectory) -> str:
-    """A logger is a policy at one epsilon: 'expert@0.2'."""
-    return f"{trajectory.policy}@{trajectory.epsilon:g}" if trajectory.epsilon else trajectory.policy
 
 
 @dataclass(frozen=True)

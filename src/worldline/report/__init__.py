@@ -8,6 +8,6 @@ write_report("demo")    # -> demo/report.html
 """
 
 from worldline.report.page import Report, compose, render, write_report
-from worldline.report.source import Source, find
+from worldline.report.source import ReportSource, find
 
-__all__ = ["Report", "Source", "compose", "find", "render", "write_report"]
+__all__ = ["Report", "ReportSource", "compose", "find", "render", "write_report"]

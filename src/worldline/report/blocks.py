@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. `tone`: best, doubt or faint; `why` is told when the pointer rests on it."""
+    """One cell. `tone`: best, doubt or faint; `why` is shown when the pointer rests on it."""
 
     text: str
     detail: str = ""
@@ -53,7 +53,7 @@ class Remarks:
 
 
 @dataclass(frozen=True)
-class Settings:
+class SettingList:
     title: str
     items: Sequence[tuple[str, str]]
     kind: ClassVar[str] = "settings"
@@ -70,7 +70,7 @@ class Transcript:
     kind: ClassVar[str] = "transcript"
 
 
-Block = Facts | Table | Figure | Remarks | Settings | Transcript
+Block = Facts | Table | Figure | Remarks | SettingList | Transcript
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ def figure(value: float | None, low: float | None = None, high: float | None = N
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Nested settings as dotted names, in their order; what was left empty is left out."""
-    found: list[tuple[str, str]] = []
+    items: list[tuple[str, str]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found += flat(value, f"{prefix}{name}.")
+            items += flat(value, f"{prefix}{name}.")
         elif value not in (None, "", []):
-            found.append((prefix + name, " ".join(map(str, value)) if isinstance(value, list) else str(value)))
-    return found
+            items.append((prefix + name, " ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    return items

@@ -1,4 +1,4 @@
-"""A log to page through: a light index of all episodes, whole episodes only as they are asked for.
+"""A log to page through: a light index of all episodes, whole episodes only when they are needed.
 
 The index holds a few columns of each episode. A search for words opens the steps of some hundred episodes at a time
 and says where to go on, so that no request takes long, however large the log.
@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline import store
-from worldline.report.log import policy_label
-from worldline.types import InputError, Trajectory
+from worldline.types import InputError, Trajectory, policy_label
 
 COLUMNS = ("id", "task_id", "policy", "epsilon", "success", "return", "length")
 TEXTS = ("id", "goal", "final_observation", "steps.observation", "steps.action")
@@ -36,7 +35,7 @@ class Query:
 
 
 class EpisodeIndex:
-    """The episodes of one log. Broken shards are left out and told in `problems`."""
+    """The episodes of one log. Broken shards are left out and named in `problems`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +46,8 @@ class EpisodeIndex:
         for shard in self._shards:
             table = store.scan(shard, COLUMNS, on_bad=lambda error: self.problems.append(str(error)))
             for row in table.to_pylist():
-                self.rows.append(row | {"row": len(self.rows), "label": policy_label(row), "shard": shard})
+                label = policy_label(row["policy"], row["epsilon"])
+                self.rows.append(row | {"row": len(self.rows), "label": label, "shard": shard})
         self.policies = list(dict.fromkeys(row["label"] for row in self.rows))
 
     @property
@@ -57,17 +57,17 @@ class EpisodeIndex:
 
     def page(self, query: Query) -> dict[str, Any]:
         """Up to `limit` episodes that match, and the row to go on from; null when all have been seen."""
-        found: list[dict[str, Any]] = []
+        matches: list[dict[str, Any]] = []
         searched = 0
         matching = (row for row in self.rows[query.start :] if query.keeps(row))
         for batch in _batches(matching, 64 if query.text else MOST_PER_PAGE):
             kept = _with_words(batch, query.text) if query.text else batch
-            found += kept
+            matches += kept
             searched += len(batch)
-            if len(found) >= query.limit or searched >= (MOST_SEARCHED if query.text else len(self.rows)):
-                last = found[query.limit - 1] if len(found) >= query.limit else batch[-1]
-                return self._told(found[: query.limit], last["row"] + 1)
-        return self._told(found, None)
+            if len(matches) >= query.limit or searched >= (MOST_SEARCHED if query.text else len(self.rows)):
+                last = matches[query.limit - 1] if len(matches) >= query.limit else batch[-1]
+                return self._page(matches[: query.limit], last["row"] + 1)
+        return self._page(matches, None)
 
     def episode(self, row: int) -> Trajectory:
         """One episode, whole."""
@@ -76,9 +76,9 @@ class EpisodeIndex:
         name, shard = self.rows[row]["id"], self.rows[row]["shard"]
         return next(store.read(shard, ids={name}))
 
-    def _told(self, found: list[dict[str, Any]], following: int | None) -> dict[str, Any]:
+    def _page(self, matches: list[dict[str, Any]], following: int | None) -> dict[str, Any]:
         more = following if following is not None and following < len(self.rows) else None
-        rows = [{key: value for key, value in row.items() if key != "shard"} for row in found]
+        rows = [{key: value for key, value in row.items() if key != "shard"} for row in matches]
         return {
             "episodes": rows,
             "next": more,
@@ -92,10 +92,10 @@ def _with_words(rows: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     """The episodes that say `text` somewhere, in whichever case."""
     words = text.casefold()
     shards = list(dict.fromkeys(row["shard"] for row in rows))
-    said = store.scan(shards, TEXTS, ids={row["id"] for row in rows}, on_bad=lambda error: None)
+    texts = store.scan(shards, TEXTS, ids={row["id"] for row in rows}, on_bad=lambda error: None)
     holding = {
         row["id"]
-        for row in said.to_pylist()
+        for row in texts.to_pylist()
         if any(words in part.casefold() for part in (row["goal"], row["final_observation"], *_parts(row["steps"])))
     }
     return [row for row in rows if row["id"] in holding]

@@ -1,65 +1,113 @@
-"""The section on an evaluation: who ranks where, how sure, and what the estimators are worth, beside the truth."""
+"""The section on an evaluation: who ranks where, how sure, and what the estimators are worth, beside the truth.
+
+It shows what the evaluation says and decides nothing: without a recommended estimator there is no ranking.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation, read_evaluation
 from worldline.ope.diagnostics import LARGEST_PARETO_K, LEAST_ESS, LEAST_SUPPORT, MEAN_WEIGHT
 from worldline.report import plots
-from worldline.report.blocks import Block, Cell, Facts, Figure, Remarks, Section, Settings, Table, figure, flat, number
-from worldline.report.evaluation_file import Candidate, EvaluationFile, Said, read_evaluation
-from worldline.report.source import read_json
+from worldline.report.blocks import (
+    Block,
+    Cell,
+    Facts,
+    Figure,
+    Remarks,
+    Section,
+    SettingList,
+    Table,
+    figure,
+    flat,
+    number,
+)
+from worldline.report.plots import Point
+from worldline.types import InputError
+
+_NO_ESTIMATE = Estimate(value=None, low=None, high=None, n=0)
 
 
 def section(path: Path) -> Section:
     evaluation = read_evaluation(path)
-    best, reason = evaluation.recommended()
+    recommended = evaluation.recommended
+    best = recommended.estimator if recommended else ""
     ranked = _ranked(evaluation.policies, best)
-    blocks: list[Block] = [_facts(evaluation, best, reason, ranked), _ranking(ranked, best, reason)]
-    if evaluation.points(best):
-        caption = "Orange: a reason for doubt is known. An arrow: beyond the frame."
-        points = [point for policy in ranked if (point := policy.point(best)) is not None]
-        blocks.append(Figure("Estimates and intervals", plots.forest(points, best), caption))
-    if panels := against_truth(evaluation):
-        caption = "On the dashed line an estimate is right. ★ recommended; orange: a reason for doubt is known."
+    blocks: list[Block] = [_facts(evaluation)]
+    if recommended:
+        blocks.append(_ranking(ranked, recommended))
+        if points := _points(ranked, best):
+            caption = "Orange: a reason for doubt is known. An arrow: beyond the frame."
+            blocks.append(Figure("Estimates and intervals", plots.forest(points, best), caption))
+    if panels := _against_truth(evaluation):
+        star = "★ recommended; " if recommended else ""
+        caption = f"On the dashed line an estimate is right. {star}orange: a reason for doubt is known."
         blocks.append(Figure("Estimate against truth", plots.against_truth(panels, best), caption))
     blocks.append(_every_estimator(evaluation, ranked, best))
     if evaluation.agreement:
         blocks.append(_agreement(evaluation, best))
     blocks += _support(evaluation)
-    blocks += _sensitivity(evaluation.meta.sensitivity, [policy.label for policy in evaluation.policies])
-    if remarks := [*evaluation.meta.notes, *_doubts(evaluation)]:
+    blocks += _sensitivity(evaluation)
+    if remarks := [*evaluation.warnings, *_doubts(evaluation)]:
         blocks.append(Remarks("What to know before trusting this", remarks))
-    plain = {k: v for k, v in read_json(path).get("meta", {}).items() if not isinstance(v, dict) and k not in _SHOWN}
-    blocks.append(Settings("Settings of the evaluation", flat(plain)))
+    blocks.append(
+        SettingList("Settings of the evaluation", flat(evaluation.meta.model_dump(mode="json", exclude=_SHOWN)))
+    )
     return Section("evaluation", "Evaluation", str(path), blocks)
 
 
-_SHOWN = ("notes", "null_test", "certificate", "recommended", "sensitivity")
+_SHOWN = {"null_test", "certificate", "sensitivity", "no_recommendation"}
 
 
-def against_truth(evaluation: EvaluationFile) -> dict[str, list[plots.Point]]:
+def plot(path: Path) -> str:
+    """The evaluation as one figure: estimates against the truth, or, where that is not known, those recommended."""
+    evaluation = read_evaluation(path)
+    best = evaluation.recommended.estimator if evaluation.recommended else ""
+    if panels := _against_truth(evaluation):
+        return plots.against_truth(panels, best)
+    if points := _points(_ranked(evaluation.policies, best), best):
+        return plots.forest(points, best)
+    raise InputError(f"{path}: has neither true values nor a recommended estimator to plot: give --out X.html")
+
+
+def _points(policies: Sequence[PolicyResult], estimator: str) -> list[Point]:
+    """The estimates that can be drawn."""
+    return [
+        Point(policy.label, e.value, e.low, e.high, policy.truth, bool(e.doubt))
+        for policy in policies
+        if (e := policy.estimates.get(estimator)) and e.value is not None and plots.drawable(e.value)
+    ]
+
+
+def _against_truth(evaluation: Evaluation) -> dict[str, list[Point]]:
     """Per estimator, the estimates of policies whose truth is known."""
-    found = {n: [p for p in evaluation.points(n) if p.truth is not None] for n in evaluation.estimators}
-    return {name: points for name, points in found.items() if points}
+    with_truth = [policy for policy in evaluation.policies if policy.truth is not None]
+    return {name: points for name in evaluation.estimators if (points := _points(with_truth, name))}
 
 
-def _ranked(policies: Sequence[Candidate], best: str) -> list[Candidate]:
-    """Highest value first; those without one last."""
-    value = {id(p): said.value for p in policies if (said := p.estimates.get(best)) and said.value is not None}
-    return sorted(policies, key=lambda p: (id(p) not in value, -value.get(id(p), 0.0)))
+def _ranked(policies: Sequence[PolicyResult], estimator: str) -> list[PolicyResult]:
+    """Highest value by the estimator first; those without one last, in the order of the file."""
+
+    def key(policy: PolicyResult) -> tuple[bool, float]:
+        value = policy.estimates.get(estimator, _NO_ESTIMATE).value
+        return value is None, -(value or 0.0)
+
+    return sorted(policies, key=key)
 
 
-def _facts(evaluation: EvaluationFile, best: str, reason: str, ranked: Sequence[Candidate]) -> Facts:
-    top, meta = ranked[0], evaluation.meta
-    said = top.estimates.get(best, Said())
-    span = f"{number(said.value)} [{number(said.low)}, {number(said.high)}]"
-    items = [("best policy", top.label, span), ("recommended estimator", best, reason)]
-    agreed = evaluation.agreement.get(best, {})
-    if agreed.get("spearman") is not None:
-        low, high = agreed.get("spearman_low"), agreed.get("spearman_high")
-        span = f"[{number(low)}, {number(high)}]" if low is not None else ""
-        items.append(("rank agreement with truth", number(agreed["spearman"]), f"Spearman {span}"))
+def _facts(evaluation: Evaluation) -> Facts:
+    meta, recommended = evaluation.meta, evaluation.recommended
+    items = [("recommended policy", "no recommendation", meta.no_recommendation or "the evaluation gives none")]
+    if recommended:
+        name, best = recommended.estimator, recommended.policy
+        estimate = {p.label: p.estimates.get(name) for p in evaluation.policies}.get(best) or _NO_ESTIMATE
+        span = f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
+        items = [("recommended policy", best, span), ("recommended estimator", name, recommended.reason)]
+        agreed = evaluation.agreement.get(name, {})
+        if agreed.get("spearman") is not None:
+            low, high = agreed.get("spearman_low"), agreed.get("spearman_high")
+            span = f"[{number(low)}, {number(high)}]" if low is not None else ""
+            items.append(("rank agreement with truth", number(agreed["spearman"]), f"Spearman {span}"))
     if meta.episodes is not None:
         items.append(
             ("logged episodes", f"{meta.episodes:,}", f"{number(meta.tasks)} tasks, {len(meta.loggers)} loggers")
@@ -67,27 +115,31 @@ def _facts(evaluation: EvaluationFile, best: str, reason: str, ranked: Sequence[
     return Facts(items)
 
 
-def _ranking(ranked: Sequence[Candidate], best: str, reason: str) -> Table:
-    known = any(policy.truth is not None for policy in ranked)
+def _ranking(ranked: Sequence[PolicyResult], recommended: Recommendation) -> Table:
+    with_truth = any(policy.truth is not None for policy in ranked)
     rows = []
     for place, policy in enumerate(ranked, start=1):
-        said = policy.estimates.get(best, Said())
-        row = [Cell(str(said.rank or place) if said.value is not None else "–"), Cell(policy.label), _estimate(said)]
-        if known:
-            error = said.value - policy.truth if said.value is not None and policy.truth is not None else None
+        estimate = policy.estimates.get(recommended.estimator, _NO_ESTIMATE)
+        rank = str(estimate.rank or place) if estimate.value is not None else "–"
+        row = [Cell(rank), Cell(policy.label), _cell(estimate)]
+        if with_truth:
+            error = estimate.value - policy.truth if estimate.value is not None and policy.truth is not None else None
             row += [figure(policy.truth), figure(error)]
-        rows.append([*row, Cell(said.doubt or "none known", tone="doubt" if said.doubt else "faint")])
-    truth = ("truth", "error") if known else ()
-    return Table("Ranking", ("#", "policy", f"{best}", *truth, "reason for doubt"), rows, f"By {best}: {reason}.")
+        rows.append([*row, Cell(estimate.doubt or "none known", tone="doubt" if estimate.doubt else "faint")])
+    truth = ("truth", "error") if with_truth else ()
+    columns = ("#", "policy", recommended.estimator, *truth, "reason for doubt")
+    return Table("Ranking", columns, rows, f"By {recommended.estimator}: {recommended.reason}.")
 
 
-def _estimate(said: Said) -> Cell:
-    if said.value is None:
-        return Cell("refused", tone="faint", why=said.doubt)
-    return figure(said.value, said.low, said.high, tone="doubt" if said.doubt else "", why=said.doubt)
+def _cell(estimate: Estimate) -> Cell:
+    if estimate.value is None:
+        return Cell("refused", tone="faint", why=estimate.doubt)
+    return figure(
+        estimate.value, estimate.low, estimate.high, tone="doubt" if estimate.doubt else "", why=estimate.doubt
+    )
 
 
-def _every_estimator(evaluation: EvaluationFile, policies: Sequence[Candidate], best: str) -> Table:
+def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], best: str) -> Table:
     meta = evaluation.meta
     rows: list[list[Cell]] = []
     if any(policy.truth is not None for policy in policies):
@@ -95,12 +147,12 @@ def _every_estimator(evaluation: EvaluationFile, policies: Sequence[Candidate], 
     for name in evaluation.estimators:
         hits = [trial.estimates[name].covers for trial in meta.null_test if name in trial.estimates]
         tried = [hit for hit in hits if hit is not None]
-        record = meta.certificate.record.get(name)
+        record = evaluation.record(name)
         rows.append([
             Cell(name, tone="best" if name == best else ""),
             Cell(f"{sum(tried)} of {len(tried)}" if tried else "–", tone="doubt" if not all(tried) else ""),
             figure(record.mae) if record else Cell("–"),
-            *(_estimate(policy.estimates.get(name, Said())) for policy in policies),
+            *(_cell(policy.estimates.get(name, _NO_ESTIMATE)) for policy in policies),
         ])  # fmt: skip
     predictors = list(policies[0].predictors)
     rows += [
@@ -108,8 +160,9 @@ def _every_estimator(evaluation: EvaluationFile, policies: Sequence[Candidate], 
         for name in predictors
     ]
     caption = (
-        f"Value and {meta.confidence:.0%} interval. Null test: loggers whose own value lies in the interval. Certified "
-        "error: each logger from the episodes of the others. Orange: do not trust (the pointer on it tells why)."
+        f"Value and {meta.confidence:.0%} interval. Null test: how many loggers' own values lie in the interval. "
+        "Certified error: mean error when each logger is valued from the episodes of the others. Orange: do not trust "
+        "(point at it for the reason)."
     )
     columns = ("estimator", "null test", "certified error", *(policy.label for policy in policies))
     return Table("Every estimator", columns, rows, caption, rules=(len(rows) - len(predictors),) if predictors else ())
@@ -126,25 +179,29 @@ _MEASURES: dict[str, Callable[[Sequence[float]], float] | None] = {  # which is 
 }
 
 
-def _agreement(evaluation: EvaluationFile, best: str) -> Table:
+def _agreement(evaluation: Evaluation, best: str) -> Table:
     measured = evaluation.agreement
-    measures = [m for m in (*_MEASURES, "coverage") if any(m in found for found in measured.values())]
-    judged = [name for name in measured if name in evaluation.estimators]
-    tops = {m: top(v) for m in measures if (top := _MEASURES.get(m)) and (v := _values(measured, judged, m))}
+    measures = [m for m in (*_MEASURES, "coverage") if any(m in row for row in measured.values())]
+    estimators = [name for name in measured if name in evaluation.estimators]
+    tops = {m: top(v) for m in measures if (top := _MEASURES.get(m)) and (v := _values(measured, estimators, m))}
     rows = []
-    names = [*judged, *(name for name in measured if name not in judged)]
+    names = [*estimators, *(name for name in measured if name not in estimators)]
     for name in names:
-        row = [Cell(name, "" if name in judged else "trivial", "best" if name == best else "")]
+        row = [Cell(name, "" if name in estimators else "trivial", "best" if name == best else "")]
         for measure in measures:
             value = measured[name].get(measure)
-            tone = "best" if name in judged and value is not None and value == tops.get(measure) else ""
+            tone = "best" if name in estimators and value is not None and value == tops.get(measure) else ""
             ends = (measured[name].get(f"{measure}_low"), measured[name].get(f"{measure}_high"))
             row.append(figure(value, *ends, tone=tone))
         rows.append(row)
     caption = "Blue: the best estimator by that measure. p: chance that a random order agrees as well."
     columns = ("estimator", *measures)
     return Table(
-        "Agreement with the truth", columns, rows, caption, rules=(len(judged),) if len(judged) < len(names) else ()
+        "Agreement with the truth",
+        columns,
+        rows,
+        caption,
+        rules=(len(estimators),) if len(estimators) < len(names) else (),
     )
 
 
@@ -156,37 +213,44 @@ _SUPPORT: dict[str, tuple[str, Callable[[float], bool]]] = {
     "ess": ("effective episodes", lambda v: v < LEAST_ESS),
     "largest_share": ("largest weight's share", lambda v: False),
     "mean_weight": ("mean weight", lambda v: not MEAN_WEIGHT[0] <= v <= MEAN_WEIGHT[1]),
-    "pareto_k": ("weight tail k", lambda v: v > LARGEST_PARETO_K),
+    "pareto_k": ("importance-weight tail index k", lambda v: v > LARGEST_PARETO_K),
     "overlap": ("overlap", lambda v: False),
     "never": ("never taken", lambda v: False),
     "support": ("in support", lambda v: v < LEAST_SUPPORT),
 }
 
 
-def _support(evaluation: EvaluationFile) -> list[Block]:
+def _support(evaluation: Evaluation) -> list[Block]:
     """What the log can say about each candidate, the worrying figures marked."""
-    shown = [name for name in _SUPPORT if any(p.diagnostics.get(name) is not None for p in evaluation.policies)]
+    shown = [name for name in _SUPPORT if any(_diagnostic(p, name) is not None for p in evaluation.policies)]
     if not shown:
         return []
     rows = []
     for policy in evaluation.policies:
         row = [Cell(policy.label)]
         for name in shown:
-            value = policy.diagnostics.get(name)
+            value = _diagnostic(policy, name)
             row.append(figure(value, tone="doubt" if value is not None and _SUPPORT[name][1](value) else ""))
         rows.append(row)
     caption = (
         f"Orange: out of support or too few episodes to weigh: under {LEAST_ESS:g} effective episodes, mean weight not "
-        f"near 1, tail k over {LARGEST_PARETO_K}, or under {LEAST_SUPPORT:.0%} of the policy's choices seen in the log."
+        f"near 1, importance-weight tail index k over {LARGEST_PARETO_K}, or under {LEAST_SUPPORT:.0%} of the policy's "
+        "choices seen in the log."
     )
     return [
         Table("What the log can say about each policy", ("policy", *(_SUPPORT[n][0] for n in shown)), rows, caption)
     ]
 
 
-def _sensitivity(told: Any, labels: Sequence[str]) -> list[Block]:
-    """A row per setting, as it was told; `values` are those of the policies, in their order."""
-    rows = [dict(row) for row in told if isinstance(row, dict)] if isinstance(told, list) else []
+def _diagnostic(policy: PolicyResult, name: str) -> float | None:
+    value: float | None = getattr(policy.diagnostics, name, None)
+    return value
+
+
+def _sensitivity(evaluation: Evaluation) -> list[Block]:
+    """A row per guidance setting; `values` are those of the policies, in their order."""
+    labels = [policy.label for policy in evaluation.policies]
+    rows = [dict(row) for row in evaluation.meta.sensitivity or ()]
     for row in rows:
         if isinstance(values := row.get("values"), list) and len(values) == len(labels):
             row["values"] = dict(zip(labels, values, strict=True))
@@ -207,11 +271,11 @@ def _setting(text: str) -> Cell:
         return Cell(text)
 
 
-def _doubts(evaluation: EvaluationFile) -> list[str]:
+def _doubts(evaluation: Evaluation) -> list[str]:
     """One line per policy and reason, naming the estimators it holds for."""
-    found: dict[tuple[str, str], list[str]] = {}
+    estimators: dict[tuple[str, str], list[str]] = {}
     for policy in evaluation.policies:
-        for name, said in policy.estimates.items():
-            if said.doubt:
-                found.setdefault((policy.label, said.doubt), []).append(name)
-    return [f"{label}: {', '.join(names)}: {reason}" for (label, reason), names in found.items()]
+        for name, estimate in policy.estimates.items():
+            if estimate.doubt:
+                estimators.setdefault((policy.label, estimate.doubt), []).append(name)
+    return [f"{label}: {', '.join(names)}: {reason}" for (label, reason), names in estimators.items()]

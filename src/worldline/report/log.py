@@ -9,7 +9,7 @@ from worldline import store
 from worldline.collect import Tally
 from worldline.report import plots
 from worldline.report.blocks import Block, Cell, Facts, Figure, Section, Table, Transcript, figure, number
-from worldline.types import Trajectory
+from worldline.types import Trajectory, policy_label
 
 COLUMNS = ("id", "env", "split", "task_id", "policy", "epsilon", "success", "return", "length")
 MOST_POLICIES = 40
@@ -29,12 +29,7 @@ def section(path: Path) -> Section:
     return Section("log", "Log", str(path), blocks)
 
 
-_OUTCOMES = {"success": True, "failure": False, "not told": None}
-
-
-def policy_label(row: Mapping[str, Any]) -> str:
-    """A logger's name, as evaluations call it."""
-    return f"{row['policy']}@{row['epsilon']:g}" if row["epsilon"] else str(row["policy"])
+_OUTCOMES = {"success": True, "failure": False, "unknown": None}
 
 
 def transcript(episode: Trajectory, title: str = "", most_steps: int = MOST_STEPS) -> Transcript:
@@ -43,14 +38,14 @@ def transcript(episode: Trajectory, title: str = "", most_steps: int = MOST_STEP
     for step in episode.steps[:most_steps]:
         lines.append(("world", cut(step.observation)))
         earned = f"   (reward {step.reward:g})" if step.reward else ""
-        lines.append(("agent", cut(step.action) + earned + ("" if step.valid else "   (not understood)")))
+        lines.append(("agent", cut(step.action) + earned + ("" if step.valid else "   (invalid action)")))
     if len(episode) > most_steps:
         lines.append(("…", f"{len(episode) - most_steps} more steps"))
     if episode.final_observation:
         lines.append(("world", cut(episode.final_observation)))
-    outcome = {True: "success", False: "failure", None: "success not told"}[episode.success]
-    ending = "ended" if episode.terminated else "out of steps" if episode.truncated else "broken off"
-    about = f"{policy_label(episode.model_dump(include={'policy', 'epsilon'}))}, task {episode.task_id}: {outcome}, "
+    outcome = {True: "success", False: "failure", None: "success unknown"}[episode.success]
+    ending = "ended" if episode.terminated else "out of steps" if episode.truncated else "cut off"
+    about = f"{policy_label(episode.policy, episode.epsilon)}, task {episode.task_id}: {outcome}, "
     about += f"return {number(episode.episode_return)}, {len(episode)} steps, {ending}"
     return Transcript(title or episode.id, about, cut(episode.goal), lines)
 
@@ -64,7 +59,7 @@ def _facts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
     steps = sum(row["length"] for row in rows)
     return [
         ("episodes", f"{len(rows):,}", f"{steps:,} steps"),
-        ("policies", f"{len({policy_label(row) for row in rows}):,}", ""),
+        ("policies", f"{len({policy_label(row['policy'], row['epsilon']) for row in rows}):,}", ""),
         ("tasks", f"{len({row['task_id'] for row in rows}):,}", cut(", ".join(splits), MOST_NAME)),
         ("environment", cut(", ".join(worlds), MOST_NAME) or "–", ""),
     ]
@@ -73,16 +68,16 @@ def _facts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
 def _policies(rows: Sequence[Mapping[str, Any]]) -> Table:
     by_policy: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        by_policy.setdefault(policy_label(row), []).append(row)
+        by_policy.setdefault(policy_label(row["policy"], row["epsilon"]), []).append(row)
     cells = []
     for label, own in list(by_policy.items())[:MOST_POLICIES]:
         tally = Tally([r["task_id"] for r in own], [r["return"] for r in own], [r["success"] for r in own])
-        told = any(row["success"] is not None for row in own)
+        has_outcome = any(row["success"] is not None for row in own)
         success, mean = tally.success(), tally.mean_return()
         cells.append([
             Cell(cut(label, MOST_NAME)),
             figure(len(own)),
-            figure(success.value, success.low, success.high) if told else Cell("–"),
+            figure(success.value, success.low, success.high) if has_outcome else Cell("–"),
             figure(mean.value, mean.low, mean.high),
             figure(sum(row["length"] for row in own) / len(own)),
         ])  # fmt: skip

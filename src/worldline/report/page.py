@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files as resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from worldline import __version__, files
 from worldline.report import evaluation, log, plots, training, world_model
 from worldline.report.blocks import Section
-from worldline.report.evaluation_file import read_evaluation
-from worldline.report.source import Source, find
+from worldline.report.source import ReportSource, find
 from worldline.types import InputError
 
 SECTIONS: dict[str, Callable[[Path], Section]] = {
@@ -47,7 +46,7 @@ def write_report(path: Path | str, out: Path | str | None = None, *, overwrite: 
     return Report(target, tuple(section.kind for section in sections) or ("evaluation",))
 
 
-def compose(sources: Sequence[Source]) -> list[Section]:
+def compose(sources: Sequence[ReportSource]) -> list[Section]:
     """The sections of the sources, in their order."""
     return [SECTIONS[source.kind](source.path) for source in sources]
 
@@ -67,21 +66,18 @@ def fill(name: str, **values: Any) -> str:
 def _templates() -> Any:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    folder = resources("worldline.report") / "templates"
+    folder = resources.files("worldline.report") / "templates"
     sources = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith("html")}
     return Environment(
         loader=DictLoader(sources), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
 
 
-def _plot(sources: Sequence[Source], path: Path) -> str:
-    """The evaluation's estimates against the truth, or in order where no truth is known."""
-    judged = [source.path for source in sources if source.kind == "evaluation"]
-    if not judged:
+def _plot(sources: Sequence[ReportSource], path: Path) -> str:
+    """The figure of the first evaluation."""
+    evaluations = [source.path for source in sources if source.kind == "evaluation"]
+    if not evaluations:
         raise InputError(
             f"{path}: holds no evaluation, and only an evaluation has a plot of its own: give --out X.html"
         )
-    found = read_evaluation(judged[0])
-    best, _ = found.recommended()
-    panels = evaluation.against_truth(found)
-    return plots.standalone(plots.against_truth(panels, best) if panels else plots.forest(found.points(best), best))
+    return plots.standalone(evaluation.plot(evaluations[0]))

@@ -62,14 +62,14 @@ def forest(points: Sequence[Point], title: str) -> str:
     """One line per policy, best first: the estimate with its interval, the truth as a diamond."""
     with _Drawing(WIDTH, 0.7 + 0.32 * len(points)) as draw:
         axes = draw.grid(1, 1)[0]
-        low, high = _range([*_known(points), *(p.value for p in points if not p.doubtful)])
+        low, high = _range([*_truths(points), *(p.value for p in points if not p.doubtful)])
         for row, point in enumerate(points):
             _interval(axes, point, row, low, high)
         axes.set_yticks(range(len(points)), [_label(point.label, 34) for point in points])
         axes.set_ylim(len(points) - 0.4, -0.6)
         axes.set_xlim(low, high)
         axes.grid(axis="x", color=LINE, linewidth=0.8)
-        axes.set_xlabel(f"value by {_label(title, 30)}" + (" (◆ truth)" if _known(points) else ""))
+        axes.set_xlabel(f"value by {_label(title, 30)}" + (" (◆ truth)" if _truths(points) else ""))
     return draw.svg
 
 
@@ -78,7 +78,7 @@ def against_truth(panels: Mapping[str, Sequence[Point]], first: str = "") -> str
     names = sorted(panels, key=lambda name: name != first)
     columns = min(5, len(names))
     rows = math.ceil(len(names) / columns)
-    low, high = _range([truth for points in panels.values() for truth in _known(points)])
+    low, high = _range([truth for points in panels.values() for truth in _truths(points)])
     with _Drawing(WIDTH * columns / 5, (WIDTH / 5 + 0.1) * rows + 0.3) as draw:
         for place, (axes, name) in enumerate(zip(draw.grid(rows, columns), names, strict=False)):
             axes.plot([low, high], [low, high], color=FAINT, linewidth=0.8, linestyle=(0, (4, 3)))
@@ -235,7 +235,7 @@ def _edge(value: float, low: float, high: float, arrows: str) -> str:
     return arrows[0] if value < low else arrows[1] if value > high else "o"
 
 
-def _known(points: Sequence[Point]) -> list[float]:
+def _truths(points: Sequence[Point]) -> list[float]:
     return [point.truth for point in points if point.truth is not None]
 
 

@@ -21,7 +21,7 @@ from worldline import __version__
 from worldline.files import finite
 from worldline.report.episodes import MOST_PER_PAGE, EpisodeIndex, Query
 from worldline.report.page import compose, fill, render
-from worldline.report.source import Source, find
+from worldline.report.source import ReportSource, find
 from worldline.types import InputError, WorldlineError
 
 HOST = "127.0.0.1"
@@ -44,14 +44,14 @@ class Shelf:
         self._opening = threading.Lock()
         self.sources = self.look()
 
-    def look(self) -> list[Source]:
+    def look(self) -> list[ReportSource]:
         """Known sources keep their numbers; new ones come after."""
-        found = [source for path in self.paths for source in find(path)]
+        sources = [source for path in self.paths for source in find(path)]
         before = getattr(self, "sources", [])
-        self.sources = [*before, *dict.fromkeys(source for source in found if source not in before)]
+        self.sources = [*before, *dict.fromkeys(source for source in sources if source not in before)]
         return self.sources
 
-    def source(self, at: int) -> Source:
+    def source(self, at: int) -> ReportSource:
         if not 0 <= at < len(self.sources):
             raise InputError(f"there is no entry {at}: go back to the list")
         return self.sources[at]
@@ -62,10 +62,10 @@ class Shelf:
         if source.kind != "log":
             raise InputError(f"{source.path}: is no log")
         with self._opening:
-            known = self._logs.get(source.path)
-            if known is None or known.stale:
-                self._logs[source.path] = known = EpisodeIndex(source.path)
-        return known
+            index = self._logs.get(source.path)
+            if index is None or index.stale:
+                self._logs[source.path] = index = EpisodeIndex(source.path)
+        return index
 
 
 def serve(
@@ -115,9 +115,11 @@ def _pages(shelf: Shelf) -> dict[str, Callable[[Ask], str | dict[str, Any]]]:
         return shelf.log(_whole(ask, "at")).page(Query(start=_whole(ask, "start", 0), limit=limit, **words))
 
     def episode(ask: Ask) -> dict[str, Any]:
-        found = shelf.log(_whole(ask, "at")).episode(_whole(ask, "row"))
+        trajectory = shelf.log(_whole(ask, "at")).episode(_whole(ask, "row"))
         tokens = {"token_ids", "token_logprobs", "prompt_ids"}
-        return found.model_dump(mode="json", exclude={"steps": {"__all__": tokens}}) | {"return": found.episode_return}
+        return trajectory.model_dump(mode="json", exclude={"steps": {"__all__": tokens}}) | {
+            "return": trajectory.episode_return
+        }
 
     return {
         "/": listing,

@@ -15,7 +15,7 @@ EXPECTED = "an evaluation, a training run, a world model, a log, or a folder of 
 
 
 @dataclass(frozen=True)
-class Source:
+class ReportSource:
     """One thing to report on: a file (an evaluation, one shard) or a folder."""
 
     kind: Kind
@@ -26,14 +26,14 @@ class Source:
         return self.path if self.path.is_dir() else self.path.parent
 
 
-def find(path: Path) -> list[Source]:
+def find(path: Path) -> list[ReportSource]:
     """Everything in `path` and the folders in it, evaluations first. InputError where there is nothing."""
     if not path.exists():
         raise InputError(f"{path}: no such file or folder: give {EXPECTED}")
-    found = [_file(path)] if path.is_file() else sorted(_walk(path, 0), key=lambda source: ORDER.index(source.kind))
-    if not found:
+    sources = [_file(path)] if path.is_file() else sorted(_walk(path, 0), key=lambda source: ORDER.index(source.kind))
+    if not sources:
         raise InputError(f"{path}: holds nothing to report on: give {EXPECTED}")
-    return found
+    return sources
 
 
 def read_json(path: Path) -> Any:
@@ -48,10 +48,10 @@ def read_json(path: Path) -> Any:
 
 def read_optional(path: Path) -> dict[str, Any]:
     """A JSON object that need not be there."""
-    found = read_json(path) if path.is_file() else {}
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: corrupt: a JSON object is expected, this is {type(found).__name__}")
-    return found
+    content = read_json(path) if path.is_file() else {}
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: corrupt: a JSON object is expected, this is {type(content).__name__}")
+    return content
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -75,34 +75,34 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _file(path: Path) -> Source:
+def _file(path: Path) -> ReportSource:
     if path.suffix == ".parquet":
-        return Source("log", path)
+        return ReportSource("log", path)
     if path.suffix == ".json":
-        return Source("evaluation", path)
+        return ReportSource("evaluation", path)
     if path.name == "metrics.jsonl":
-        return Source(_run_kind(path), path.parent)
+        return ReportSource(_run_kind(path), path.parent)
     raise InputError(f"{path}: not a thing to report on: give {EXPECTED}")
 
 
-def _walk(folder: Path, depth: int) -> list[Source]:
-    found: list[Source] = []
+def _walk(folder: Path, depth: int) -> list[ReportSource]:
+    sources: list[ReportSource] = []
     if (folder / "evaluation.json").is_file():
-        found.append(Source("evaluation", folder / "evaluation.json"))
+        sources.append(ReportSource("evaluation", folder / "evaluation.json"))
     metrics = folder / "metrics.jsonl"
     run = _run_kind(metrics) if metrics.is_file() else None
     if run is None and any((folder / name).is_file() for name in ("figures.json", "horizon.json")):
         run = "world model"
     if run is not None:
-        found.append(Source(run, folder))
+        sources.append(ReportSource(run, folder))
     if any(folder.glob("*.parquet")):
-        found.append(Source("log", folder))
+        sources.append(ReportSource("log", folder))
     if depth < DEPTH:
         for inner in sorted(folder.iterdir()):
             copied = run == "world model" and inner.name == "log"  # of the log it was fitted on
             if inner.is_dir() and not inner.name.startswith(".") and inner.name not in _PASSED_BY and not copied:
-                found += _walk(inner, depth + 1)
-    return found
+                sources += _walk(inner, depth + 1)
+    return sources
 
 
 def _run_kind(metrics: Path) -> Kind:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline.report import plots
-from worldline.report.blocks import Block, Cell, Facts, Figure, Section, Settings, Table, figure, flat, number
+from worldline.report.blocks import Block, Cell, Facts, Figure, Section, SettingList, Table, figure, flat, number
 from worldline.report.plots import Panel
 from worldline.report.source import read_metrics, read_optional
 
@@ -38,16 +38,16 @@ def section(folder: Path) -> Section:
     blocks += _phases(rows, axis)
     blocks.append(_last(rows))
     if settings:
-        blocks.append(Settings("Settings", flat(settings)))
+        blocks.append(SettingList("Settings", flat(settings)))
     if machine := read_optional(folder / "env.json"):
-        blocks.append(Settings("Machine", flat(machine)))
+        blocks.append(SettingList("Machine", flat(machine)))
     return Section("training", "Cloning" if cloning else "Training", str(folder), blocks)
 
 
 def curve(rows: Rows, axis: str, name: str) -> tuple[list[float], list[float]]:
     """The rows that have both, as numbers."""
-    found = [(row[axis], row[name]) for row in rows if is_number(row.get(name)) and is_number(row.get(axis))]
-    return [float(x) for x, _ in found], [float(y) for _, y in found]
+    points = [(row[axis], row[name]) for row in rows if is_number(row.get(name)) and is_number(row.get(axis))]
+    return [float(x) for x, _ in points], [float(y) for _, y in points]
 
 
 def is_number(value: Any) -> bool:
@@ -55,7 +55,7 @@ def is_number(value: Any) -> bool:
 
 
 def _panel(rows: Rows, axis: str, title: str, names: Mapping[str, str]) -> Panel:
-    drawn = {label: found for name, label in names.items() if (found := curve(rows, axis, name))[0]}
+    drawn = {label: points for name, label in names.items() if (points := curve(rows, axis, name))[0]}
     return Panel(title, drawn, axis=axis)
 
 

@@ -5,7 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from worldline.report import plots
-from worldline.report.blocks import Block, Cell, Facts, Figure, Remarks, Section, Settings, Table, figure, flat, number
+from worldline.report.blocks import (
+    Block,
+    Cell,
+    Facts,
+    Figure,
+    Remarks,
+    Section,
+    SettingList,
+    Table,
+    figure,
+    flat,
+    number,
+)
 from worldline.report.plots import Panel
 from worldline.report.source import read_metrics, read_optional
 from worldline.report.training import Rows, curve, is_number
@@ -31,8 +43,8 @@ LABELS = {
 def section(folder: Path) -> Section:
     metrics = folder / "metrics.jsonl"
     rows = [row for row in read_metrics(metrics) if is_number(row.get("member"))] if metrics.is_file() else []
-    told = read_optional(folder / "figures.json")
-    figures, notes = told.get("figures", {}), told.get("notes", [])
+    content = read_optional(folder / "figures.json")
+    figures, notes = content.get("figures", {}), content.get("notes", [])
     if not isinstance(figures, dict) or not isinstance(notes, list):
         raise InputError(f"{folder / 'figures.json'}: corrupt: 'figures' must be an object, 'notes' a list")
     settings = read_optional(folder / "config.json")
@@ -41,13 +53,13 @@ def section(folder: Path) -> Section:
         cells = [[Cell(_named(name)), figure(_number(value))] for name, value in figures.items()]
         blocks.append(Table("On held-out tasks, mean of the members", ("figure", "value"), cells))
     if notes:
-        blocks.append(Remarks("What is thin about its log", [str(note) for note in notes]))
+        blocks.append(Remarks("Weak points of its log", [str(note) for note in notes]))
     if rows:
         caption = "Solid: held-out tasks. Dashed: training."
         blocks.append(Figure("Losses per member", plots.curves(_losses(rows), columns=4, shared=True), caption))
     blocks += _horizon(folder / "horizon.json")
     if settings:
-        blocks.append(Settings("Settings", flat(settings)))
+        blocks.append(SettingList("Settings", flat(settings)))
     return Section("world model", "World model", str(folder), blocks)
 
 
@@ -73,8 +85,8 @@ def _losses(rows: Rows) -> list[Panel]:
         for order, member in enumerate(members):
             own = [row for row in rows if row["member"] == member]
             for name, key in ((f"member {member}", _HELD_OUT + loss), (f"member {member}, training", loss)):
-                if (found := curve(own, "epoch", key))[0]:
-                    drawn[name], colours[name] = found, order
+                if (points := curve(own, "epoch", key))[0]:
+                    drawn[name], colours[name] = points, order
                     dashed |= {name} if key == loss else set()
         panels.append(Panel(loss, drawn, frozenset(dashed), colours, axis="epoch"))
     return panels
@@ -83,26 +95,28 @@ def _losses(rows: Rows) -> list[Panel]:
 def _horizon(path: Path) -> list[Block]:
     """One panel per metric, one curve per world model; single figures in a table."""
     models = read_optional(path).get("curves", {})
-    if not isinstance(models, dict) or not all(isinstance(found, dict) for found in models.values()):
+    if not isinstance(models, dict) or not all(isinstance(by_metric, dict) for by_metric in models.values()):
         raise InputError(f'{path}: corrupt: expected {{"curves": {{model: {{metric: [value per step]}}}}}}')
-    metrics = list(dict.fromkeys(name for found in models.values() for name in found))
+    metrics = list(dict.fromkeys(name for by_metric in models.values() for name in by_metric))
     panels, single = [], []
     for metric in metrics:
         drawn = {
             model: (list(range(1, len(values) + 1)), [_number(value) for value in values])
-            for model, found in models.items()
-            if isinstance(values := found.get(metric), list) and values
+            for model, by_metric in models.items()
+            if isinstance(values := by_metric.get(metric), list) and values
         }
         if drawn:
             panels.append(Panel(_named(metric), drawn, axis="step"))
-        elif any(is_number(found.get(metric)) for found in models.values()):
+        elif any(is_number(by_metric.get(metric)) for by_metric in models.values()):
             single.append(metric)
     blocks: list[Block] = []
     if panels:
         caption = "Held-out episodes replayed with their own actions, never looking at what really happened."
         blocks.append(Figure("Horizon curves: do errors compound?", plots.curves(panels, shared=True), caption))
     if single:
-        cells = [[Cell(model), *(figure(_number(found.get(m))) for m in single)] for model, found in models.items()]
+        cells = [
+            [Cell(model), *(figure(_number(by_metric.get(m))) for m in single)] for model, by_metric in models.items()
+        ]
         blocks.append(Table("Over the whole horizon", ("world model", *map(_named, single)), cells))
     return blocks
 

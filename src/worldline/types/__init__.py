@@ -2,7 +2,7 @@
 
 from worldline.types.environment import EagerEnvironment, Environment, Info, LazyActions, StepResult, World
 from worldline.types.errors import InputError, WorldlineError
-from worldline.types.policy import Decision, Exchange, Policy, ScoringPolicy, Turn, turns
+from worldline.types.policy import Decision, Exchange, Policy, ScoringPolicy, Turn, policy_label, turns
 from worldline.types.randomness import derive_seed, uniform
 from worldline.types.trajectory import SCHEMA_VERSION, Step, Trajectory
 
@@ -24,6 +24,7 @@ __all__ = [
     "World",
     "WorldlineError",
     "derive_seed",
+    "policy_label",
     "turns",
     "uniform",
 ]

@@ -15,6 +15,11 @@ from worldline.types.randomness import derive_seed
 from worldline.types.trajectory import Trajectory
 
 
+def policy_label(name: str, epsilon: float) -> str:
+    """What a policy is called with a share of uniform chance mixed in: 'expert@0.2'; without, its name."""
+    return f"{name}@{epsilon:g}" if epsilon else name
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """A past step, as the agent remembers it: what it saw, then what it did."""

@@ -12,12 +12,13 @@ from page_reader import PageReader
 from report_material import CURVES, FIGURES, METRICS, episode, write_log
 from scipy.stats import binomtest
 
+import faults
 from worldline.cli import main
 from worldline.report import compose, find, render, write_report
 from worldline.types import InputError, Step
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&$x_1$\x00"
-Told = pytest.CaptureFixture[str]
+Captured = pytest.CaptureFixture[str]
 
 
 def page(path: Path) -> PageReader:
@@ -37,7 +38,7 @@ def harmless(shown: PageReader) -> None:
 
 
 def test_a_folder_of_everything_becomes_one_page(
-    judged: Path, run: Path, world_model: Path, tmp_path: Path, capsys: Told
+    judged: Path, run: Path, world_model: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     (tmp_path / "evaluation.json").write_text((judged / "evaluation.json").read_text())
     (world_model / "log").mkdir()  # the world model's own copy of its log is not reported a second time
@@ -60,7 +61,7 @@ def test_hostile_text_is_shown_and_not_run(judged: Path, tmp_path: Path) -> None
     for policy in evaluation["policies"]:
         policy["name"] = HOSTILE
         policy["estimates"]["dr"]["flag"] = HOSTILE
-    evaluation["meta"]["notes"] = [HOSTILE]
+    evaluation["warnings"] = [HOSTILE]
     (tmp_path / "evaluation.json").write_text(json.dumps(evaluation))
     said = episode(1, policy=HOSTILE, goal=HOSTILE, final_observation=HOSTILE, observation=HOSTILE)
     write_log(tmp_path / "log", [said, episode(2, success=False)])
@@ -75,7 +76,7 @@ def test_the_file_runs_no_script_even_if_it_held_one(judged: Path) -> None:
     assert any("default-src 'none'" in policy for policy in policies)
 
 
-def test_a_report_is_not_overwritten_in_silence(run: Path, capsys: Told) -> None:
+def test_a_report_is_not_overwritten_in_silence(run: Path, capsys: Captured) -> None:
     (run / "report.html").write_text("mine")
     assert main(["report", str(run)]) == 2
     assert "report.html: is there already: --overwrite replaces it" in capsys.readouterr().err
@@ -95,6 +96,39 @@ def test_the_evaluations_plot_alone(judged: Path, run: Path, tmp_path: Path) -> 
         write_report(run, tmp_path / "other.svg")
 
 
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_whatever_breaks_the_old_report_or_the_new_one_is_there(how: faults.How, tmp_path: Path) -> None:
+    """Every write, sync and rename of `report --out --overwrite` fails, or is the last, in turn."""
+    source, out = tmp_path / "wm", tmp_path / "reports" / "report.html"
+    source.mkdir()
+    (source / "figures.json").write_text(json.dumps({"figures": FIGURES}))
+
+    def work() -> None:
+        write_report(source, out, overwrite=True)
+
+    def content() -> str:
+        return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "now", out.read_text())
+
+    points = faults.points(work)
+    new = content()
+    assert points == 4
+    for number in range(points):
+        out.write_text("old")
+        assert faults.broken(work, number, how) != 0
+        assert content() in ("old", new)
+        work()
+        assert content() == new
+        assert list(out.parent.iterdir()) == [out]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(run: Path, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["report", str(run), "--out", str(tmp_path / "file" / "r.html")]) == 1
+    captured = capsys.readouterr()
+    assert "r.html: cannot be written" in captured.err
+    assert captured.err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("name", "content", "line"),
     [
@@ -108,7 +142,7 @@ def test_the_evaluations_plot_alone(judged: Path, run: Path, tmp_path: Path) -> 
         ("log/x.parquet", "PAR1", "broken shard"),
     ],
 )
-def test_bad_input_is_one_line(name: str, content: str | None, line: str, tmp_path: Path, capsys: Told) -> None:
+def test_bad_input_is_one_line(name: str, content: str | None, line: str, tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / name
     if content is not None:
         path.parent.mkdir(exist_ok=True)
