@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from worldline.bench.cast import Cast, Clone, Faults
+from worldline.bench.stage import Stage, StageConfig
 
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
 from worldline.adwm.soft_tokens.connect import ChannelConfig, connect
 from worldline.adwm.value import imagine
-from worldline.bench.cast import Cast, Clone, Faults
-from worldline.bench.stage import Stage, StageConfig
 from worldline.ope.agreement import spearman
 from worldline.policies import PolicyConfig
 

@@ -7,6 +7,7 @@ POSIX file systems. Tests break each of the four system calls at the end of this
 
 import fcntl
 import glob
+import hashlib
 import io
 import json
 import math
@@ -14,7 +15,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,15 @@ def replacing(path: Path) -> Iterator[Path]:
                 os.replace(old, path)
             raise
         _remove(old)
+
+
+def digest(paths: Iterable[Path]) -> str:
+    """What these files are, by name and content, whatever folder they lie in."""
+    total = hashlib.blake2b(digest_size=16)
+    for path in sorted(paths):
+        with path.open("rb") as file:
+            total.update(f"{path.name}:{hashlib.file_digest(file, 'blake2b').hexdigest()}\n".encode())
+    return total.hexdigest()
 
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:

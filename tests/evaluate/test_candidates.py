@@ -133,15 +133,28 @@ def test_a_model_is_asked_once(text: TextLog, tmp_path: Path) -> None:
             return super().logprobs(turns, actions)  # type: ignore[arg-type]
 
     model = Counting(1.0)
-    first = cached(lambda: model, "hf:somewhere", "{}", text, tmp_path, silent)
-    asked = model.calls
-    second = cached(lambda: model, "hf:somewhere", "{}", text, tmp_path, silent)
-    assert model.calls == asked > 0
+    first = cached(lambda: model, "checkpoint 1", text, tmp_path, silent)
+    calls = model.calls
+    second = cached(lambda: model, "checkpoint 1", text, tmp_path, silent)
+    assert model.calls == calls > 0
     assert first is not None
     assert second is not None
     np.testing.assert_array_equal(first.logged, second.logged)
-    cached(lambda: model, "hf:somewhere", '{"temperature": 2}', text, tmp_path, silent)
-    assert model.calls > asked
+    cached(lambda: model, "checkpoint 2", text, tmp_path, silent)
+    cached(lambda: model, None, text, tmp_path, silent)
+    assert model.calls == 3 * calls, "another policy, and one that nobody can tell from others"
+
+
+def test_a_cache_never_runs_code(text: TextLog, tmp_path: Path) -> None:
+    """An array of objects would be unpickled; a file that is no array is named."""
+    cached(lambda: GoalSeeker(1.0), "checkpoint", text, tmp_path, silent)
+    (path,) = tmp_path.iterdir()
+    np.save(path, np.array([print], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match=rf"{path.name}: not readable log-probs .*: delete it"):
+        cached(lambda: GoalSeeker(1.0), "checkpoint", text, tmp_path, silent)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="delete it"):
+        cached(lambda: GoalSeeker(1.0), "checkpoint", text, tmp_path, silent)
 
 
 def test_names() -> None:

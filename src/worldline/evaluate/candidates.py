@@ -7,6 +7,7 @@ from a file: `NAME=logprobs:FILE`.
 """
 
 import hashlib
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from worldline import files
 from worldline.ope.log import Choices, RaggedLog, TargetLog
 from worldline.ope.text import TextLog
 from worldline.types import InputError, Policy, ScoringPolicy
@@ -83,21 +85,23 @@ def score(policy: Policy, text: TextLog, watch: Watch) -> Scores | None:
 
 
 def cached(
-    load: Callable[[], Policy], spec: str, settings: str, text: TextLog, folder: Path | None, watch: Watch
+    load: Callable[[], Policy], identity: str | None, text: TextLog, folder: Path | None, watch: Watch
 ) -> Scores | None:
-    """As `score`, read from or kept in `folder`. Only models are kept: scripted policies are as fast as reading."""
-    if folder is None or not spec.startswith(("hf:", "api:", "given:")):
+    """As `score`, read from or kept in `folder`; not where nobody knows what decides the policy's answers."""
+    if folder is None or identity is None:
         return score(load(), text, watch)
-    path = folder / f"{_digest(spec, settings, text)}.npy"
+    path = folder / f"{_digest(identity, text)}.npy"
     if path.is_file():
-        options = np.load(path)
+        try:
+            options = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise InputError(f"{path}: not readable log-probs ({error}): delete it") from None
         return Scores(options[_logged_rows(text)], options)
     scores = score(load(), text, watch)
     if scores is not None and scores.options is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".tmp.npy")
-        np.save(partial, scores.options)
-        partial.replace(path)
+        content = io.BytesIO()
+        np.save(content, scores.options)
+        files.write(path, content.getvalue())
     return scores
 
 
@@ -169,13 +173,9 @@ def _logged_rows(text: TextLog) -> npt.NDArray[np.int64]:
     return text.option_offsets[:-1] + np.array(places, dtype=np.int64)
 
 
-def _digest(spec: str, settings: str, text: TextLog) -> str:
-    """Of everything the log-probs depend on; a local checkpoint also counts by its files' sizes and times."""
-    digest = hashlib.blake2b(f"{spec}\x1f{settings}".encode(), digest_size=12)
-    folder = Path(spec.partition(":")[2])
-    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-        found = file.stat()
-        digest.update(f"{file.name}\x1f{found.st_size}\x1f{found.st_mtime_ns}".encode())
+def _digest(identity: str, text: TextLog) -> str:
+    """Of everything the log-probs depend on: the policy, and what it is asked."""
+    digest = hashlib.blake2b(identity.encode(), digest_size=12)
     for turn, options in zip(text.turns, text.options, strict=True):
         words = "\x1f".join((turn.goal, turn.observation, str(turn.step), *options))
         digest.update(words.encode("utf-8", "surrogatepass"))

@@ -7,6 +7,17 @@ from worldline.policies.language_model.encoding import Encoder, Example
 from worldline.policies.mixing import mix
 from worldline.policies.prompts import TEMPLATES, Template, render
 from worldline.policies.settings import PolicyConfig
-from worldline.policies.spec import load
+from worldline.policies.spec import PolicySource, PolicySpec, load
 
-__all__ = ["TEMPLATES", "Encoder", "Example", "PolicyConfig", "Template", "load", "mix", "render"]
+__all__ = [
+    "TEMPLATES",
+    "Encoder",
+    "Example",
+    "PolicyConfig",
+    "PolicySource",
+    "PolicySpec",
+    "Template",
+    "load",
+    "mix",
+    "render",
+]

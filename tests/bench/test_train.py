@@ -2,7 +2,6 @@
 
 import json
 import math
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,6 @@ def test_the_arms_are_those_of_the_paper() -> None:
     ablated = [arm.name for arm in arms("household", "ablate", 1)]
     assert "grpo-paw-lambda1-0" in ablated and "grpo-paw-0" in ablated
     assert [arm.variant for arm in arms("shop", "main", 1)] == ["grpo", "grpo+paw"]
-
-
-def test_other_processes_can_be_told_what_to_do() -> None:
-    arm = next(arms("household", "main", 1))
-    told = pickle.loads(pickle.dumps((bench._result, arm, bench.Start(Path("x"), 0.2), bench.Settings(env="shop"))))
-    assert told[1] == arm
 
 
 @pytest.fixture
