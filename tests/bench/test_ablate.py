@@ -70,7 +70,7 @@ def test_a_row_is_measured_once_for_the_same_policies(
         figures = ablate.run(fresh)
         assert policies == [["c", "d", "half by chance"], ["e", "f"]]
     assert "adwm searchqa spearman" not in figures.figures
-    more = replace(SUITE, language_models=SUITE.language_models | {"g": Checkpoint(0)})
+    more = replace(SUITE, language_models={**SUITE.language_models, "g": Checkpoint(0)})
     other = replace(experiment, suite=more)
     monkeypatch.setattr(ablate.rank, "experiment_of", lambda settings: other)
     ablate.run(fresh)

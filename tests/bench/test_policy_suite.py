@@ -16,7 +16,7 @@ def test_no_target_is_a_logger() -> None:
 def test_every_suite_has_language_models_for_guidance() -> None:
     for suite in SUITES.values():
         assert len(suite.with_gradients) >= 4
-        assert not suite.language_models.keys() & (suite.targets | suite.loggers).keys()
+        assert not suite.language_models.keys() & {*suite.targets, *suite.loggers}
 
 
 def test_a_checkpoint_is_the_policy_of_its_folder() -> None:

@@ -84,17 +84,17 @@ def evaluation(folder: Path, house: World) -> Evaluation:
 
 
 def test_imagined_values_agree_with_the_truth(evaluation: Evaluation) -> None:
-    found = evaluation.agreement["adwm"]
-    assert found["spearman"] == pytest.approx(1.0)
-    assert (found["mae"] or 1) < 0.1
-    assert (found["coverage"] or 0) >= 0.75
+    agreement = evaluation.agreement["adwm"]
+    assert agreement["spearman"] == pytest.approx(1.0)
+    assert (agreement["mae"] or 1) < 0.1
+    assert (agreement["coverage"] or 0) >= 0.75
 
 
 def test_every_world_model_is_in_the_table(evaluation: Evaluation) -> None:
-    told = evaluation.as_dict()
-    for policy in told["policies"]:
+    content = evaluation.as_dict()
+    for policy in content["policies"]:
         assert {"adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "dr"} <= set(policy["estimates"])
-    assert {"adwm", "wm-knn", "naive"} <= set(told["agreement"])
+    assert {"adwm", "wm-knn", "naive"} <= set(content["agreement"])
 
 
 def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
@@ -122,9 +122,9 @@ def test_who_did_not_log_is_not_played_as_a_logger(folder: Path, house: World) -
 
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
     given = {"logger0.2": expert(house, 0.2), "logger0.6": expert(house, 0.0), "logger0.9": Mute()}
-    found = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
-    assert any("is not what logged 'logger0.6'" in note for note in found.notes)
-    assert {trial.policy for trial in found.null if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
+    evaluation = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
+    assert any("is not what logged 'logger0.6'" in note for note in evaluation.notes)
+    assert {trial.policy for trial in evaluation.null if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
 
 
 def test_a_flagged_estimator_is_not_recommended_for_want_of_another_certificate(evaluation: Evaluation) -> None:
@@ -132,9 +132,9 @@ def test_a_flagged_estimator_is_not_recommended_for_want_of_another_certificate(
     assert {n for n in evaluation.meta["estimators"] if evaluation.record(n) is not None} == {"naive", "dr"}
     assert any(j.estimates["dr"].flag for j in evaluation.policies)
     assert evaluation.meta["recommended"] is None
-    said = [note for note in evaluation.notes if note.startswith("no recommendation: nothing certifies")]
-    assert len(said) == 1
-    assert "dr" not in said[0].split()
+    refusals = [note for note in evaluation.notes if note.startswith("no recommendation: nothing certifies")]
+    assert len(refusals) == 1
+    assert "dr" not in refusals[0].split()
 
 
 class Singer:
@@ -158,10 +158,10 @@ def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
     """The worst error on the loggers is no surprise: the half-width is at least the root mean square of them."""
     errors = [trial.estimates["adwm"].value - trial.truth for trial in evaluation.null]
     for judged in evaluation.policies:
-        found = judged.estimates["adwm"]
-        assert found.low is not None
-        assert found.high is not None
-        assert (found.high - found.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
+        estimate = judged.estimates["adwm"]
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert (estimate.high - estimate.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.99])
@@ -197,11 +197,11 @@ def test_the_sensitivity_is_to_guidance_alone(
     folder: Path, house: World, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From every start and unguided it is `adwm`; alpha is tried, and guides, where the channel has a guide."""
-    asked = 0
+    guided_steps = 0
 
     def guide(batch: Sequence[ImaginedEnvironment]) -> LogPolicy:
-        nonlocal asked
-        asked += 1
+        nonlocal guided_steps
+        guided_steps += 1
         return lambda latents: latents.sum(-1)
 
     def connect(policy: Policy, *args: object, **settings: object) -> Channel:
@@ -218,11 +218,11 @@ def test_the_sensitivity_is_to_guidance_alone(
     log = write(play(house, 0.6, 2, "short", seed=5))
     config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), imagined_at_once=7, seed=3)
     config = config.model_copy(update={"certificate": False, "sensitivity": 2, "rollouts": 1})
-    found = evaluate(config, {"one": guided})
-    rows = found.meta["sensitivity"]
-    assert rows[0]["values"] == [pytest.approx(found.value("one", "adwm").value, abs=1e-12)]
+    evaluation = evaluate(config, {"one": guided})
+    rows = evaluation.meta["sensitivity"]
+    assert rows[0]["values"] == [pytest.approx(evaluation.value("one", "adwm").value, abs=1e-12)]
     assert [(row["w"], row["alpha"]) for row in rows][3:] == [(0.0, 0.1), (0.5, 0.1)]
-    assert asked > 0
+    assert guided_steps > 0
     assert how == {(derive_seed(3, 0), 7)}
     mixed = evaluate(config.model_copy(update={"sensitivity": 1}), {"one": guided, "two": expert(house, 0.0)})
     assert {row["alpha"] for row in mixed.meta["sensitivity"]} == {0.0}
@@ -351,10 +351,10 @@ def test_a_policy_known_by_log_probs_only_is_refused_not_guessed(folder: Path) -
         estimators=("adwm", "wis"),
         certificate=False,
     )
-    told = evaluate(config).policies[0].estimates
-    assert told["wis"].value is not None
-    assert told["adwm"].value is None
-    assert "needs the policy itself" in (told["adwm"].refused or "")
+    estimates = evaluate(config).policies[0].estimates
+    assert estimates["wis"].value is not None
+    assert estimates["adwm"].value is None
+    assert "needs the policy itself" in (estimates["adwm"].refused or "")
 
 
 def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:

@@ -6,7 +6,7 @@ another temperature; and experts with faults. Where all ten are scripted there a
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,9 @@ class Checkpoint:
 class PolicySuite:
     """The policies of one environment, by name."""
 
-    loggers: dict[str, Checkpoint | Faults]
-    targets: dict[str, Checkpoint | Faults]
-    language_models: dict[str, Checkpoint] = field(default_factory=dict)
+    loggers: Mapping[str, Checkpoint | Faults]
+    targets: Mapping[str, Checkpoint | Faults]
+    language_models: Mapping[str, Checkpoint] = field(default_factory=dict)
     """Language models that `bench rank` does not judge."""
     cloning: dict[str, Any] = field(default_factory=dict)
     """Settings of the cloning run; none: no policy here is a clone."""
@@ -47,12 +47,12 @@ class PolicySuite:
 
     @property
     def policies(self) -> dict[str, Checkpoint | Faults]:
-        return self.loggers | self.targets | self.language_models
+        return {**self.loggers, **self.targets, **self.language_models}
 
     @property
     def with_gradients(self) -> list[str]:
         """The language models that act for themselves at every step: guidance can ask them for a gradient."""
-        judged = self.targets | self.language_models
+        judged = {**self.targets, **self.language_models}
         return [name for name, policy in judged.items() if isinstance(policy, Checkpoint) and not policy.epsilon]
 
 

@@ -48,7 +48,7 @@ def run(settings: Settings) -> Figures:
     experiment, seeds = experiment_of(settings), range(settings.seeds)
     experiment.claim()
     suite = experiment.suite
-    if any(isinstance(policy, Checkpoint) for policy in (suite.loggers | suite.targets).values()):
+    if any(isinstance(policy, Checkpoint) for policy in (*suite.loggers.values(), *suite.targets.values())):
         experiment.checkpoints  # noqa: B018 - the cloning run comes first, and once
     missing = [seed for seed in seeds if _earlier(experiment, seed) is None]
     with worker_pool(settings.jobs) as pool:

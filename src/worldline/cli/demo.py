@@ -113,8 +113,8 @@ def run(settings: Settings) -> Outcome:
         }
         returns = {name: [t.episode_return for t in episodes.result()] for name, episodes in truth.items()}
     files.write_json(out / "truth.json", {name: float(np.mean(values)) for name, values in returns.items()})
-    known = {"truth": out / "truth.json", "out": out}
-    evaluation = evaluate(offline.model_copy(update=known), judged, loggers=logging)
+    whole = offline.model_copy(update={"truth": out / "truth.json", "out": out})
+    evaluation = evaluate(whole, judged, loggers=logging)
 
     note("5/5  report")
     report = write_report(out, overwrite=True)

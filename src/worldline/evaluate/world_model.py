@@ -375,7 +375,7 @@ def sensitivity(world: WorldModelEstimators, candidates: Sequence[Candidate], st
         world.case.watch("sensitivity to guidance", done, len(able))
     plain = np.array(values[PLAIN[0]])
     return [
-        {"w": w, "alpha": alpha, "values": found, "spearman_with_plain": spearman(np.array(found), plain)}
-        for (w, alpha), found in values.items()
-        if able and len(found) == len(able)
+        {"w": w, "alpha": alpha, "values": setting, "spearman_with_plain": spearman(np.array(setting), plain)}
+        for (w, alpha), setting in values.items()
+        if able and len(setting) == len(able)
     ]
