@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from worldline import files
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
 from worldline.adwm.soft_tokens.connect import ChannelConfig, connect
 from worldline.adwm.value import imagine
-from worldline.bench.cast import Cast, Clone, Faults
-from worldline.bench.stage import Stage, StageConfig
+from worldline.bench.experiment import Experiment, ExperimentConfig
+from worldline.bench.policy_suite import Checkpoint, PolicySuite
 from worldline.ope.agreement import spearman
 from worldline.policies import PolicyConfig
+from worldline.policies.faulty_expert import Faults
 
 INTERFACES = ("text", "soft", "distilled")
 SEEDS = 2
@@ -34,34 +36,35 @@ CHANNEL = ChannelConfig(adapter=AdapterConfig(batch=64))
 
 def main(model: str, out: Path, small: bool) -> None:
     gpu = {"dtype": "bfloat16", "batch_tokens": 1 << 20, "cache_gib": 12.0} if torch.cuda.is_available() else {}
-    rungs, settings = 6, PolicyConfig(max_new_tokens=16, **gpu)
-    cast = Cast(
+    checkpoints, settings = 6, PolicyConfig(max_new_tokens=16, **gpu)
+    suite = PolicySuite(
         loggers=LOGGERS,
-        targets={f"checkpoint {rung + 1}": Clone(rung, settings=settings) for rung in range(rungs)},
-        clone={
+        targets={f"checkpoint {n + 1}": Checkpoint(n, settings=settings) for n in range(checkpoints)},
+        cloning={
             "model": model,
             "episodes": 40 if small else 800,
             "epochs": 1.0,
             "learning_rate": 1e-4,
-            "checkpoints": rungs,
+            "checkpoints": checkpoints,
             "batch_tokens": 2048 if small else 8192,
         },
         split="unseen",
         options={"level": "small"},
     )
-    config = StageConfig(tasks=8 if small else 171, truth=1 if small else 2, members=1, horizon=0, jobs=1)
-    stage = Stage(config, "household", cast, out)
+    config = ExperimentConfig(tasks=8 if small else 171, truth=1 if small else 2, members=1, horizon=0, jobs=1)
+    experiment = Experiment(config, "household", suite, out)
     path = out / "interfaces.json"
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.is_file() else []
     done = {(row["seed"], row["interface"], row["agent"]) for row in rows}
     for seed in range(SEEDS):
-        ensemble = stage.fit(seed)
-        for name in cast.targets:
-            true = stage.value(name)
+        ensemble = experiment.fit(seed)
+        for name in suite.targets:
+            true = experiment.value(name)
             for interface in INTERFACES:
                 if (seed, interface, name) in done:
                     continue
-                channel = connect(stage.judged(name), ensemble, interface, CHANNEL, folder=out / "adapters", seed=seed)
+                policy = experiment.source(name).load(experiment.world)
+                channel = connect(policy, ensemble, interface, CHANNEL, folder=out / "adapters", seed=seed)
                 value = float(imagine(ensemble, channel.policy, rollouts=1, seed=seed).values.mean())
                 rows.append(
                     {"seed": seed, "interface": interface, "agent": name, "imagined": value, "true": true}
@@ -74,7 +77,7 @@ def main(model: str, out: Path, small: bool) -> None:
 def _keep(path: Path, rows: list[dict[str, Any]], model: str) -> None:
     """The rows, and how each interface ranks the agents."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    told = {
+    content = {
         "command": "python experiments/interfaces.py MODEL OUT",
         "model": Path(model).name,
         "date": datetime.date.today().isoformat(),
@@ -82,7 +85,7 @@ def _keep(path: Path, rows: list[dict[str, Any]], model: str) -> None:
         "agreement": [_agreement(rows, seed, interface) for seed in range(SEEDS) for interface in INTERFACES],
         "rows": rows,
     }
-    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    files.write_json(path, content)
 
 
 def _agreement(rows: list[dict[str, Any]], seed: int, interface: str) -> dict[str, Any]:

@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from transformers import AutoModelForCausalLM
 
+from counting import CountingWorld, SeededPolicy
 from worldline import files, store
-from worldline.collect import CollectConfig, collect
+from worldline.collect import CollectConfig, collect, collect_tasks
 from worldline.types import Decision, InputError, Trajectory, Turn, WorldlineError
 
 
@@ -206,3 +208,26 @@ def test_the_very_same_run_at_once_is_refused(tmp_path: Path) -> None:
     assert b"another process is collecting this very run" in (second.stderr.read() if second.stderr else b"")
     assert first.wait() == 0
     store.check_unique(tmp_path)
+
+
+def test_tasks_are_played_by_an_object_and_only_once(tmp_path: Path) -> None:
+    class Counter(SeededPolicy):
+        turns = 0
+
+        def act(self, turns: Sequence[Turn]) -> list[Decision]:
+            self.turns += len(turns)
+            return super().act(turns)
+
+    world, policy = CountingWorld(), Counter()
+
+    def play(tasks: int) -> list[Trajectory]:
+        return collect_tasks(
+            world, policy, name="p", split=world.splits()[0], tasks=tasks, repeats=2, seed=1, out=tmp_path
+        )
+
+    first, turns = play(3), policy.turns
+    assert turns == sum(len(episode) for episode in first)
+    assert [episode.id for episode in first] == [f"p-{repeat}-{task:05d}" for repeat in range(2) for task in range(3)]
+    assert play(3) == first and policy.turns == turns, "everything was there"
+    assert play(4)[:3] == first[:3] and policy.turns > turns
+    assert store.count(tmp_path) == 8

@@ -23,7 +23,7 @@ from worldline.ope.intervals import Interval, interval
 from worldline.policies import PolicyConfig
 from worldline.policies.prompts import Counts
 from worldline.rollout import Episode, Rollout, plan
-from worldline.types import InputError, Policy, Trajectory, World, WorldlineError
+from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed
 
 
 class CollectConfig(PolicyConfig):
@@ -209,6 +209,39 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         failed=tuple(player.failed),
         truncated_prompts=_shortened(policy),
     )
+
+
+def collect_tasks(
+    world: World,
+    policy: Policy,
+    *,
+    name: str,
+    split: str,
+    tasks: int,
+    repeats: int = 1,
+    seed: int = 0,
+    batch_size: int = 128,
+    out: Path,
+) -> list[Trajectory]:
+    """Play a policy object at the first tasks of a split, each `repeats` times, into the log `out`.
+
+    What the log holds already under this name is not played again. The episodes come back task by task.
+    """
+    episodes = [
+        Episode(f"{name}-{repeat}-{task:05d}", world.get_task(split, task), split, derive_seed(seed, task, repeat))
+        for repeat in range(repeats)
+        for task in range(tasks)
+    ]
+    wanted = {episode.id for episode in episodes}
+    kept = {t.id: t for t in store.read(out, ids=wanted)} if store.shards(out) else {}
+    player = Rollout(world, policy, batch_size=batch_size, policy_name=name)
+    with store.StoreWriter(out) as writer:
+        for trajectory in _guarded(player, [episode for episode in episodes if episode.id not in kept]):
+            writer.append(trajectory)
+            kept[trajectory.id] = trajectory
+    if player.failed:
+        raise WorldlineError(f"{len(player.failed)} episodes of '{name}' failed, the first was {player.failed[0]}")
+    return [kept[episode.id] for episode in episodes]
 
 
 def _shortened(policy: Policy) -> int:

@@ -6,8 +6,8 @@ from worldline.bench.rank import MEASURES, summary
 
 
 def evaluation(spearman: float | None, mae: float) -> dict[str, object]:
-    found = dict.fromkeys(MEASURES, 0.5) | {"spearman": spearman, "mae": mae}
-    return {"agreement": {"adwm": found, "naive": dict.fromkeys(MEASURES, None)}}
+    measures = dict.fromkeys(MEASURES, 0.5) | {"spearman": spearman, "mae": mae}
+    return {"agreement": {"adwm": measures, "naive": dict.fromkeys(MEASURES, None)}}
 
 
 def test_means_over_seeds() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from worldline.bench import rank
 from worldline.bench.cast import CASTS, Cast, Clone, Faults
 from worldline.bench.stage import Crew, Stage, StageConfig, Work
+
+from worldline.bench import rank
 from worldline.types import InputError
 
 CAST = Cast(loggers={"a": Faults(chance=0.5)}, targets={"b": Faults()}, options={"level": "small"})

@@ -1,6 +1,7 @@
 """Estimators of a world model, on a log of the tiny household whose truth can be played."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -83,17 +84,17 @@ def evaluation(folder: Path, house: World) -> Evaluation:
 
 
 def test_imagined_values_agree_with_the_truth(evaluation: Evaluation) -> None:
-    found = evaluation.agreement["adwm"]
-    assert found["spearman"] == pytest.approx(1.0)
-    assert (found["mae"] or 1) < 0.1
-    assert (found["coverage"] or 0) >= 0.75
+    agreement = evaluation.agreement["adwm"]
+    assert agreement["spearman"] == pytest.approx(1.0)
+    assert (agreement["mae"] or 1) < 0.1
+    assert (agreement["coverage"] or 0) >= 0.75
 
 
 def test_every_world_model_is_in_the_table(evaluation: Evaluation) -> None:
-    told = evaluation.as_dict()
-    for policy in told["policies"]:
+    content = evaluation.as_dict()
+    for policy in content["policies"]:
         assert {"adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "dr"} <= set(policy["estimates"])
-    assert {"adwm", "wm-knn", "naive"} <= set(told["agreement"])
+    assert {"adwm", "wm-knn", "naive"} <= set(content["agreement"])
 
 
 def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
@@ -103,8 +104,8 @@ def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
 
 def test_the_certificate_measures_world_models_too(folder: Path, house: World) -> None:
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
-    asked = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm", "wis"), rollouts=1)
-    record = evaluate(asked, {"expert": expert(house, 0.0)}, loggers=loggers).record("adwm")
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm", "wis"), rollouts=1)
+    record = evaluate(config, {"expert": expert(house, 0.0)}, loggers=loggers).record("adwm")
     assert record is not None
     assert record.trials == len(LOGGERS)
     assert record.mae < 0.25
@@ -147,11 +148,11 @@ class Singer:
 
 
 def test_what_nobody_ever_did_is_flagged(folder: Path) -> None:
-    asked = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
-    found = evaluate(asked.model_copy(update={"certificate": False}), {"singer": Singer()})
-    told = found.policies[0].estimates["adwm"]
-    assert told.flag is not None
-    assert "not supported by the log" in told.flag
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    evaluation = evaluate(config.model_copy(update={"certificate": False}), {"singer": Singer()})
+    flag = evaluation.policies[0].estimates["adwm"].flag
+    assert flag is not None
+    assert "not supported by the log" in flag
 
 
 def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
@@ -197,11 +198,11 @@ def test_the_sensitivity_is_to_guidance_alone(
     folder: Path, house: World, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From every start and unguided it is `adwm`; alpha is tried, and guides, where the channel has a guide."""
-    asked = 0
+    guided_steps = 0
 
     def guide(batch: Sequence[ImaginedEnvironment]) -> LogPolicy:
-        nonlocal asked
-        asked += 1
+        nonlocal guided_steps
+        guided_steps += 1
         return lambda latents: latents.sum(-1)
 
     def connect(policy: Policy, *args: object, **settings: object) -> Channel:
@@ -222,7 +223,7 @@ def test_the_sensitivity_is_to_guidance_alone(
     rows = found.meta.sensitivity
     assert rows[0]["values"] == [pytest.approx(found.value("one", "adwm").value, abs=1e-12)]
     assert [(row["w"], row["alpha"]) for row in rows][3:] == [(0.0, 0.1), (0.5, 0.1)]
-    assert asked > 0
+    assert guided_steps > 0
     assert how == {(derive_seed(3, 0), 7)}
     mixed = evaluate(config.model_copy(update={"sensitivity": 1}), {"one": guided, "two": expert(house, 0.0)})
     assert {row["alpha"] for row in mixed.meta.sensitivity} == {0.0}
@@ -243,18 +244,80 @@ def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path
 
 
 def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[FitConfig] = []
+    configs: list[FitConfig] = []
 
     def fit_episodes(episodes: object, config: FitConfig, watch: object) -> SimpleNamespace:
-        asked.append(config)
+        configs.append(config)
         return SimpleNamespace(ensemble=None)
 
     monkeypatch.setattr(module, "fit_episodes", fit_episodes)
     ensemble = Ensemble.load(folder / "wm")
     ensemble.members[0].model.architecture = ensemble.members[0].model.architecture.model_copy(update={"latent": 6})
     case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
-    WorldModelEstimators(case, ensemble)._fitted(case.trajectories, "all")
-    assert asked[0].architecture == ensemble.members[0].model.architecture
+    WorldModelEstimators(case, ensemble)._refitted(case.trajectories, "all", ["adwm"]).load()
+    assert configs[0].architecture == ensemble.members[0].model.architecture
+    assert not configs[0].rivals, "none is certified"
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """The source of an expert that is partly chance."""
+
+    epsilon: float
+
+    @property
+    def identity(self) -> str:
+        return f"expert {self.epsilon}"
+
+    def load(self, world: World) -> Policy:
+        return expert(world, self.epsilon)
+
+
+def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the candidates, not the loggers, not the refits; and what is read is equal to what was imagined."""
+    candidates = {f"expert{epsilon:g}": Noisy(epsilon) for epsilon in (0.0, 1.0)}
+    loggers = {f"logger{epsilon:g}": Noisy(epsilon) for epsilon in LOGGERS}
+    options = {"level": "tiny", "families": ("pick", "heat")}
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", rollouts=1, options=options)
+    config = config.model_copy(update={"estimators": ("adwm", "wm-knn"), "refit_estimators": ("adwm",)})
+    plain = evaluate(config, candidates, loggers=loggers)
+    config = config.model_copy(update={"out": tmp_path})
+    for name, source in candidates.items():  # in parts, as several processes would
+        part = config.model_copy(update={"out": None, "cache": tmp_path / "cache"})
+        evaluate(part, {name: source}, loggers=loggers if name == "expert0" else {})
+    calls: list[object] = []
+    monkeypatch.setattr(module, "imagine", lambda *args, **settings: calls.append(args))
+    monkeypatch.setattr(module, "fit_episodes", lambda *args: calls.append(args))
+    again = evaluate(config, candidates, loggers=loggers)
+    assert again.as_dict() == plain.as_dict()
+    assert not calls
+    assert len(list(store.read(tmp_path / "imagined"))) == 2 * 24, "the episodes can be read all the same"
+    monkeypatch.undo()
+    other = evaluate(config.model_copy(update={"overwrite": True, "seed": 1}), candidates)
+    assert other.value("expert0", "adwm") != again.value("expert0", "adwm"), "another seed is another imagination"
+
+
+def test_only_the_estimators_named_are_certified_by_refits(folder: Path, house: World) -> None:
+    loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", rollouts=1)
+    case = Case(config.model_copy(update={"refit_estimators": ("wm-knn",)}), {}, loggers, lambda *progress: None)
+    world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
+    tried: list[Sequence[str]] = []
+    world._leave_out = lambda names: iter(tried.append(names) or [])  # type: ignore[method-assign, func-returns-value]
+    world.leave_out(["adwm", "wm-knn", "am-dr"])
+    assert tried == [("wm-knn",)]
+
+
+def test_a_broken_entry_of_the_cache_is_named(folder: Path, tmp_path: Path) -> None:
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", rollouts=1, options={"level": "tiny"})
+    config = config.model_copy(update={"estimators": ("adwm",), "certificate": False, "cache": tmp_path})
+    evaluate(config, {"expert": Noisy(0.0)})
+    (entry,) = tmp_path.glob("imagined-*")
+    (entry / "values.json").write_text("[")
+    with pytest.raises(InputError, match=rf"values.json: not readable: delete \S+{entry.name}"):
+        evaluate(config, {"expert": Noisy(0.0)})
 
 
 @pytest.mark.parametrize(
@@ -289,10 +352,10 @@ def test_a_policy_known_by_log_probs_only_is_refused_not_guessed(folder: Path) -
         estimators=("adwm", "wis"),
         certificate=False,
     )
-    told = evaluate(config).policies[0].estimates
-    assert told["wis"].value is not None
-    assert told["adwm"].value is None
-    assert "needs the policy itself" in (told["adwm"].refused or "")
+    estimates = evaluate(config).policies[0].estimates
+    assert estimates["wis"].value is not None
+    assert estimates["adwm"].value is None
+    assert "needs the policy itself" in (estimates["adwm"].refused or "")
 
 
 def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:

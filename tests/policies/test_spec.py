@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from worldline import config, policies
-from worldline.policies import PolicyConfig
+from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.types import InputError
 
 HERE = "sample_policies"
@@ -57,3 +58,17 @@ def test_settings_out_of_range(flags: list[str]) -> None:
 def test_importing_policies_loads_no_torch() -> None:
     code = "import sys, worldline.policies; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_spec_is_identified_by_all_that_decides_its_policy(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"one")
+    spec = PolicySpec(f"hf:{tmp_path}")
+    assert isinstance(spec, PolicySource)
+    identities = [spec.identity, PolicySpec(spec.spec, epsilon=0.1).identity]
+    identities.append(PolicySpec(spec.spec, PolicyConfig(temperature=0.5)).identity)
+    (tmp_path / "model.safetensors").write_bytes(b"two")
+    identities.append(spec.identity)
+    assert len(set(identities)) == 4
+    (tmp_path / "model.safetensors").write_bytes(b"one")
+    assert spec.identity == identities[0]
+    assert PolicySpec("random", epsilon=0.5).load().name == "random+eps0.5"

@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from worldline import files
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit_episodes
 from worldline.adwm.soft_tokens.connect import connect
 from worldline.adwm.value import imagine
 from worldline.adwm.world_model_env import MANNERS, Manner
 from worldline.bench import Figures, rank
-from worldline.bench.stage import Stage
+from worldline.bench.experiment import Experiment, read_settings
 from worldline.config import Config, Folder, option, suggest
 from worldline.ope.agreement import spearman
 from worldline.types import InputError, Policy, Trajectory
@@ -82,9 +83,9 @@ def run(settings: Settings) -> Figures:
             raise InputError(f"--variants: there is no '{name}'{suggest(name, list(VARIANTS))}")
     rows: list[dict[str, Any]] = [{"variant": name} for name in settings.variants]
     for env in settings.envs:
-        stage = _stage(env, settings.out)
+        experiment = _experiment(env, settings.out)
         for row in rows:
-            measured = _kept(row["variant"], stage, settings)
+            measured = _kept(row["variant"], experiment, settings)
             row |= {f"{env} {measure}": value for measure, value in measured.items()}
             print(f"{env}, {row['variant']}: {measured}", file=sys.stderr, flush=True)
     figures = {
@@ -93,45 +94,44 @@ def run(settings: Settings) -> Figures:
     return Figures(figures, rows)
 
 
-def _stage(env: Env, out: Path) -> Stage:
+def _experiment(env: Env, out: Path) -> Experiment:
     """As `bench rank` made it, or as it would make it."""
-    path = out / env / "stage.json"
-    made = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    stage = rank.stage_of(rank.Settings(env=env, out=out, **made))
-    stage.claim()
-    return stage
+    experiment = rank.experiment_of(rank.Settings(env=env, out=out, **read_settings(out / env)))
+    experiment.claim()
+    return experiment
 
 
-def _kept(name: str, stage: Stage, settings: Settings) -> dict[str, float | None]:
-    """What a row came to in one world; measured now unless it was before, with the same settings."""
-    path = stage.out / "ablate" / "rows.json"
-    known: dict[str, dict[str, float | None]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+def _kept(name: str, experiment: Experiment, settings: Settings) -> dict[str, float | None]:
+    """A row's measures in one world; measured now unless they were before, with the same settings."""
+    path = experiment.out / "ablate" / "rows.json"
+    rows: dict[str, dict[str, float | None]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     variant = VARIANTS[name]
     tasks = f"{settings.tasks} and {settings.guided} tasks"
-    key = f"{variant}, {tasks}, seed {settings.seed}, over {', '.join(_policies(variant, stage))}"
-    if key not in known:
-        known[key] = _measured(variant, stage, settings)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    return known[key]
+    key = f"{variant}, {tasks}, seed {settings.seed}, over {', '.join(_policies(variant, experiment))}"
+    if key not in rows:
+        rows[key] = _measured(variant, experiment, settings)
+        files.write_json(path, rows)
+    return rows[key]
 
 
-def _policies(variant: Variant, stage: Stage) -> list[str]:
-    return list(stage.cast.targets) if variant.over == "targets" else stage.cast.language_models
+def _policies(variant: Variant, experiment: Experiment) -> list[str]:
+    return list(experiment.suite.targets) if variant.over == "targets" else experiment.suite.with_gradients
 
 
-def _measured(variant: Variant, stage: Stage, settings: Settings) -> dict[str, float | None]:
-    log = [episode for name in list(stage.cast.loggers)[: variant.loggers] for episode in stage.play(name)]
-    ensemble = _fitted(variant, log, stage.out / "ablate", settings)
+def _measured(variant: Variant, experiment: Experiment, settings: Settings) -> dict[str, float | None]:
+    folder, loggers = experiment.out / "ablate", list(experiment.suite.loggers)[: variant.loggers]
+    log = [episode for name in loggers for episode in experiment.play(name)]
+    ensemble = _fitted(variant, log, folder, settings)
     starts = _starts(log, settings.tasks if variant.over == "targets" else settings.guided)
-    names = _policies(variant, stage)
-    said = [_imagined(stage.judged(name), variant, ensemble, starts, stage.out / "ablate", settings) for name in names]
-    true = [stage.value(name) for name in names]
-    for name, imagined, real in zip(names, said, true, strict=True):
-        print(f"  {name}: {imagined:.4f}, really {real:.4f}", file=sys.stderr, flush=True)
+    names = _policies(variant, experiment)
+    policies = (experiment.source(name).load(experiment.world) for name in names)
+    imagined = np.array([_imagined(policy, variant, ensemble, starts, folder, settings) for policy in policies])
+    true = np.array([experiment.value(name) for name in names])
+    for name, value, real in zip(names, imagined, true, strict=True):
+        print(f"  {name}: {value:.4f}, really {real:.4f}", file=sys.stderr, flush=True)
     return {
-        "spearman": spearman(np.array(said), np.array(true)),
-        "mae": float(np.abs(np.array(said) - np.array(true)).mean()),
+        "spearman": spearman(imagined, true),
+        "mae": float(np.abs(imagined - true).mean()),
         "policies": len(names),
     }
 

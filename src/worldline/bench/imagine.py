@@ -2,8 +2,8 @@
 language model as the policy, through soft tokens with continuation guidance on.
 
 Batching and fewer diffusion steps make the networks faster; decoding to text, which `adwm` does at every step and the
-paper does not, is Python that costs the same for each episode. So both are told: the world model's own step (draw the
-noise, sample, go on with the history, ask the heads), and the whole step with its text."""
+paper does not, is Python that costs the same for each episode. So both are measured: the world model's own step (draw
+the noise, sample, go on with the history, ask the heads), and the whole step with its text."""
 
 import itertools
 import statistics
@@ -89,12 +89,12 @@ def run(settings: Settings) -> Figures:
 def _played(settings: Settings) -> list[Trajectory]:
     world = envs.load("household")
     share = -(-settings.episodes // len(_EPSILONS))
-    found: list[Trajectory] = []
+    episodes: list[Trajectory] = []
     for epsilon in _EPSILONS:
         expert = policies.mix(policies.load("expert", world, settings), epsilon)
-        wanted = plan(world, "train", share, seed=settings.seed, run=f"eps{epsilon:g}")
-        found += Rollout(world, expert, epsilon=epsilon).play(wanted)
-    return found[: settings.episodes]
+        planned = plan(world, "train", share, seed=settings.seed, run=f"eps{epsilon:g}")
+        episodes += Rollout(world, expert, epsilon=epsilon).play(planned)
+    return episodes[: settings.episodes]
 
 
 def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -102,8 +102,8 @@ def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]
     fast, slow = MANNERS["adwm"], replace(MANNERS["adwm"], steps=50, eta=1.0)
 
     def each(name: str, manner: Manner, batch: int, count: int) -> float:
-        wanted = _wanted(ensemble, count, settings.seed)
-        steps, seconds = _play(ensemble, RandomPolicy(), wanted, manner, batch, settings)
+        planned = _planned(ensemble, count, settings.seed)
+        steps, seconds = _play(ensemble, RandomPolicy(), planned, manner, batch, settings)
         rows.append(_row(name, batch, steps, seconds))
         return seconds / steps
 
@@ -136,36 +136,36 @@ def _through_soft_tokens(ensemble: Ensemble, settings: Settings, rows: list[dict
     eta = 1.0 if settings.diffusion_steps == ensemble.members[0].model.architecture.diffusion_steps else 0.0
     manner = replace(MANNERS["adwm-paper"], steps=settings.diffusion_steps, eta=eta)
     sweep = Sweep(channel.policy)
-    wanted = [
+    planned = [
         episode
         for epsilon in settings.epsilons
-        for episode in sweep.episodes(_wanted(ensemble, settings.rollouts, settings.seed), epsilon, settings.steps)
+        for episode in sweep.episodes(_planned(ensemble, settings.rollouts, settings.seed), epsilon, settings.steps)
     ]
-    steps, seconds = _play(ensemble, sweep, wanted, manner, len(wanted), settings, channel.guide)
+    steps, seconds = _play(ensemble, sweep, planned, manner, len(planned), settings, channel.guide)
     name = f"{settings.policy.rpartition('/')[2]}, soft, guided, {settings.diffusion_steps} diffusion steps"
-    rows.append(_row(name, len(wanted), steps, seconds))
+    rows.append(_row(name, len(planned), steps, seconds))
     return {
         "adapter_seconds": adapted,
         "adapter_top1": channel.figures["top1"],
         "adapter_top1_in_batch": channel.figures["top1_in_batch"],
-        "soft_guided_rollouts": float(len(wanted)),
+        "soft_guided_rollouts": float(len(planned)),
         "soft_guided_steps": float(steps),
         "soft_guided_seconds": seconds,
     }
 
 
 class Sweep:
-    """One policy at several epsilons in one batch: which one a turn is played at is known by its seed."""
+    """One policy at several epsilons in one batch: the seed of a turn says which one it is played at."""
 
     def __init__(self, policy: Policy) -> None:
         self.name, self._policy, self._chance = policy.name, policy, RandomPolicy()
         self._epsilon: dict[int, float] = {}
 
-    def episodes(self, wanted: Sequence[Episode], epsilon: float, steps: int) -> list[Episode]:
-        """`wanted` as episodes of their own at `epsilon`."""
+    def episodes(self, planned: Sequence[Episode], epsilon: float, steps: int) -> list[Episode]:
+        """`planned` as episodes of their own at `epsilon`."""
         made = [
             replace(episode, id=f"{episode.id}@{epsilon:g}", seed=derive_seed(episode.seed, f"{epsilon:g}"))
-            for episode in wanted
+            for episode in planned
         ]
         self._epsilon |= {derive_seed(e.seed, step): epsilon for e, step in itertools.product(made, range(steps))}
         return made
@@ -180,14 +180,14 @@ def _row(name: str, batch: int, steps: int, seconds: float) -> dict[str, Any]:
     return {"imagined": name, "batch": batch, "steps": steps, "seconds": seconds, "per_second": steps / seconds}
 
 
-def _wanted(ensemble: Ensemble, count: int, seed: int) -> list[Episode]:
+def _planned(ensemble: Ensemble, count: int, seed: int) -> list[Episode]:
     return plan(ImaginedWorld(ensemble), "log", count, seed=seed, run="imagined")
 
 
 def _play(
     ensemble: Ensemble,
     policy: Policy,
-    wanted: Sequence[Episode],
+    planned: Sequence[Episode],
     manner: Manner,
     batch: int,
     settings: Settings,
@@ -197,7 +197,7 @@ def _play(
     world = ImaginedWorld(ensemble, manner, guide)
     player = Rollout(world, policy, batch_size=batch, max_steps=settings.steps)
     started = time.perf_counter()
-    steps = sum(len(episode) for episode in player.play(wanted))
+    steps = sum(len(episode) for episode in player.play(planned))
     return steps, time.perf_counter() - started
 
 

@@ -12,17 +12,19 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from worldline import files
 from worldline.bench import Figures
-from worldline.bench.cast import CASTS
-from worldline.bench.stage import Crew, Stage, StageConfig, Work
+from worldline.bench.experiment import Experiment, ExperimentConfig
+from worldline.bench.policy_suite import SUITES, Checkpoint
 from worldline.config import Folder, option, positional
-from worldline.evaluate.evaluation import judge
+from worldline.evaluate import evaluate
+from worldline.worker_pool import run_all, worker_pool
 
 MEASURES = ("spearman", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")
 WORLD_MODELS = ("adwm", "am-dr", "adwm-paper", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 
 
-class Settings(StageConfig):
+class Settings(ExperimentConfig):
     """Spearman, error and coverage of every estimator on ten policies whose true value is known.
 
     Three other policies log 171 tasks each; the truth is 3 x 171 episodes of each target at the same tasks.
@@ -38,42 +40,54 @@ class Settings(StageConfig):
     out: Folder = option(Path("bench-rank"), help="folder of models, logs and tables; what is there is used again")
 
 
-def stage_of(settings: Settings) -> Stage:
-    return Stage(settings, settings.env, CASTS[settings.env], settings.out / settings.env)
+def experiment_of(settings: Settings) -> Experiment:
+    return Experiment(settings, settings.env, SUITES[settings.env], settings.out / settings.env)
 
 
 def run(settings: Settings) -> Figures:
-    stage, seeds = stage_of(settings), range(settings.seeds)
-    missing = [seed for seed in seeds if _table(stage, seed) is None]
-    with Crew(stage) as crew:
-        crew.do([Work("play", name) for name in (*stage.cast.loggers, *stage.cast.targets)], _tell)
-        truth = stage.truth()
-        crew.do(stage.fits(missing), _tell)
-        crew.do([work for seed in missing for work in stage.questions(seed)], _tell)
+    experiment, seeds = experiment_of(settings), range(settings.seeds)
+    experiment.claim()
+    suite = experiment.suite
+    if any(isinstance(policy, Checkpoint) for policy in (*suite.loggers.values(), *suite.targets.values())):
+        experiment.checkpoints  # noqa: B018 - the cloning run comes first, and once
+    missing = [seed for seed in seeds if _earlier(experiment, seed) is None]
+    with worker_pool(settings.jobs) as pool:
+        run_all(pool, experiment.plays(), _watch)
+        truth = experiment.truth()
+        run_all(pool, experiment.fits(missing), _watch)
+        run_all(pool, experiment.evaluations(missing), _watch)
+    targets, loggers = (experiment.sources(list(names)) for names in (suite.targets, suite.loggers))
     for seed in missing:
-        told = judge(stage.case(seed), stage.estimators(seed)).as_dict()
-        kept = {"asked": _asked(stage, seed), "evaluation": told}
-        _path(stage, seed).write_text(json.dumps(kept, allow_nan=False), encoding="utf-8")
-    return summary([found for seed in seeds if (found := _table(stage, seed)) is not None], truth)
+        evaluation = evaluate(experiment.evaluation(seed), targets, loggers=loggers)
+        kept = {"settings": _settings(experiment, seed), "evaluation": evaluation.as_dict()}
+        files.write_json(_path(experiment, seed), kept)
+    tables = [table for seed in seeds if (table := _earlier(experiment, seed)) is not None]
+    return summary(tables, truth)
 
 
-def _path(stage: Stage, seed: int) -> Path:
-    return stage.out / f"evaluation-{seed}.json"
+def _path(experiment: Experiment, seed: int) -> Path:
+    return experiment.out / f"evaluation-{seed}.json"
 
 
-def _asked(stage: Stage, seed: int) -> list[object]:
-    return [list(stage.asked(seed)), stage.config.certificate, stage.config.refit]
+def _settings(experiment: Experiment, seed: int) -> dict[str, Any]:
+    """What decides the table of one seed, beside the settings of the folder."""
+    config = experiment.config
+    return {
+        "estimators": list(experiment.estimators(seed)),
+        "certificate": config.certificate,
+        "refit": config.refit,
+    }
 
 
-def _table(stage: Stage, seed: int) -> dict[str, Any] | None:
-    """The evaluation of an earlier run, if it was asked the same."""
-    path = _path(stage, seed)
+def _earlier(experiment: Experiment, seed: int) -> dict[str, Any] | None:
+    """The evaluation of an earlier run, if it was made with the same settings."""
+    path = _path(experiment, seed)
     kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return dict(kept["evaluation"]) if kept.get("asked") == _asked(stage, seed) else None
+    return dict(kept["evaluation"]) if kept.get("settings") == _settings(experiment, seed) else None
 
 
-def _tell(done: int, of: int, work: Work) -> None:
-    print(f"{done}/{of} {work}", file=sys.stderr, flush=True)
+def _watch(done: int, total: int, name: str) -> None:
+    print(f"{done}/{total} {name}", file=sys.stderr, flush=True)
 
 
 def summary(tables: Sequence[dict[str, Any]], truth: dict[str, float]) -> Figures:
@@ -84,11 +98,11 @@ def summary(tables: Sequence[dict[str, Any]], truth: dict[str, float]) -> Figure
         row: dict[str, Any] = {"estimator": name}
         for measure in MEASURES:
             values = [table["agreement"][name][measure] for table in tables if name in table["agreement"]]
-            known = [value for value in values if value is not None]
-            row[measure] = float(np.mean(known)) if known else None
-        there = [table["agreement"][name] for table in tables if name in table["agreement"]]
-        row["spearman by seed"] = [found["spearman"] for found in there]
-        row["mae by seed"] = [found["mae"] for found in there]
+            numbers = [value for value in values if value is not None]
+            row[measure] = float(np.mean(numbers)) if numbers else None
+        measured = [table["agreement"][name] for table in tables if name in table["agreement"]]
+        row["spearman by seed"] = [agreement["spearman"] for agreement in measured]
+        row["mae by seed"] = [agreement["mae"] for agreement in measured]
         rows.append(row)
     figures = {"seeds": float(len(tables)), "lowest truth": min(truth.values()), "highest truth": max(truth.values())}
     for row in rows:

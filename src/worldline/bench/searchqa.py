@@ -27,24 +27,24 @@ class Settings(Config):
 
 
 def run(settings: Settings) -> Figures:
-    asked: defaultdict[str, list[Question]] = defaultdict(list)
+    groups: defaultdict[str, list[Question]] = defaultdict(list)
     for question in read_questions(settings.questions):
-        asked[f"{question.dataset} ({question.split})"].append(question)
+        groups[f"{question.dataset} ({question.split})"].append(question)
     with TemporaryDirectory() as folder:
         started = time.perf_counter()
         engine = open_index(files_of(settings.corpus), Path(folder) / "index")
         built = time.perf_counter()
         open_index(files_of(settings.corpus), Path(folder) / "index")
         opened = time.perf_counter()
-        texts = [question.text for group in asked.values() for question in group][: settings.queries]
+        texts = [question.text for group in groups.values() for question in group][: settings.queries]
         for text in texts:
             engine.search(text, 3)
         searched = time.perf_counter()
         rows = []
-        for name, group in asked.items():
-            found = measure(group, engine.passages, engine)
-            recall = {f"recall@{depth}": share for depth, share in found.recall.items()}
-            rows.append({"questions": name, "count": found.questions, "in_corpus": found.in_corpus, **recall})
+        for name, group in groups.items():
+            measured = measure(group, engine.passages, engine)
+            recall = {f"recall@{depth}": share for depth, share in measured.recall.items()}
+            rows.append({"questions": name, "count": measured.questions, "in_corpus": measured.in_corpus, **recall})
         figures = {
             "passages": float(len(engine.passages)),
             "index_seconds": built - started,

@@ -1,7 +1,7 @@
 """Does world-model co-training help? The same start, the same budget, with and without, over seeds.
 
 Everything is kept in `--out` and nothing is done twice: clones, runs, final evaluations. A bench that was stopped goes
-on where it was; so does each of its runs. Arms run side by side in `--jobs` processes, on one GPU if there is one.
+on where it was; so does each of its runs. They go side by side in `--jobs` processes, on one GPU if there is one.
 """
 
 import json
@@ -9,23 +9,23 @@ import math
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import torch
 from scipy import stats
 
+from worldline import files
 from worldline.bench import Figures
-from worldline.bench.arms import PLANS, SPARSE, TAUGHT, Arm, Case, Taught, arms
+from worldline.bench.train_plans import PLANS, SPARSE, TAUGHT, Comparison, Taught, TrainRun, train_runs
 from worldline.collect import CollectConfig, collect
 from worldline.config import Config, Folder, option, positional, validate
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
 from worldline.sft import SftConfig, sft
 from worldline.types import InputError, WorldlineError
+from worldline.worker_pool import worker_pool
 
 
 class Settings(Config):
@@ -44,7 +44,7 @@ class Settings(Config):
 
     env: Literal["household", "shop", "searchqa"] = positional(help="household, shop or searchqa")
     seeds: int = option(3, help="runs of each variant", ge=1)
-    case: Case = option("main", help="which comparison")
+    case: Comparison = option("main", help="which comparison")
     taught: Taught | None = option(None, help="what the start has learned; both: observations too; default: as planned")
     model: str = option("", help="what the start is made of: nano, micro, a folder or a hub id; default: as planned")
     start: tuple[float, float] | None = option(None, help="success the start may have, LOW HIGH; default: as planned")
@@ -59,30 +59,30 @@ class Settings(Config):
 def run(settings: Settings) -> Figures:
     """Make the start, run what is missing, compare."""
     start = _start(settings)
-    known = arms(settings.env, settings.case, settings.seeds)
-    wanted = [arm for arm in known if not settings.only or arm.variant in settings.only]
-    if not wanted:
+    planned = train_runs(settings.env, settings.case, settings.seeds)
+    runs = [run for run in planned if not settings.only or run.variant in settings.only]
+    if not runs:
         raise InputError(f"--only {' '.join(settings.only)}: no such variant in case '{settings.case}'")
-    rows = sorted(_run(wanted, start, settings), key=lambda row: (row["variant"], row["seed"]))
+    rows = sorted(_results(runs, start, settings), key=lambda row: (row["variant"], row["seed"]))
     figures = {"start": start.success} | compared(rows)
     return Figures(figures, rows)
 
 
 @dataclass(frozen=True)
 class Start:
-    """The clone all arms of a case begin with."""
+    """The clone that all runs of a comparison begin with."""
 
     model: Path
     success: float
 
 
 def _start(settings: Settings) -> Start:
-    """The best clone of a ladder that is still as weak as the case wants it."""
+    """The best checkpoint of the cloning run that is still as weak as the comparison wants it."""
     plan = PLANS[settings.env]
     taught = settings.taught or plan.taught
     folder = settings.out / settings.env / ("clone" if taught == plan.taught else f"clone-{taught}")
-    wanted = TAUGHT[taught] | dict(plan.clone) | ({"model": settings.model} if settings.model else {})
-    config = SftConfig(source=settings.env, out=folder, options=dict(plan.options), **wanted)
+    cloning = TAUGHT[taught] | dict(plan.clone) | ({"model": settings.model} if settings.model else {})
+    config = SftConfig(source=settings.env, out=folder, options=dict(plan.options), **cloning)
     begun = folder / "config.json"
     if begun.is_file() and json.loads(begun.read_text(encoding="utf-8")).get("model") != config.model:
         raise InputError(f"{folder}: is a clone of another --model; give another --out")
@@ -90,58 +90,51 @@ def _start(settings: Settings) -> Start:
         sft(config.model_copy(update={"resume": begun.is_file()}))
     low, high = settings.start or (SPARSE if settings.case == "sparse" else plan.start)
     episodes = min(256, settings.final)
-    measured = folder / f"success-{episodes}.json"
-    known = _load(measured)
+    path = folder / f"success-{episodes}.json"
+    success = _load(path)
     for checkpoint in sorted((folder / "checkpoints").glob("step-*"), reverse=True):
-        if checkpoint.name not in known:
-            known[checkpoint.name] = _play(checkpoint, settings, episodes)["success"]
-            measured.write_text(json.dumps(known), encoding="utf-8")
-        if known[checkpoint.name] <= high:
-            if known[checkpoint.name] < low:
+        if checkpoint.name not in success:
+            success[checkpoint.name] = _play(checkpoint, settings, episodes)["success"]
+            files.write_json(path, success)
+        if success[checkpoint.name] <= high:
+            if success[checkpoint.name] < low:
                 break
-            return Start(checkpoint, known[checkpoint.name])
-    raise WorldlineError(f"{folder}: no clone with a success between {low} and {high}: {known}")
+            return Start(checkpoint, success[checkpoint.name])
+    raise WorldlineError(f"{folder}: no clone with a success between {low} and {high}: {success}")
 
 
-def _run(wanted: Sequence[Arm], start: Start, settings: Settings) -> Iterator[dict[str, Any]]:
+def _results(runs: Sequence[TrainRun], start: Start, settings: Settings) -> Iterator[dict[str, Any]]:
     if settings.jobs == 1:
-        for arm in wanted:
-            yield _told(_result(arm, start, settings))
+        for run in runs:
+            yield _printed(_result(run, start, settings))
         return
-    with ProcessPoolExecutor(
-        settings.jobs, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
-    ) as pool:
-        running = [pool.submit(_result, arm, start, settings) for arm in wanted]
-        try:
-            for done in as_completed(running):
-                yield _told(done.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with worker_pool(settings.jobs) as pool:
+        for future in as_completed([pool.submit(_result, run, start, settings) for run in runs]):
+            yield _printed(future.result())
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
+def _printed(row: dict[str, Any]) -> dict[str, Any]:
     print(f"{row['variant']} seed {row['seed']}: {row['success']:.3f} in {row['seconds']:.0f} s", file=sys.stderr)
     return row
 
 
-def _result(arm: Arm, start: Start, settings: Settings) -> dict[str, Any]:
-    """What an arm came to; made now unless it is there already."""
-    folder = settings.out / settings.env / _place(settings) / arm.name
-    config = _recipe(arm, start, folder, settings)
-    kept = folder / "result.json"
-    asked = config.model_dump(mode="json", exclude={"out", "resume"}) | {"final": settings.final}
-    if kept.exists():
-        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-        if found["asked"] != asked:
+def _result(run: TrainRun, start: Start, settings: Settings) -> dict[str, Any]:
+    """The row of one run; made now unless it is there already."""
+    folder = settings.out / settings.env / _place(settings) / run.name
+    config = _recipe(run, start, folder, settings)
+    path = folder / "result.json"
+    decisive = config.model_dump(mode="json", exclude={"out", "resume"}) | {"final": settings.final}
+    if path.exists():
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if kept["settings"] != decisive:
             raise InputError(f"{folder}: was made with other settings; give another --out")
-        return dict(found["row"])
+        return dict(kept["row"])
     trained = train(config)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     final = _play(trained.checkpoint, settings, settings.final)
     row = {
-        "variant": arm.variant,
-        "seed": arm.seed,
+        "variant": run.variant,
+        "seed": run.seed,
         "success": final["success"],
         "low": final["success_low"],
         "high": final["success_high"],
@@ -152,7 +145,7 @@ def _result(arm: Arm, start: Start, settings: Settings) -> dict[str, Any]:
         "wm_loss": [[line["update"], line["wm_loss"]] for line in lines if "wm_loss" in line],
         "wm_clipped": [[line["update"], line["wm_clipped_tokens"]] for line in lines if "wm_clipped_tokens" in line],
     }
-    kept.write_text(json.dumps({"asked": asked, "row": row}), encoding="utf-8")
+    files.write_json(path, {"settings": decisive, "row": row})
     return row
 
 
@@ -165,20 +158,20 @@ def _place(settings: Settings) -> str:
     return kind if settings.taught in (None, PLANS[settings.env].taught) else f"{kind}-{settings.taught}"
 
 
-def _recipe(arm: Arm, start: Start, folder: Path, settings: Settings) -> TrainConfig:
+def _recipe(run: TrainRun, start: Start, folder: Path, settings: Settings) -> TrainConfig:
     plan = PLANS[settings.env]
     rollout = {"device": settings.device} | dict(plan.recipe.get("rollout", {}))
-    chosen: dict[str, Any] = {**plan.recipe, "rollout": rollout, **arm.recipe}
+    chosen: dict[str, Any] = {**plan.recipe, "rollout": rollout, **run.recipe}
     if settings.updates:
         chosen["updates"] = settings.updates
     place = {"env": settings.env, "options": dict(plan.options), "model": str(start.model), "out": folder}
-    return validate(TrainConfig, {**chosen, **place, "seed": arm.seed, "resume": True})
+    return validate(TrainConfig, {**chosen, **place, "seed": run.seed, "resume": True})
 
 
 def _play(checkpoint: Path, settings: Settings, episodes: int) -> dict[str, Any]:
-    """The online evaluation on unseen tasks: the same ones, with the same luck, for every arm."""
+    """The online evaluation on unseen tasks: the same ones, with the same random draws, for every run."""
     plan = PLANS[settings.env]
-    wanted = CollectConfig(
+    config = CollectConfig(
         env=settings.env,
         policy=f"hf:{checkpoint}",
         options=dict(plan.options),
@@ -189,7 +182,7 @@ def _play(checkpoint: Path, settings: Settings, episodes: int) -> dict[str, Any]
         device=settings.device,
         **plan.recipe["rollout"],
     )
-    return collect(wanted).summary()
+    return collect(config).summary()
 
 
 def compared(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -197,14 +190,12 @@ def compared(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
 
     Gains are differences between runs of the same seed, which met the same tasks.
     """
-    found: dict[str, dict[int, float]] = {}
+    by_variant: dict[str, dict[int, float]] = {}
     for row in rows:
-        found.setdefault(row["variant"], {})[row["seed"]] = row["success"]
-    figures: dict[str, float] = {}
-    for variant, successes in found.items():
-        figures[variant] = statistics.mean(successes.values())
-    for variant, successes in found.items():
-        base = found.get(variant.partition("+")[0], {})
+        by_variant.setdefault(row["variant"], {})[row["seed"]] = row["success"]
+    figures = {variant: statistics.mean(successes.values()) for variant, successes in by_variant.items()}
+    for variant, successes in by_variant.items():
+        base = by_variant.get(variant.partition("+")[0], {})
         gains = [success - base[seed] for seed, success in successes.items() if seed in base]
         if "+" in variant and gains:
             half = _student(gains)

@@ -76,10 +76,10 @@ def _number(value: Any) -> str:
 
 def _commit() -> str | None:
     """The commit the package was run from; none for an installed wheel."""
-    found = subprocess.run(
+    finished = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
-    return found.stdout.strip() or None
+    return finished.stdout.strip() or None
 
 
 def _device() -> str:

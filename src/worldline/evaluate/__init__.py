@@ -18,6 +18,7 @@ from worldline.evaluate.evaluation import Extra, evaluate
 from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation, read_evaluation
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.evaluate.table import views
+from worldline.policies import PolicySource
 from worldline.types import Policy
 
 __all__ = [
@@ -40,9 +41,9 @@ class _CallableModule(ModuleType):
 
     def __call__(
         self,
-        candidates: Mapping[str, Policy] | None = None,
+        candidates: Mapping[str, Policy | PolicySource] | None = None,
         extra: Extra | None = None,
-        loggers: Mapping[str, Policy] | None = None,
+        loggers: Mapping[str, Policy | PolicySource] | None = None,
         **settings: Any,
     ) -> Evaluation:
         """Evaluate with the settings of `EvaluateConfig`; `candidates` and `loggers` are objects, by name."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from worldline import envs, files, policies, store
+from worldline import envs, policies, store
 from worldline.evaluate.candidates import ELSEWHERE, Candidate, Scores, Watch, cached, from_file, named, target_log
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.certificate import balanced
@@ -16,6 +16,7 @@ from worldline.ope.estimation import EstimatorInput
 from worldline.ope.features import Featuriser, HashedNgrams
 from worldline.ope.log import RaggedLog, RefusalError, TargetLog, ragged_log
 from worldline.ope.text import TextLog, text_log
+from worldline.policies import PolicySource, PolicySpec
 from worldline.types import InputError, Policy, Trajectory, World, policy_label
 
 CLOSE_ENOUGH = 0.05
@@ -29,11 +30,9 @@ class Case:
     """What an evaluation works on. Policies are loaded, and asked, when first needed."""
 
     config: EvaluateConfig
-    given: Mapping[str, Policy]
-    given_loggers: Mapping[str, Policy]
+    given: Mapping[str, Policy | PolicySource]
+    given_loggers: Mapping[str, Policy | PolicySource]
     watch: Watch
-    keep: Path | None = None
-    """Folder for what policies given as objects said and did, by their name: for callers whose names are unique."""
     notes: list[str] = field(default_factory=list)
     """What a user should know, in the order it was found."""
 
@@ -43,7 +42,7 @@ class Case:
         self._mismatches: set[str] = set()
         self._objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
         self._objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
-        self._loaded: dict[str, Policy] = {}
+        self._loaded: dict[tuple[str, str], Policy] = {}
         self.log  # noqa: B018 - bad logs are told before anything is computed
 
     @cached_property
@@ -178,42 +177,38 @@ class Case:
             return None
         return target
 
-    def score(self, name: str) -> None:
-        """Ask one candidate or logger for its log-probs, so that they are known when they are needed."""
-        for spec in (CANDIDATE, LOGGER):
-            if (name, spec) in self._objects:
-                self._scored(name, spec)
-
     def _scored(self, name: str, spec: str) -> Scores | None:
         key = (name, spec)
         if key not in self._scores:
             if spec.startswith(ELSEWHERE):
                 self._scores[key] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self.text)
             else:
-                folder = self.keep or (self.config.out / "cache" if self.config.out else None)
-                load = partial(self.policy, name, spec)
-                self._scores[key] = cached(load, self._identity(name, spec), self.text, folder, self.watch)
+                load, folder = partial(self.policy, name, spec), self.config.cache_folder
+                self._scores[key] = cached(load, self.identity(name, spec), self.text, folder, self.watch)
         return self._scores[key]
 
-    def _identity(self, name: str, spec: str) -> str | None:
-        """Everything that decides a model's answers. None for others: a script is as fast as reading a file."""
-        if self.keep and (name, spec) in self._objects:
-            return f"given:{name}"
-        if not spec.startswith(("hf:", "api:")):
-            return None
-        folder = Path(spec.partition(":")[2])
-        weights = files.digest(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else ""
-        settings = self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
-        return f"{spec} {weights} {policies.PolicyConfig.model_validate(settings).model_dump_json()}"
+    def identity(self, name: str, spec: str) -> str | None:
+        """Everything that decides what a policy does, by which its answers are cached; None where nobody knows."""
+        given = self._objects.get((name, spec))
+        if given is not None:
+            return given.identity if isinstance(given, PolicySource) else None
+        if spec.startswith(("hf:", "api:")):
+            settings = self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
+            return PolicySpec(spec, policies.PolicyConfig.model_validate(settings)).identity
+        return None
 
     def policy(self, name: str, spec: str) -> Policy:
-        if (name, spec) in self._objects:
-            return self._objects[name, spec]
-        if spec not in self._loaded:
+        given = self._objects.get((name, spec))
+        if given is not None and not isinstance(given, PolicySource):
+            return given
+        if (name, spec) not in self._loaded:
             self._loaded.clear()  # models are large: one at a time
-            needs_world = not spec.startswith(("hf:", "api:", "random"))
-            self._loaded[spec] = policies.load(spec, self._world if needs_world else None, self.config)
-        return self._loaded[spec]
+            self._loaded[name, spec] = self._load(spec) if given is None else given.load(self._world)
+        return self._loaded[name, spec]
+
+    def _load(self, spec: str) -> Policy:
+        needs_world = not spec.startswith(("hf:", "api:", "random"))
+        return policies.load(spec, self._world if needs_world else None, self.config)
 
     @cached_property
     def _world(self) -> World:

@@ -36,6 +36,7 @@ from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput, Valu
 from worldline.ope.intervals import Interval, bootstrap_means, intervals
 from worldline.ope.log import Episodes
 from worldline.ope.predictors import RANK_ONLY, trivial
+from worldline.policies import PolicySource
 from worldline.types import InputError, Policy, Trajectory
 
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
@@ -64,14 +65,15 @@ class ModelBasedEstimators(Protocol):
 
 def evaluate(
     config: EvaluateConfig,
-    candidates: Mapping[str, Policy] | None = None,
+    candidates: Mapping[str, Policy | PolicySource] | None = None,
     extra: Extra | None = None,
     watch: Watch = lambda what, done, total: None,
-    loggers: Mapping[str, Policy] | None = None,
+    loggers: Mapping[str, Policy | PolicySource] | None = None,
 ) -> Evaluation:
     """Evaluate the candidates that `config` names or that are given as objects; `extra` adds estimators from above.
 
-    `loggers` are policies that made the log, given as objects, by their name in it.
+    `loggers` are policies that made the log, given as objects, by their name in it. What a policy says and does is kept
+    in `config.cache` if what decides it is known: that of a specification or a `PolicySource`, not of a bare object.
     """
     refuse_idle(config)
     with _reserved(config):

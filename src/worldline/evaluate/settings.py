@@ -44,6 +44,7 @@ class EvaluateConfig(PolicyConfig):
     rival_rollouts: int = option(1, help="the same for rival world models, which are there to be compared with", ge=1)
     imagined_at_once: int = option(256, help="imagined episodes in one batch", ge=1)
     refit: bool = option(True, help="refit the world model on part of the loggers for its certificate: takes minutes")
+    refit_estimators: tuple[str, ...] = option((), help="world-model estimators that the refits certify; default: all")
     sensitivity: int = option(
         0,
         help="starts from which the ranking is imagined again with guidance (w, and alpha where possible); 0: none",
@@ -69,8 +70,15 @@ class EvaluateConfig(PolicyConfig):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     seed: int = option(0, help="decides resamples and fits", ge=0)
-    out: Path | None = option(None, help="folder for evaluation.json and the models' log-probs")
+    out: Path | None = option(None, help="folder for evaluation.json and imagined episodes")
+    cache: Path | None = option(
+        None, help="folder that keeps log-probs and imagined values, to be computed once; default: OUT/cache"
+    )
     overwrite: bool = option(False, help="replace an evaluation.json that is there")
+
+    @property
+    def cache_folder(self) -> Path | None:
+        return self.cache or (self.out / "cache" if self.out is not None else None)
 
     @field_validator("bounds")
     @classmethod

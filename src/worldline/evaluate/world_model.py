@@ -1,22 +1,21 @@
 """What a world model says of candidates: the estimators `adwm`, `adwm-paper`, `am-dr` and the rival world models.
 
-A candidate is played in imagination from the start of every logged episode, with the same luck as all others. The
-interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
-the log's own policies, played in it as themselves and left out of its log (or, where these cannot be asked, in replay).
+A candidate is played in imagination from the start of every logged episode, with the same random draws as all others.
+The interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
+the log's own policies, played in it as themselves and left out of its log (in replay where these cannot be played).
+Imagined values are cached by content, like log-probs: an evaluation that was interrupted does not imagine them again.
 """
 
-import os
-import pickle
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from worldline import files, store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, fit_episodes
 from worldline.adwm.soft_tokens.connect import Channel, connect
@@ -24,6 +23,7 @@ from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
 from worldline.adwm.world_model_env import MANNERS, Manner
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
+from worldline.evaluate.imagined_cache import cached_imagination
 from worldline.ope.agreement import spearman
 from worldline.ope.certificate import Trial
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
@@ -35,18 +35,9 @@ from worldline.policies import mix
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError, Policy, Trajectory, derive_seed
 
-CORRECTED, TOLD = "am-dr", "wm-text"
-CERTIFICATE = "certificate.pkl"
+CORRECTED, TEXT_MODEL = "am-dr", "wm-text"
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
-
-
-def written(path: Path, content: bytes) -> None:
-    """Write a file that another process may look for: it is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 @dataclass(frozen=True)
@@ -55,19 +46,27 @@ class Player:
 
     load: Callable[[], Policy]
     epsilon: float
+    identity: str | None
+    """Everything that decides what the policy does; None where nobody knows."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A world model, loaded or fitted when it is needed, and what decides everything about it."""
+
+    load: Callable[[], Ensemble]
+    identity: str | None
 
 
 @dataclass(eq=False)
 class WorldModelEstimators:
-    """The estimators of one world model on one case. What was imagined is kept: each policy is played once."""
+    """The estimators of one world model on one case. Each policy is played once by each estimator."""
 
     case: Case
     ensemble: Ensemble
-    keep: Path | None = None
-    """Folder of what was imagined before with this very world model, by the names of policies."""
 
     def __post_init__(self) -> None:
-        self._played: dict[tuple[str, float, str], Imagined] = {}
+        self._imagined: dict[tuple[str, float, str], Imagined] = {}
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
         rivals = self.ensemble.members[0].rivals is not None
         self.manners = {n: m for n, m in MANNERS.items() if rivals or m.dynamics == "diffusion"}
@@ -79,67 +78,84 @@ class WorldModelEstimators:
     @property
     def _played_in(self) -> tuple[str, ...]:
         """The estimators that are worlds to play in."""
-        return (*self.manners, TOLD) if self.case.config.text_model else tuple(self.manners)
+        return (*self.manners, TEXT_MODEL) if self.case.config.text_model else tuple(self.manners)
+
+    @cached_property
+    def _model(self) -> Model:
+        folder = self.case.config.world_model
+        paths = folder.rglob("*") if folder is not None else ()
+        identity = files.digest(path for path in paths if path.is_file()) if folder is not None else None
+        return Model(lambda: self.ensemble, identity)
 
     def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]:
         """For one candidate."""
 
         def values(name: str) -> Callable[..., Episodes]:
-            return lambda log, gamma: model_based(log, gamma, self.played(candidate, name).values)
+            return lambda log, gamma: model_based(log, gamma, self.imagined(candidate, name).values)
 
         def doubt(name: str) -> Callable[[], Doubt]:
-            return lambda: self._doubt(self.played(candidate, name), name)
+            return lambda: self._doubt(self.imagined(candidate, name), name)
 
-        found = {name: Estimator(values(name), doubt=doubt(name)) for name in self._played_in}
+        estimators = {name: Estimator(values(name), doubt=doubt(name)) for name in self._played_in}
 
         def corrected(log: object, gamma: float, weights: Steps) -> Episodes:
-            return control_variate(evidence, weights, self.played(candidate, "adwm").values)
+            return control_variate(evidence, weights, self.imagined(candidate, "adwm").values)
 
-        return found | {CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm"))}
+        return estimators | {CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm"))}
 
-    def played(self, candidate: Candidate, name: str) -> Imagined:
+    def imagined(self, candidate: Candidate, name: str) -> Imagined:
         """The candidate's imagined episodes, from every start of the log."""
         key = (candidate.name, candidate.epsilon, name)
-        if key not in self._played:
+        if key not in self._imagined:
             if candidate.load is None:
                 raise RefusalError("needs the policy itself, to play it: this one is known by its log-probs only")
-            player = Player(candidate.load, candidate.epsilon)
-            self._played[key] = self._imagine(self.ensemble, player, self.case.trajectories, name, candidate.label)
-        return self._played[key]
+            player = Player(candidate.load, candidate.epsilon, self.case.identity(candidate.name, candidate.spec))
+            self._imagined[key] = self._cached(self._model, player, self.case.trajectories, name, candidate.label)
+        return self._imagined[key]
 
-    def answer(self, name: str, manner: str) -> None:
-        """Imagine what an evaluation will ask of one policy, candidate or logger, in one manner."""
-        for candidate in self.case.candidates:
-            if candidate.name == name:
-                self.played(candidate, manner)
-        if name in self._loggers:
-            self.null([manner], only=name)
+    def _cached(
+        self, model: Model, player: Player, starts: Sequence[Trajectory], name: str, label: str, seed: int = 0
+    ) -> Imagined:
+        """Imagined, or read from the cache; there only the episodes of a candidate's `adwm` are kept, to be read."""
+        config = self.case.config
+        make = partial(self._imagine, model.load, player, starts, name, label, seed)
+        folder = config.cache_folder
+        if folder is None or player.identity is None or model.identity is None:
+            return make()
+        decisive = {
+            "log": self._log_digest,
+            "starts": [start.id for start in starts],
+            "model": model.identity,
+            "policy": player.identity,
+            "epsilon": player.epsilon,
+            "estimator": name,
+            "text_model": self.case.identity(TEXT_MODEL, config.text_model) if name == TEXT_MODEL else None,
+            "rollouts": self._rollouts(name),
+            "at_once": config.imagined_at_once,
+            "interface": config.interface,
+            "gamma": config.gamma,
+            "seed": [config.seed, seed],
+        }
+        return cached_imagination(make, decisive, folder, with_episodes=name == "adwm" and seed == 0)
+
+    @cached_property
+    def _log_digest(self) -> str:
+        return files.digest(shard for folder in self.case.config.log for shard in store.shards(folder))
+
+    def _rollouts(self, name: str) -> int | None:
+        return self.case.config.rollouts if name == "adwm" else self.case.config.rival_rollouts
 
     def _imagine(
         self,
-        ensemble: Ensemble,
+        load: Callable[[], Ensemble],
         player: Player,
         starts: Sequence[Trajectory],
         name: str,
         label: str,
-        seed: int = 0,
+        seed: int,
     ) -> Imagined:
-        """Imagined, or read from where it is kept."""
-        kept = None if self.keep is None else self.keep / f"{re.sub(r'[^0-9a-z]+', '-', f'{name} {label}'.lower())}.pkl"
-        if kept is not None and kept.is_file():
-            found: Imagined = pickle.loads(kept.read_bytes())
-            return found
-        played = self._dreamed(ensemble, player, starts, name, label, seed)
-        if kept is not None:
-            written(kept, pickle.dumps(replace(played, trajectories=[])))
-        return played
-
-    def _dreamed(
-        self, ensemble: Ensemble, player: Player, starts: Sequence[Trajectory], name: str, label: str, seed: int
-    ) -> Imagined:
-        config, done = self.case.config, 0
+        config, done, rollouts = self.case.config, 0, self._rollouts(name)
         tasks = len({start.task_id for start in starts})
-        rollouts = config.rollouts if name == "adwm" else config.rival_rollouts
 
         def watch(trajectory: Trajectory) -> None:
             nonlocal done
@@ -147,10 +163,10 @@ class WorldModelEstimators:
             self.case.watch(f"{name}: {label}", done, tasks * (rollouts or enough(tasks)))
 
         how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "watch": watch}
-        policy = player.load()
-        if name == TOLD:
+        ensemble, policy = load(), player.load()
+        if name == TEXT_MODEL:
             drawn = derive_seed(config.seed, seed)
-            return tell(self._speaker, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how)
+            return tell(self._text_model, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how)
         channel = self.connected(policy, ensemble)
         return self.play(ensemble, channel, player.epsilon, self.manners[name], seed, **how)
 
@@ -175,22 +191,22 @@ class WorldModelEstimators:
         config = self.case.config
         folder = config.out / "adapters" if config.out is not None else None
         channel = connect(policy, ensemble, config.interface, folder=folder, seed=config.seed)
-        said = f"imagined worlds are read as {channel.interface} ({channel.reason})"
-        if channel.interface != "text" and said not in self.case.notes:
-            self.case.notes.append(said)
+        note = f"imagined worlds are read as {channel.interface} ({channel.reason})"
+        if channel.interface != "text" and note not in self.case.notes:
+            self.case.notes.append(note)
         return channel
 
     @cached_property
-    def _speaker(self) -> HFPolicy:
-        found = self.case.policy(TOLD, self.case.config.text_model)
-        if not isinstance(found, HFPolicy):
+    def _text_model(self) -> HFPolicy:
+        policy = self.case.policy(TEXT_MODEL, self.case.config.text_model)
+        if not isinstance(policy, HFPolicy):
             raise InputError(f"--text-model {self.case.config.text_model}: must be a language model, hf:PATH")
-        return found
+        return policy
 
     def imagined_episodes(self) -> Iterator[Trajectory]:
         """What the candidates did in `adwm`, so far, as episodes like real ones."""
         for candidate in self.case.candidates:
-            imagined = self._played.get((candidate.name, candidate.epsilon, "adwm"))
+            imagined = self._imagined.get((candidate.name, candidate.epsilon, "adwm"))
             for t in imagined.trajectories if imagined is not None else ():
                 named = {"id": f"{candidate.label}-{t.id}", "policy": candidate.name, "epsilon": candidate.epsilon}
                 yield t.model_copy(update=named)
@@ -199,117 +215,116 @@ class WorldModelEstimators:
         """The candidates' values under other guidance settings, from a few starts."""
         return sensitivity(self, candidates, starts)
 
-    def _doubt(self, played: Imagined, name: str) -> Doubt:
+    def _doubt(self, imagined: Imagined, name: str) -> Doubt:
         members = len(self.ensemble.members)
-        error = float(np.hypot(played.spread / np.sqrt(members), self.model_error(name)))
-        share = played.support.unsupported / max(1, played.support.steps)
+        error = float(np.hypot(imagined.spread / np.sqrt(members), self.model_error(name)))
+        share = imagined.support.unsupported / max(1, imagined.support.steps)
         caveat = f"{share:.0%} of what was imagined is not supported by the log" if share > MOST_UNSUPPORTED else None
         return Doubt(error, caveat)
 
     def model_error(self, name: str) -> float:
         """Standard error on the log's own policies: as themselves, and, where that was tried, left out.
 
-        In replay where none of them can be asked.
+        In replay where none of them can be played.
         """
-        trials = [*self.null([name]), *(trial for tried in self._left_out.values() for trial in tried)]
+        trials = [*self.null([name]), *(trial for trials in self._left_out.values() for trial in trials)]
         errors = [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
         return error_by(errors, self.case.config.confidence) if errors else self.ensemble.replay_error
 
     @cached_property
     def _loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
         """Each logger that can be played, and the episodes it logged."""
-        found: dict[str, tuple[Player, Sequence[Trajectory]]] = {}
+        loggers: dict[str, tuple[Player, Sequence[Trajectory]]] = {}
         log = self.case.log
         for code, label in enumerate(log.policy_names):
             name, spec, epsilon = self.case.logger_specs.get(label, ("", ELSEWHERE, 0.0))
             if not spec.startswith(ELSEWHERE):
                 own = [self.case.trajectories[i] for i in np.flatnonzero(log.policies == code)]
-                found[label] = Player(partial(self.case.policy, name, spec), epsilon), own
-        return found
+                player = Player(partial(self.case.policy, name, spec), epsilon, self.case.identity(name, spec))
+                loggers[label] = player, own
+        return loggers
 
-    def null(self, names: Sequence[str], only: str = "") -> list[Trial]:
-        """Each logger that can be asked, played from its own starts: its own logged value is the truth.
+    def null(self, names: Sequence[str]) -> list[Trial]:
+        """Each logger that can be played, from its own starts: its own logged value is the truth.
 
         The interval knows the error that the model made on the other loggers. Nobody is played in a logger's place who
         is not the one that logged.
         """
-        asked = [name for name in names if name in self._played_in]
-        labels = [label for label in ([only] if only else self._loggers) if not self.case.logger_mismatch(label)]
-        found = {label: self._null(label, asked) for label in labels}
+        names = [name for name in names if name in self._played_in]
+        raw = {label: self._null(label, names) for label in self._loggers if not self.case.logger_mismatch(label)}
         trials, confidence = [], self.case.config.confidence
-        for label, trial in found.items():
+        for label, trial in raw.items():
             estimates = {}
-            for name, raw in trial.estimates.items():
-                others = [t.estimates[name].value - t.truth for other, t in found.items() if other != label]
-                estimates[name] = widened(raw, error_by(others, confidence), confidence)
+            for name, estimate in trial.estimates.items():
+                others = [t.estimates[name].value - t.truth for other, t in raw.items() if other != label]
+                estimates[name] = widened(estimate, error_by(others, confidence), confidence)
             trials.append(replace(trial, estimates=estimates))
         return trials
 
     def _null(self, label: str, names: Sequence[str]) -> Trial:
         player, own = self._loggers[label]
         truth = np.array([discounted(t, self.case.config.gamma) for t in own])
-        found = {}
+        estimates = {}
         for name in names:
             key = (label, -1.0, name)
-            if key not in self._played:
-                self._played[key] = self._imagine(self.ensemble, player, own, name, f"null test of {label}", seed=1)
-            found[name] = _around(self._played[key].values, truth, _codes(own), self.case.config.confidence)
-        return Trial(label, (label,), float(truth.mean()), found, {})
+            if key not in self._imagined:
+                self._imagined[key] = self._cached(self._model, player, own, name, f"null test of {label}", seed=1)
+            estimates[name] = _around(self._imagined[key].values, truth, _codes(own), self.case.config.confidence)
+        return Trial(label, (label,), float(truth.mean()), estimates, {})
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
         """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
-        names = tuple(name for name in names if name in self._played_in)
+        certified = self.case.config.refit_estimators or names
+        names = tuple(name for name in names if name in self._played_in and name in certified)
         if names not in self._left_out:
-            kept = None if self.keep is None else self.keep / CERTIFICATE
-            if kept is not None and kept.is_file():
-                self._left_out[names] = pickle.loads(kept.read_bytes())
-            else:
-                self._left_out[names] = list(self._leave_out(names))
-                if kept is not None:
-                    written(kept, pickle.dumps(self._left_out[names]))
+            self._left_out[names] = list(self._leave_out(names))
         return self._left_out[names]
 
     def _leave_out(self, names: Sequence[str]) -> Iterator[Trial]:
         log, config = self.case.log, self.case.config
         present = np.unique(log.policies)
         for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
-            asked = [label for k in held if (label := log.policy_names[k]) in self._loggers]
-            asked = [label for label in asked if not self.case.logger_mismatch(label)]
-            if not asked or not len(pool):
+            labels = [label for k in held if (label := log.policy_names[k]) in self._loggers]
+            labels = [label for label in labels if not self.case.logger_mismatch(label)]
+            if not labels or not len(pool):
                 continue
+            others = tuple(log.policy_names[k] for k in pool)
             episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]
-            ensemble = self._fitted(episodes, "+".join(log.policy_names[k] for k in pool))
-            for label in asked:
+            model = self._refitted(episodes, "+".join(others), names)
+            for label in labels:
                 player, own = self._loggers[label]
                 truth = float(np.mean([discounted(t, config.gamma) for t in own]))
-                found = {}
-                for name in (n for n in names if n in self._played_in):
-                    played = self._imagine(ensemble, player, episodes, name, f"certificate of {label}", seed=2)
-                    found[name] = interval(
-                        played.values, _codes(episodes), confidence=config.confidence, seed=config.seed
+                estimates = {}
+                for name in names:
+                    imagined = self._cached(model, player, episodes, name, f"certificate of {label}", seed=2)
+                    estimates[name] = interval(
+                        imagined.values, _codes(episodes), confidence=config.confidence, seed=config.seed
                     )
-                yield Trial(label, tuple(log.policy_names[k] for k in pool), truth, found, {})
+                yield Trial(label, others, truth, estimates, {})
 
-    def _fitted(self, episodes: Sequence[Trajectory], pool: str) -> Ensemble:
-        """A world model of one member, as ours but from these episodes."""
-        model = self.ensemble.members[0].model
+    def _refitted(self, episodes: Sequence[Trajectory], pool: str, names: Sequence[str]) -> Model:
+        """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
+        own = self.ensemble.members[0].model
+        settings: dict[str, Any] = {
+            "preset": own.architecture.preset,
+            "latent": own.architecture.latent,
+            "members": 1,
+            "rivals": any(name in self.manners and self.manners[name].dynamics != "diffusion" for name in names),
+            "horizon": 0,
+            "seed": self.case.config.seed,
+            "device": str(own.device),
+        }
 
         def watch(row: Mapping[str, object]) -> None:
             self.case.watch(f"refit on {pool}", int(str(row["epoch"])), int(str(row["of"])))
 
-        with tempfile.TemporaryDirectory() as folder:
-            config = FitConfig(
-                log=(Path(folder),),
-                out=Path(folder),
-                preset=model.architecture.preset,
-                latent=model.architecture.latent,
-                members=1,
-                rivals=self.ensemble.members[0].rivals is not None,
-                horizon=0,
-                seed=self.case.config.seed,
-                device=str(model.device),
-            )
-            return fit_episodes(episodes, config, watch).ensemble
+        @cache
+        def fitted() -> Ensemble:
+            with tempfile.TemporaryDirectory() as folder:
+                config = FitConfig(log=(Path(folder),), out=Path(folder), **settings)
+                return fit_episodes(episodes, config, watch).ensemble
+
+        return Model(fitted, f"refitted on {pool} with {settings}")
 
 
 def control_variate(evidence: EstimatorInput, weights: Steps, imagined: Episodes) -> Episodes:
@@ -361,7 +376,7 @@ def sensitivity(world: WorldModelEstimators, candidates: Sequence[Candidate], st
         world.case.watch("sensitivity to guidance", done, len(able))
     plain = np.array(values[PLAIN[0]])
     return [
-        {"w": w, "alpha": alpha, "values": found, "spearman_with_plain": spearman(np.array(found), plain)}
-        for (w, alpha), found in values.items()
-        if able and len(found) == len(able)
+        {"w": w, "alpha": alpha, "values": setting, "spearman_with_plain": spearman(np.array(setting), plain)}
+        for (w, alpha), setting in values.items()
+        if able and len(setting) == len(able)
     ]

@@ -7,6 +7,18 @@ from worldline.policies.language_model.encoding import EncodedExample, Encoder
 from worldline.policies.mixing import mix
 from worldline.policies.prompts import TEMPLATES, Template, render
 from worldline.policies.settings import PolicyConfig
-from worldline.policies.spec import load, public_name
+from worldline.policies.spec import PolicySource, PolicySpec, load, public_name
 
-__all__ = ["TEMPLATES", "EncodedExample", "Encoder", "PolicyConfig", "Template", "load", "mix", "public_name", "render"]
+__all__ = [
+    "TEMPLATES",
+    "EncodedExample",
+    "Encoder",
+    "PolicyConfig",
+    "PolicySource",
+    "PolicySpec",
+    "Template",
+    "load",
+    "mix",
+    "public_name",
+    "render",
+]

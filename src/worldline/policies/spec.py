@@ -3,15 +3,48 @@
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
+from worldline import files
 from worldline.config import suggest
 from worldline.policies.endpoint import public
-from worldline.policies.mixing import ExpertPolicy, FunctionPolicy, RandomPolicy
+from worldline.policies.mixing import ExpertPolicy, FunctionPolicy, RandomPolicy, mix
 from worldline.policies.settings import PolicyConfig
 from worldline.types import InputError, Policy, World
 
 KINDS = ("expert", "random", "hf:PATH", "api:MODEL@URL", "module:attr")
+
+
+@runtime_checkable
+class PolicySource(Protocol):
+    """How to make a policy, as data: it can be sent to another process, and its policy's answers can be cached."""
+
+    @property
+    def identity(self) -> str:
+        """Everything that decides what the policy does: the same identity, the same answers."""
+
+    def load(self, world: World) -> Policy: ...
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """A specification with settings of its own, and the share of uniform chance that is mixed in."""
+
+    spec: str
+    settings: PolicyConfig = field(default_factory=PolicyConfig)
+    epsilon: float = 0.0
+
+    @property
+    def identity(self) -> str:
+        """The specification, the settings, and the files of a checkpoint that lies in a local folder."""
+        folder = Path(self.spec.partition(":")[2])
+        weights = files.digest(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else ""
+        return f"{self.spec} {weights} {self.settings.model_dump_json()} {self.epsilon:g}"
+
+    def load(self, world: World | None = None) -> Policy:
+        return mix(load(self.spec, world, self.settings), self.epsilon)
 
 
 def load(spec: str, world: World | None = None, settings: PolicyConfig | None = None) -> Policy:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from scipy import stats
 
 from worldline.bench import train as bench
-from worldline.bench.arms import PLANS, Plan, arms
+from worldline.bench.train_plans import PLANS, TrainPlan, train_runs
 from worldline.types import InputError, WorldlineError
 
 
@@ -20,33 +19,27 @@ def row(variant: str, seed: int, success: float) -> dict[str, Any]:
 
 def test_gains_are_paired_by_seed() -> None:
     rows = [row("grpo", 0, 0.2), row("grpo", 1, 0.6), row("grpo+paw", 0, 0.3), row("grpo+paw", 1, 0.9)]
-    told = bench.compared([*rows, row("grpo+paw", 2, 0.0)])  # nothing to compare the third seed with
-    assert told["grpo"] == pytest.approx(0.4)
+    figures = bench.compared([*rows, row("grpo+paw", 2, 0.0)])  # nothing to compare the third seed with
+    assert figures["grpo"] == pytest.approx(0.4)
     low, high = stats.t.interval(0.95, 1, loc=0.2, scale=stats.sem([0.1, 0.3]))
-    assert told["grpo+paw gain"] == pytest.approx(0.2)
-    assert (told["grpo+paw gain low"], told["grpo+paw gain high"]) == pytest.approx((low, high))
+    assert figures["grpo+paw gain"] == pytest.approx(0.2)
+    assert (figures["grpo+paw gain low"], figures["grpo+paw gain high"]) == pytest.approx((low, high))
 
 
 def test_one_seed_has_a_gain_and_no_interval() -> None:
-    told = bench.compared([row("grpo", 0, 0.2), row("grpo+paw", 0, 0.3)])
-    assert told["grpo+paw gain"] == pytest.approx(0.1)
-    assert math.isnan(told["grpo+paw gain low"])
+    figures = bench.compared([row("grpo", 0, 0.2), row("grpo+paw", 0, 0.3)])
+    assert figures["grpo+paw gain"] == pytest.approx(0.1)
+    assert math.isnan(figures["grpo+paw gain low"])
 
 
-def test_the_arms_are_those_of_the_paper() -> None:
-    main = list(arms("household", "main", 5))
-    assert sum(arm.variant in ("grpo", "grpo+paw", "gigpo", "gigpo+paw") for arm in main) == 20
-    assert sum(arm.variant.startswith(("ppo", "rloo")) for arm in main) == 8
-    assert len({arm.name for arm in main}) == len(main)
-    ablated = [arm.name for arm in arms("household", "ablate", 1)]
+def test_the_runs_are_those_of_the_paper() -> None:
+    main = list(train_runs("household", "main", 5))
+    assert sum(run.variant in ("grpo", "grpo+paw", "gigpo", "gigpo+paw") for run in main) == 20
+    assert sum(run.variant.startswith(("ppo", "rloo")) for run in main) == 8
+    assert len({run.name for run in main}) == len(main)
+    ablated = [run.name for run in train_runs("household", "ablate", 1)]
     assert "grpo-paw-lambda1-0" in ablated and "grpo-paw-0" in ablated
-    assert [arm.variant for arm in arms("shop", "main", 1)] == ["grpo", "grpo+paw"]
-
-
-def test_other_processes_can_be_told_what_to_do() -> None:
-    arm = next(arms("household", "main", 1))
-    told = pickle.loads(pickle.dumps((bench._result, arm, bench.Start(Path("x"), 0.2), bench.Settings(env="shop"))))
-    assert told[1] == arm
+    assert [run.variant for run in train_runs("shop", "main", 1)] == ["grpo", "grpo+paw"]
 
 
 @pytest.fixture
@@ -63,7 +56,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> bench.Settings:
         "rollout": {"max_new_tokens": 4},
     }
     clone = {"episodes": 4, "epochs": 1, "checkpoints": 2, "vocabulary": 300}
-    tiny = Plan({"level": "tiny"}, clone, recipe, {"grpo": 1}, start=(0.0, 1.0))
+    tiny = TrainPlan({"level": "tiny"}, clone, recipe, {"grpo": 1}, start=(0.0, 1.0))
     monkeypatch.setitem(PLANS, "household", tiny)
     return bench.Settings(env="household", seeds=1, out=tmp_path / "bench", final=4, device="cpu")
 
@@ -72,7 +65,7 @@ def test_a_bench_goes_on_where_it_was(
     small: bench.Settings, monkeypatch: pytest.MonkeyPatch, fresh_accelerator: None
 ) -> None:
     first = bench.run(small.model_copy(update={"only": ("grpo",)}))
-    assert [found["variant"] for found in first.rows] == ["grpo"]
+    assert [row["variant"] for row in first.rows] == ["grpo"]
     assert [update for update, _ in first.rows[0]["curve"]] == [0, 1, 2]
     assert 0 <= first.rows[0]["low"] <= first.rows[0]["success"] <= first.rows[0]["high"] <= 1
     trained: list[str] = []
@@ -98,6 +91,6 @@ def test_another_start_has_a_clone_and_runs_of_its_own(small: bench.Settings, fr
 
 def test_a_start_that_is_not_weak_enough_is_refused(small: bench.Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "_play", lambda *args, **kwargs: {"success": 0.5})
-    monkeypatch.setitem(PLANS, "household", Plan(**{**vars(PLANS["household"]), "start": (0.1, 0.3)}))
+    monkeypatch.setitem(PLANS, "household", TrainPlan(**{**vars(PLANS["household"]), "start": (0.1, 0.3)}))
     with pytest.raises(WorldlineError, match=r"no clone with a success between 0.1 and 0.3: .*0.5"):
         bench.run(small)

@@ -1,14 +1,14 @@
-"""The players of `bench rank`: do the scripted ones do what they say, with the probabilities they say?"""
+"""Experts with faults: do they act as their faults say, with the probabilities they report?"""
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from worldline import envs
-from worldline.bench.cast import CASTS, Cast, Faults, FaultyExpert, played
+from worldline.policies import PolicySource
+from worldline.policies.faulty_expert import Faults, FaultyExpert
 from worldline.rollout import Rollout, plan
 from worldline.types import Turn, World, turns
 
@@ -41,8 +41,8 @@ def test_it_acts_as_often_as_it_says(shop: World, moments: list[Turn]) -> None:
     drawn = policy.act([replace(turn, seed=seed) for seed in range(600)])
     counts = Counter(decision.action for decision in drawn)
     for action, count in counts.items():
-        said = np.exp(policy.logprobs([turn], [[action]])[0][0])
-        assert count / 600 == pytest.approx(said, abs=0.08)
+        probability = np.exp(policy.logprobs([turn], [[action]])[0][0])
+        assert count / 600 == pytest.approx(probability, abs=0.08)
     assert drawn[0].logprob == pytest.approx(policy.logprobs([turn], [[drawn[0].action]])[0][0])
 
 
@@ -62,27 +62,7 @@ def test_each_fault_in_its_pure_form(shop: World, moments: list[Turn]) -> None:
         assert decision.action in (others or [own])
 
 
-def test_what_was_played_is_not_played_again(shop: World, tmp_path: Path) -> None:
-    class CountingExpert(FaultyExpert):
-        asked = 0
-
-        def act(self, turns):  # type: ignore[no-untyped-def]
-            self.asked += len(turns)
-            return super().act(turns)
-
-    cast, policy = Cast({}, {}, split="test"), CountingExpert(shop, FAULTS)
-    first = played(shop, policy, "p", cast, tmp_path, tasks=3, times=2, seed=1)
-    asked = policy.asked
-    assert asked == sum(len(episode) for episode in first)
-    again = played(shop, policy, "p", cast, tmp_path, tasks=3, times=2, seed=1)
-    assert policy.asked == asked
-    assert again == first
-    assert len(played(shop, policy, "p", cast, tmp_path, tasks=4, times=2, seed=1)) == 8
-    assert policy.asked > asked
-
-
-def test_no_target_is_a_logger() -> None:
-    for cast in CASTS.values():
-        assert len(cast.loggers) == 3
-        assert len(cast.targets) == 10
-        assert not [make for make in cast.targets.values() if make in cast.loggers.values()]
+def test_faults_are_the_source_of_a_policy(shop: World, moments: list[Turn]) -> None:
+    assert isinstance(FAULTS, PolicySource)
+    assert FAULTS.load(shop).act(moments) == FaultyExpert(shop, FAULTS).act(moments)
+    assert FAULTS.identity != replace(FAULTS, memory=2).identity

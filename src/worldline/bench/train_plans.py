@@ -1,6 +1,6 @@
-"""The arms of `bench train`: which runs are compared, on which world, from which start.
+"""The runs of `bench train`: which are compared, in which environment, from which start.
 
-Every arm of a case has the same budget, the same start and the same settings, which were chosen for the plain
+Every run of a comparison has the same budget, the same start and the same settings, which were chosen for the plain
 algorithm: the world-model side has the paper's defaults, and nothing was tuned for it.
 """
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Case = Literal["main", "sparse", "ablate"]
+Comparison = Literal["main", "sparse", "ablate"]
 Taught = Literal["both", "action"]
 PAW = {"wm": "paw"}
 PLAIN = {"wm": "off"}
 
 
 @dataclass(frozen=True)
-class Plan:
-    """An environment, sized so that an arm takes minutes: its own settings, those of the clones, those of all arms."""
+class TrainPlan:
+    """An environment, sized so that a run takes minutes: its own settings, those of the clones, those of all runs."""
 
     options: Mapping[str, Any]
     clone: Mapping[str, Any]
@@ -24,13 +24,13 @@ class Plan:
     algorithms: Mapping[str, int]
     """What is compared, and with how many seeds at most."""
     taught: Taught = "both"
-    """What the clone that all arms begin with learns, unless told otherwise."""
+    """What the clone that all runs begin with has learned, unless --taught says otherwise."""
     start: tuple[float, float] = (0.1, 0.25)
-    """How well it may do on unseen tasks."""
+    """Lowest and highest success that the clone may have on unseen tasks."""
 
 
 @dataclass(frozen=True)
-class Arm:
+class TrainRun:
     """One training run: `variant` is what is compared over seeds."""
 
     variant: str
@@ -63,8 +63,8 @@ RECIPE: dict[str, Any] = {
 TAUGHT: dict[Taught, dict[str, Any]] = {"both": {"target": "both"}, "action": {"target": "action", "reading": 0.01}}
 """What a clone learns: its actions and the world's answers, or its actions and next to nothing of the answers."""
 
-PLANS: dict[str, Plan] = {
-    "household": Plan(
+PLANS: dict[str, TrainPlan] = {
+    "household": TrainPlan(
         options={"level": "small"},
         clone={"episodes": 1000, "epochs": 5, "checkpoints": 12},
         recipe=RECIPE,
@@ -72,7 +72,7 @@ PLANS: dict[str, Plan] = {
     ),
     # Far more goals than the clone is shown: one that knows them by heart has nothing to learn. Article numbers of ten
     # letters must be copied from the page, which a pretrained model can do and a small new one does not learn in time.
-    "shop": Plan(
+    "shop": TrainPlan(
         options={"products": 2400, "goals_per_product": 2, "max_steps": 8},
         clone={"model": "HuggingFaceTB/SmolLM2-135M-Instruct", "learning_rate": 1e-4, "episodes": 400, "epochs": 1}
         | {"noise": 0.05, "checkpoints": 4, "context": 2048, "batch_tokens": 8192, "reading": 0.0},
@@ -85,7 +85,7 @@ PLANS: dict[str, Plan] = {
         taught="action",
         start=(0.02, 0.5),
     ),
-    "searchqa": Plan(
+    "searchqa": TrainPlan(
         options={"topk": 1},
         clone={"model": "micro", "episodes": 2400, "epochs": 8, "checkpoints": 12},
         recipe=RECIPE | {"rollout": {"max_new_tokens": 32}},
@@ -95,7 +95,7 @@ PLANS: dict[str, Plan] = {
 }
 
 SPARSE = (0.004, 0.03)
-"""The same for a start that hardly ever succeeds."""
+"""The success of a start that hardly ever succeeds."""
 
 ABLATIONS: dict[str, dict[str, Any]] = {
     "lambda=1": {"world": {"coefficient": "constant", "start": 1.0}},
@@ -110,17 +110,17 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 """The paper's table 4 and figure 6, as changes to GRPO with PaW."""
 
 
-def arms(env: str, case: Case, seeds: int) -> Iterator[Arm]:
-    """The arms of a case, seed by seed: whatever was done when a run is stopped can be compared."""
+def train_runs(env: str, comparison: Comparison, seeds: int) -> Iterator[TrainRun]:
+    """The runs of a comparison, seed by seed: whatever is done when the bench is stopped can be compared."""
     for seed in range(seeds):
-        if case == "main":
+        if comparison == "main":
             for algo, most in PLANS[env].algorithms.items():
                 if seed < most:
-                    yield Arm(algo, seed, {"algo": algo} | PLAIN)
-                    yield Arm(f"{algo}+paw", seed, {"algo": algo} | PAW)
+                    yield TrainRun(algo, seed, {"algo": algo} | PLAIN)
+                    yield TrainRun(f"{algo}+paw", seed, {"algo": algo} | PAW)
             continue
-        yield Arm("grpo", seed, PLAIN)
-        yield Arm("grpo+paw", seed, PAW)
-        if case == "ablate":
+        yield TrainRun("grpo", seed, PLAIN)
+        yield TrainRun("grpo+paw", seed, PAW)
+        if comparison == "ablate":
             for name, changes in ABLATIONS.items():
-                yield Arm(f"grpo+paw {name}", seed, PAW | changes)
+                yield TrainRun(f"grpo+paw {name}", seed, PAW | changes)

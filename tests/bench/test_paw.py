@@ -11,25 +11,25 @@ from worldline.types import InputError
 def line(
     rollout: float, logprob: float, update: float, peak: float, selection: float | None = None
 ) -> dict[str, float]:
-    told = {"seconds_rollout": rollout, "seconds_logprob": logprob, "seconds_update": update, "peak_gib": peak}
-    return told if selection is None else told | {"seconds_selection": selection}
+    figures = {"seconds_rollout": rollout, "seconds_logprob": logprob, "seconds_update": update, "peak_gib": peak}
+    return figures if selection is None else figures | {"seconds_selection": selection}
 
 
 def test_shares_are_of_the_whole_update() -> None:
     plain = [line(8.0, 1.0, 1.0, 10.0), line(8.0, 1.0, 1.0, 10.0)]
     paw = [line(8.0, 1.0, 1.1, 10.2, selection=0.1), line(8.0, 1.0, 1.1, 10.2, selection=0.1)]
-    told = bench.shares(plain, paw)
-    assert told["extra_time_whole"] == pytest.approx(0.02)  # 10.2 seconds against 10
-    assert told["extra_time_as_played"] == pytest.approx(0.02)
-    assert told["extra_time_update_only"] == pytest.approx(0.2)
-    assert told["extra_peak_memory"] == pytest.approx(0.02)
-    assert told["rollout_share"] == pytest.approx(0.8)
+    shares = bench.shares(plain, paw)
+    assert shares["extra_time_whole"] == pytest.approx(0.02)  # 10.2 seconds against 10
+    assert shares["extra_time_as_played"] == pytest.approx(0.02)
+    assert shares["extra_time_update_only"] == pytest.approx(0.2)
+    assert shares["extra_peak_memory"] == pytest.approx(0.02)
+    assert shares["rollout_share"] == pytest.approx(0.8)
 
 
 def test_a_slow_rollout_of_one_kind_is_not_paws_fault() -> None:
-    told = bench.shares([line(8.0, 1.0, 1.0, 1.0)], [line(10.0, 1.0, 1.0, 1.0, selection=0.0)])
-    assert told["extra_time_whole"] == pytest.approx(0.0)
-    assert told["extra_time_as_played"] == pytest.approx(0.2)
+    shares = bench.shares([line(8.0, 1.0, 1.0, 1.0)], [line(10.0, 1.0, 1.0, 1.0, selection=0.0)])
+    assert shares["extra_time_whole"] == pytest.approx(0.0)
+    assert shares["extra_time_as_played"] == pytest.approx(0.2)
 
 
 def test_it_runs_both_ways_and_against_cross_entropy(

@@ -14,12 +14,12 @@ from worldline.types import Decision, Turn
 
 
 class Counting(RandomPolicy):
-    """Chance that counts how often it is asked."""
+    """Chance that counts the turns it sees."""
 
-    asked = 0
+    turns_seen = 0
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
-        self.asked += len(turns)
+        self.turns_seen += len(turns)
         return super().act(turns)
 
 
@@ -31,7 +31,7 @@ def test_a_sweep_plays_every_epsilon_in_one_batch() -> None:
     never, always = sweep.episodes(wanted, 1.0, 5), sweep.episodes(wanted, 0.0, 5)
     assert len({episode.id for episode in (*never, *always)}) == 8
     played = list(Rollout(world, sweep, batch_size=8, max_steps=5).play([*never, *always]))
-    assert policy.asked == sum(len(episode) for episode in played if episode.id.endswith("@0")) > 0
+    assert policy.turns_seen == sum(len(episode) for episode in played if episode.id.endswith("@0")) > 0
 
 
 def test_both_samplers_are_measured_together_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,23 +39,23 @@ def test_both_samplers_are_measured_together_and_alone(monkeypatch: pytest.Monke
     plain = imagine.sample
 
     def counted(predict, start, abar, **how):  # type: ignore[no-untyped-def]
-        def asked(zk: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        def counting(zk: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
             key = (len(zk), how["steps"])
             evaluations[key] = evaluations.get(key, 0) + 1
             return predict(zk, k)
 
-        return plain(asked, start, abar, **how)
+        return plain(counting, start, abar, **how)
 
     monkeypatch.setattr(imagine, "sample", counted)
     monkeypatch.setattr(imagine, "_ROUNDS", 2)
-    found = run(Settings(episodes=12, epochs=1, batch=6, alone=2, steps=3))
+    measured = run(Settings(episodes=12, epochs=1, batch=6, alone=2, steps=3))
     rounds = 2 * 12
     assert evaluations == {(6, 10): 10 * rounds, (6, 50): 50 * rounds, (1, 10): 10 * rounds}
-    assert found.figures["fit_episodes"] == 12
-    assert [(row["imagined"], row["batch"]) for row in found.rows[1:]] == [
+    assert measured.figures["fit_episodes"] == 12
+    assert [(row["imagined"], row["batch"]) for row in measured.rows[1:]] == [
         ("DDIM-10", 6),
         ("DDIM-10", 1),
         ("DDPM-50", 6),
     ]
-    assert all(0 < row["steps"] <= 3 * row["batch"] for row in found.rows[3:])
-    assert all(value > 0 for value in found.figures.values())
+    assert all(0 < row["steps"] <= 3 * row["batch"] for row in measured.rows[3:])
+    assert all(value > 0 for value in measured.figures.values())

@@ -1,0 +1,54 @@
+"""Processes that share the work of one command: each computes on one thread, and none outlives the command."""
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+
+
+@contextmanager
+def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """`jobs` fresh processes; when the block raises, what has not begun is not done; an interrupt ends them at once."""
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
+    try:
+        yield pool
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):  # what they write is whole or not there: nothing to wait for
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def run_all(
+    pool: ProcessPoolExecutor,
+    work: Mapping[str, Callable[[], object]],
+    watch: Callable[[int, int, str], None] = lambda done, total, name: None,
+) -> None:
+    """Call everything in `work`, in the pool; `watch` hears of each that is done. The first error is raised."""
+    futures = {pool.submit(_call, one): name for name, one in work.items()}
+    for done, future in enumerate(as_completed(futures), start=1):
+        future.result()
+        watch(done, len(futures), futures[future])
+
+
+def _call(one: Callable[[], object]) -> None:
+    one()  # what it returns stays there: results are in files
+
+
+def _begin() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

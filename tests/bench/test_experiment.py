@@ -1,0 +1,69 @@
+"""What an experiment keeps in its folder, and which parts of it are done side by side."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from worldline import files
+from worldline.bench import rank
+from worldline.bench.experiment import Experiment, ExperimentConfig
+from worldline.bench.policy_suite import Checkpoint, PolicySuite
+from worldline.policies.faulty_expert import Faults
+from worldline.types import InputError
+
+SUITE = PolicySuite(loggers={"a": Faults(chance=0.5)}, targets={"b": Faults()}, options={"level": "small"})
+
+
+def experiment(out: Path, **changes: Any) -> Experiment:
+    settings = {"tasks": 8, "truth": 1, "members": 1, "jobs": 2, "certificate": False} | changes
+    return Experiment(ExperimentConfig(**settings), "household", SUITE, out)
+
+
+def test_a_folder_is_made_with_one_set_of_settings(tmp_path: Path) -> None:
+    experiment(tmp_path).claim()
+    experiment(tmp_path, jobs=1, estimators=("naive",)).claim()
+    with pytest.raises(InputError, match=r"was made with --rollouts 2"):
+        experiment(tmp_path, rollouts=3).claim()
+
+
+def test_each_policy_plays_for_the_log_or_for_the_truth(tmp_path: Path) -> None:
+    made = experiment(tmp_path)
+    for play in made.plays().values():
+        play()
+    assert [episode.policy for episode in made.log()] == ["a"] * 8
+    assert made.truth()["b"] > 0.5, "the expert without faults"
+
+
+def test_nothing_is_cloned_before_a_clone_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ClonedError(Exception):
+        pass
+
+    def cloned(*given: object) -> list[Path]:
+        raise ClonedError
+
+    monkeypatch.setattr("worldline.bench.experiment.clone_checkpoints", cloned)
+    suite = replace(SUITE, language_models={"c": Checkpoint(0)}, cloning={"episodes": 1})
+    made = replace(experiment(tmp_path), suite=suite)
+    assert made.truth().keys() == {"b"}
+    assert not [name for name in (*made.plays(), *made.evaluations([0])) if " c" in name], "bench rank leaves it alone"
+    with pytest.raises(ClonedError):
+        made.value("c")
+
+
+def test_the_text_model_is_fitted_once_for_all_seeds(tmp_path: Path) -> None:
+    wanted = experiment(tmp_path, estimators=("naive", "wm-text"), rival_seeds=2)
+    assert list(wanted.fits([1, 2])) == ["fit wm-text", "fit (seed 1)", "fit (seed 2)"]
+    assert list(wanted.fits([2])) == ["fit (seed 2)"], "that seed has no rivals"
+    assert list(experiment(tmp_path).fits([0])) == ["fit (seed 0)"], "auto does not name it"
+    assert wanted.evaluation(1).text_model == f"hf:{tmp_path / 'text' / 'model'}"
+
+
+def test_a_table_is_used_again_only_with_the_same_settings(tmp_path: Path) -> None:
+    plain, more = experiment(tmp_path, estimators=("naive",)), experiment(tmp_path, estimators=("naive", "adwm"))
+    kept = {"settings": rank._settings(plain, 0), "evaluation": {"agreement": {}}}
+    files.write_json(rank._path(plain, 0), kept)
+    assert rank._earlier(plain, 0) == {"agreement": {}}
+    assert rank._earlier(more, 0) is None
+    assert rank._earlier(plain, 1) is None
