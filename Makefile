@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint demo clean
+.PHONY: install test lint fuzz demo clean
 
 install: $(STAMP)
 
@@ -21,6 +21,10 @@ lint: install
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
+
+MUTANTS ?= 50000
+fuzz: install
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz.run --mutants $(MUTANTS)
 
 demo: install
 	$(BIN)/worldline demo --overwrite

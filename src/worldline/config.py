@@ -5,6 +5,7 @@ was written. Flags win over the recipe. There is no environment-variable or glob
 """
 
 import difflib
+import reprlib
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from pydantic.fields import FieldInfo
 from worldline.types import InputError
 
 RECIPE_SUFFIXES = (".yaml", ".yml")
+_MAX_DEPTH = 100
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 
 
 class Config(BaseModel):
@@ -38,8 +42,11 @@ def option(default: Any = ..., *, help: str, **constraints: Any) -> Any:  # noqa
 
 
 def _no_file(path: Path) -> Path:
-    if path.exists() and not path.is_dir():
-        raise ValueError("is a file: name a folder")
+    try:
+        if path.exists() and not path.is_dir():
+            raise ValueError("is a file: name a folder")
+    except OSError as error:
+        raise ValueError(f"cannot be a folder: {error.strerror}") from None
     return path
 
 
@@ -86,9 +93,16 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
             how = name.upper() if flag and flag.positional else f"--{prefix}{_dashed(name)}"
             raise InputError(f"{where}missing {how}{f': {flag.help}' if flag and flag.help else ''}") from None
         more = f" (and {len(error.errors()) - 1} more)" if len(error.errors()) > 1 else ""
-        got = f", got {first['input']!r}" if not isinstance(first["input"], dict) else ""
+        got = f", got {_quoted(first['input'])}" if not isinstance(first["input"], dict) else ""
         message = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{where}--{prefix}{_dashed(name)}: {message}{got}{more}") from None
+
+
+def _quoted(value: Any) -> str:
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python writes no number of over 4,300 digits
+        return "a number of over 4,300 digits"
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
@@ -226,9 +240,9 @@ def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{path}: no such recipe")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        values = _load_yaml(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:  # PyYAML lets all of these through
+        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: a recipe is a mapping of settings, this is {type(values).__name__}")
     known = {name.split(".")[0] for name in _names(model)}
@@ -236,6 +250,16 @@ def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
         if key not in known:
             raise InputError(f"{path}: unknown setting '{key}'{suggest(str(key), sorted(known))}")
     return values
+
+
+def _load_yaml(text: str) -> Any:
+    """What a YAML text says. Depth is looked at first: a loader's time grows with its square."""
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"nested over {_MAX_DEPTH} levels deep")
+    return yaml.safe_load(text)
 
 
 def _dashed(name: str) -> str:
