@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint demo kill clean
+.PHONY: install test lint demo kill fuzz clean
 
 install: $(STAMP)
 
@@ -24,6 +24,10 @@ test: lint
 
 kill: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill.py
+
+MUTANTS ?= 50000
+fuzz: install
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz.run --mutants $(MUTANTS)
 
 demo: install
 	$(BIN)/worldline demo --overwrite

@@ -69,8 +69,11 @@ def option(default: Any = ..., *, help: str, **constraints: Any) -> Any:  # noqa
 
 
 def _no_file(path: Path) -> Path:
-    if path.exists() and not path.is_dir():
-        raise ValueError("is a file: name a folder")
+    try:
+        if path.exists() and not path.is_dir():
+            raise ValueError("is a file: name a folder")
+    except OSError as error:
+        raise ValueError(f"cannot be a folder: {error.strerror}") from None
     return path
 
 
@@ -125,6 +128,13 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
         got = f", got {_short(first['input'])}" if not isinstance(first["input"], dict) else ""
         message = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{where}--{prefix}{_dashed(name)}: {message}{got}{more}") from None
+
+
+def _quoted(value: Any) -> str:
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python writes no number of over 4,300 digits
+        return "a number of over 4,300 digits"
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
@@ -291,11 +301,21 @@ def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
 
 def _yaml(text: str, where: str) -> Any:
     try:
+        _refuse_deep(text)
         value = yaml.safe_load(text)
     except _YAML_ERRORS as error:
         raise InputError(f"{where}: not YAML: {' '.join(str(error).split())}") from None
     _check(value, where)
     return value
+
+
+def _refuse_deep(text: str) -> None:
+    """ValueError for a text nested too deeply, before it is loaded: a loader's time grows with the square of depth."""
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ValueError(f"values are nested more than {DEEPEST} deep")
 
 
 def _check(value: Any, where: str) -> None:
