@@ -23,6 +23,7 @@ from paw.counting_recipe import RECIPE
 from paw.start_policy import save_start
 from training_states import values
 from worldline import files, store
+from worldline.cli import main
 
 Words = Sequence[str | Path]
 
@@ -49,6 +50,15 @@ def _train(folder: Path) -> Words:
     return [recipe]
 
 
+def _evaluate(folder: Path) -> Words:
+    log = folder / "log"
+    assert (
+        main(["collect", "counting:CountingWorld", "--policy", "random", "--episodes", "400", "--out", str(log)]) == 0
+    )
+    flags = "--epsilon 0 0.5 --estimators naive wis lfqe dr"
+    return ["--log", log, "--policy", f"mine=hf:{save_start(folder / 'start')}", "random", *flags.split()]
+
+
 def _checkpoints_and_metrics(out: Path) -> dict[str, Any]:
     """All that is in the folder, as far as it is the same in every run."""
     result: dict[str, Any] = {}
@@ -71,6 +81,7 @@ def _run_with_log(out: Path) -> dict[str, Any]:
 VERBS = {
     "sft": Verb(_sft, _checkpoints_and_metrics),
     "train": Verb(_train, _run_with_log),
+    "evaluate": Verb(_evaluate, snapshot, resume="--overwrite"),
 }
 
 

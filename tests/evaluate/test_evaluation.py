@@ -181,16 +181,15 @@ def test_a_policy_that_never_acts_so(episodes: list[Trajectory], write: Write) -
     assert result.policies[0].diagnostics.never == 1.0
 
 
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (lambda t: with_rewards(t[:4], float("nan")), "step 1: reward is nan"),
-        (lambda t: [*t[:4], t[0]], "occurs 2 times"),
-    ],
-)
-def test_broken_logs(episodes: list[Trajectory], write: Write, change: object, line: str) -> None:
-    with pytest.raises(InputError, match=line):
-        evaluate(EvaluateConfig(log=(write(change(episodes)),), policy=("random",)))  # type: ignore[operator]
+def test_a_reward_that_is_no_number_is_named(episodes: list[Trajectory], write: Write) -> None:
+    with pytest.raises(InputError, match="step 1: reward is nan"):
+        evaluate(EvaluateConfig(log=(write(with_rewards(episodes[:4], float("nan"))),), policy=("random",)))
+
+
+def test_an_episode_in_two_folders_is_named(episodes: list[Trajectory], write: Write) -> None:
+    folders = (write(episodes[:4]), write(episodes[3:6]))
+    with pytest.raises(InputError, match=f"'{episodes[3].id}' occurs 2 times"):
+        evaluate(EvaluateConfig(log=folders, policy=("random",)))
 
 
 def test_bad_settings(episodes: list[Trajectory], write: Write, tmp_path: Path) -> None:

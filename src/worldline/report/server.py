@@ -74,7 +74,7 @@ def serve(
     """A server that is bound but not yet serving; `port` 0 takes a free one."""
     shelf = Shelf(paths)
 
-    class Handler(_Handler):
+    class Handler(_ViewHandler):
         pages = _pages(shelf)
         timeout = patience
 
@@ -171,7 +171,7 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ViewHandler(BaseHTTPRequestHandler):
     pages: dict[str, Callable[[Ask], str | dict[str, Any]]]
 
     def do_GET(self) -> None:
