@@ -40,7 +40,6 @@ COVERED_BY = {
     "adwm/episodes.py": "adwm/test_training.py",
     "adwm/soft_tokens/guidance.py": "adwm/soft_tokens/test_tokens.py",
     "adwm/value.py": "adwm/test_world_model_env.py",
-    "bench/arms.py": "bench/test_bench_train.py",
     "bench/env.py": "cli/test_main.py",
     "bench/imagine.py": "bench/test_bench_imagine.py",
     "bench/noise.py": "bench/test_bench_noise.py",

@@ -130,13 +130,6 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
         raise InputError(f"{where}--{prefix}{_dashed(name)}: {message}{got}{more}") from None
 
 
-def _quoted(value: Any) -> str:
-    try:
-        return _SHORT.repr(value)
-    except ValueError:  # Python writes no number of over 4,300 digits
-        return "a number of over 4,300 digits"
-
-
 def suggest(name: str, known: Sequence[str]) -> str:
     """' - did you mean 'x'?' for the nearest known name, else the list of what there is."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
