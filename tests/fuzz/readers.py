@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 
 from fuzz import mutate
 from worldline import config, logs, store
-from worldline.cli.import_ import Settings
 from worldline.collect import CollectConfig
 from worldline.config import Config, Folder, option, positional
 from worldline.policies.api import APIPolicy
@@ -116,7 +115,7 @@ class Nested(Config):
 
 def read_recipe(path: Path) -> None:
     problem = None
-    for model in (CollectConfig, Nested, Settings):
+    for model in (CollectConfig, Nested):
         try:
             config.read(model, [str(path)])
         except config.InputError as error:

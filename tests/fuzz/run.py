@@ -65,25 +65,28 @@ def _memory(field: str) -> int:
         return 0
 
 
-def _fuzz(name: str, mutants: int, kept: Path) -> None:
+def _fuzz(name: str, numbers: range, kept: Path) -> None:
     started, seen = time.perf_counter(), 0
-    for problem in defects(name, range(mutants), kept):
+    for problem in defects(name, numbers, kept):
         seen += 1
         print(problem, flush=True)
-    print(f"{name}: {mutants} mutants, {seen} defects, {time.perf_counter() - started:.0f} s", flush=True)
+    seconds = time.perf_counter() - started
+    print(f"{name}: {len(numbers)} mutants from {numbers.start}, {seen} defects, {seconds:.0f} s", flush=True)
     sys.exit(1 if seen else 0)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutants", type=int, default=50_000)
+    parser.add_argument("--start", type=int, default=0, help="number of the first mutant: a long run can be split")
     parser.add_argument("--reader", choices=list(READERS), action="append")
     parser.add_argument("--kept", type=Path, default=Path("fuzz-defects"), help="folder for the mutants with a defect")
     words = parser.parse_args()
     words.kept.mkdir(parents=True, exist_ok=True)
+    numbers = range(words.start, words.start + words.mutants)
     failed = []
     for name in words.reader or READERS:
-        process = multiprocessing.get_context("fork").Process(target=_fuzz, args=(name, words.mutants, words.kept))
+        process = multiprocessing.get_context("fork").Process(target=_fuzz, args=(name, numbers, words.kept))
         process.start()
         process.join()
         if process.exitcode:

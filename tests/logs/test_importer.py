@@ -125,9 +125,8 @@ def peak_memory(words: list[str]) -> int:
     return int(done.stdout.split("VmHWM:")[1].split()[0]) >> 10
 
 
-@pytest.mark.parametrize("unit", [b"x", b"[],"])
-@pytest.mark.parametrize("format_", ["episodes", "inspect"])
-def test_a_small_file_that_unfolds_takes_little_memory(tmp_path: Path, unit: bytes, format_: str) -> None:
+@pytest.mark.parametrize(("format_", "unit"), [("episodes", b"x"), ("inspect", b"[],")])
+def test_a_small_file_that_unfolds_takes_little_memory(tmp_path: Path, format_: str, unit: bytes) -> None:
     path = tmp_path / "bomb.gz"
     packer = zlib.compressobj(9, wbits=31)
     megabyte = unit * ((1 << 20) // len(unit))
