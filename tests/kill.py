@@ -39,13 +39,13 @@ class Verb:
 
 
 def _sft(folder: Path) -> Words:
-    flags = "--episodes 100 --epochs 150 --batch-tokens 256 --context 128 --checkpoints 50"
+    flags = "--episodes 100 --epochs 80 --batch-tokens 256 --context 128 --checkpoints 50"
     return ["counting:CountingWorld", "--model", save_start(folder / "start"), *flags.split()]
 
 
 def _train(folder: Path) -> Words:
     recipe = folder / "recipe.yaml"  # JSON is YAML
-    recipe.write_text(json.dumps(RECIPE | {"updates": 40, "model": str(save_start(folder / "start"))}))
+    recipe.write_text(json.dumps(RECIPE | {"updates": 24, "model": str(save_start(folder / "start"))}))
     return [recipe]
 
 
