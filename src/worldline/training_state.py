@@ -26,7 +26,9 @@ def save(path: Path, state: dict[str, Any]) -> None:
         try:
             torch.save(state, cast(IO[bytes], checked))
         except RuntimeError:
-            raise checked.error or RuntimeError(f"{path}: torch cannot save the state") from None
+            if checked.error is None:
+                raise
+            raise checked.error from None
         file.write(checked.digest.digest())
 
 
