@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from worldline import files
 
-CALLS = ("_write", "_sync", "_rename", "_lock")
+CALLS = ("_write", "_sync", "_rename", "_delete", "_lock")
 KILLED = 137
 How = Literal["full", "killed"]
 """`full`: the call raises ENOSPC, after half of the data in case of a write. `killed`: the process is gone there."""
@@ -57,7 +57,7 @@ def _forked(work: Callable[[], Any], number: int | None, how: How, told: int | N
 
 
 def _break(number: int | None, how: How) -> list[str]:
-    """Wrap the four calls; the names of those made so far."""
+    """Wrap these calls; the names of those made so far."""
     made: list[str] = []
 
     def wrapped(name: str, call: Callable[..., Any]) -> Callable[..., Any]:

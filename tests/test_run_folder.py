@@ -1,24 +1,31 @@
 """The folder of a run: nothing is lost that is not a run of the same kind, and nothing is left by a run that failed."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+import faults
+from worldline import files
 from worldline.adwm.fit import ADJUSTABLE, FitConfig
 from worldline.cli import main
-from worldline.run_folder import emptied, going_on
+from worldline.run_folder import Run
 from worldline.sft import SftConfig
 from worldline.types import InputError
 
 
-def fitting(out: Path, **given: object) -> FitConfig:
-    return FitConfig(log=(Path("log"),), out=out, **given)  # type: ignore[arg-type]
-
-
-def asked(config: FitConfig) -> bool:
+def fitting(out: Path, inputs: dict[str, str] | None = None, **given: object) -> Run:
+    config = FitConfig(log=(Path("log"),), out=out, **given)  # type: ignore[arg-type]
     how = {"resume": config.resume, "overwrite": config.overwrite}
-    return going_on(config, config.out, "world model", **how, adjustable=ADJUSTABLE)
+    return Run(
+        config, out, "world model", **how, adjustable=ADJUSTABLE, inputs={"log": "1"} if inputs is None else inputs
+    )
+
+
+def begin(out: Path, **given: object) -> None:
+    with fitting(out, **given).opened():  # type: ignore[arg-type]
+        (out / "model").mkdir()
 
 
 @pytest.mark.parametrize(
@@ -41,26 +48,101 @@ def test_what_is_no_such_run_is_never_replaced(content: dict[str, str], verb: st
 
 
 def test_a_run_goes_on_as_it_was_begun_or_is_replaced(tmp_path: Path) -> None:
-    assert not asked(fitting(tmp_path / "new"))
-    assert not asked(fitting(tmp_path)), "an empty folder is as good as none"
-    begun = fitting(tmp_path, seed=1)
-    (tmp_path / "config.json").write_text(begun.model_dump_json(exclude=ADJUSTABLE), encoding="utf-8")
-    assert asked(begun.model_copy(update={"resume": True}))
-    assert not asked(begun.model_copy(update={"overwrite": True}))
+    assert not fitting(tmp_path / "new").goes_on()
+    assert not fitting(tmp_path).goes_on(), "an empty folder is as good as none"
+    begin(tmp_path, seed=1)
+    assert fitting(tmp_path, seed=1, resume=True).goes_on()
+    assert not fitting(tmp_path, seed=1, overwrite=True).goes_on()
     with pytest.raises(InputError, match="--resume goes on with it, --overwrite starts anew"):
-        asked(begun)
+        fitting(tmp_path, seed=1).goes_on()
     with pytest.raises(InputError, match="was begun with another 'seed'"):
-        asked(begun.model_copy(update={"resume": True, "seed": 2}))
+        fitting(tmp_path, seed=2, resume=True).goes_on()
+
+
+@pytest.mark.parametrize("inputs", [{"log": "2"}, {}, {"log": "1", "model": "1"}])
+def test_a_run_does_not_go_on_with_other_inputs(inputs: dict[str, str], tmp_path: Path) -> None:
+    begin(tmp_path)
+    with pytest.raises(InputError, match=r"(log|model): has changed since the world model in .* began: .*--overwrite"):
+        fitting(tmp_path, inputs, resume=True).goes_on()
+    with fitting(tmp_path, inputs, overwrite=True).opened() as goes_on:
+        assert not goes_on
+        assert not (tmp_path / "model").exists()
 
 
 def test_emptying_keeps_the_folder_and_what_links_point_to(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "kept").write_text("kept", encoding="utf-8")
     run = tmp_path / "run"
-    (run / "deep" / "er").mkdir(parents=True)
+    begin(run)
     (run / "link").symlink_to(tmp_path / "mine")
-    assert list(emptied(run).iterdir()) == []
+    with fitting(run, overwrite=True).opened():
+        assert {path.name for path in run.iterdir()} == {"config.json", "inputs.json", ".run.lock"}
     assert (tmp_path / "mine" / "kept").is_file()
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_a_run_that_could_not_begin_begins_again(how: faults.How, tmp_path: Path) -> None:
+    def work() -> None:
+        with fitting(tmp_path / "run", resume=True).opened() as goes_on:
+            assert not goes_on
+
+    count = faults.points(work)
+    assert count == 9  # the lock, two files
+    for number in range(count):
+        shutil.rmtree(tmp_path / "run")
+        assert faults.broken(work, number, how) != 0
+        if number < count - 1:  # at the last point all was there
+            work()
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_a_run_that_is_being_replaced_is_the_old_or_the_new_or_can_only_be_replaced(
+    how: faults.How, tmp_path: Path
+) -> None:
+    def replace() -> None:
+        with fitting(tmp_path / "run", seed=2, overwrite=True).opened():
+            pass
+
+    begin(tmp_path / "run", seed=1)
+    count = faults.points(replace)
+    assert count == 11  # the lock, two things deleted, two files
+    outcomes = set()
+    for number in range(count):
+        shutil.rmtree(tmp_path / "run")
+        begin(tmp_path / "run", seed=1)
+        assert faults.broken(replace, number, how) != 0
+        for seed in (1, 2):
+            try:
+                goes_on = fitting(tmp_path / "run", seed=seed, resume=True).goes_on()
+            except InputError as refusal:
+                outcomes.add((seed, str(refusal).partition(": ")[2]))
+            else:
+                outcomes.add((seed, "goes on" if goes_on else "begins"))
+                assert (tmp_path / "run" / "model").is_dir() == (goes_on and seed == 1), "never half of the old run"
+        replace()
+    half = "has no inputs.json: this world model cannot go on, --overwrite starts anew"
+    other = "was begun with another 'seed'; resume with the same settings"
+    wanted = {(1, "goes on"), (1, half), (1, "begins"), (1, other), (2, other), (2, "begins"), (2, "goes on")}
+    assert outcomes == wanted
+
+
+def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:
+    with fitting(tmp_path).opened(), pytest.raises(InputError, match="another process is at work on this run"):  # noqa: SIM117
+        with fitting(tmp_path, resume=True).opened():
+            pass
+
+
+def test_a_digest_is_of_names_and_content(tmp_path: Path) -> None:
+    def digest(content: dict[str, str]) -> str:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        for name, text in content.items():
+            (folder / name).write_text(text)
+        return files.digest(folder.iterdir())
+
+    whole = digest({"a": "1", "b": "2"})
+    assert whole == digest({"b": "2", "a": "1"}), "the folder does not count, nor the order"
+    assert len({whole, digest({"a": "1"}), digest({"a": "2", "b": "1"}), digest({"a": "1", "c": "2"})}) == 4
 
 
 @pytest.mark.parametrize("words", ["sft houshold", "sft household --model no/where/at/all --episodes 1"])

@@ -1,10 +1,10 @@
 """Playing a policy in an environment and keeping the log. This is also the online evaluation.
 
-A run is named by a digest of everything that decides its episodes; its episode ids start with that name. So
-`--resume` knows what is missing, other runs can share the folder, and nothing is played or stored twice.
+A run is named by a digest of everything that decides its episodes: its settings and, where it plays a checkpoint, the
+checkpoint's files. Its episode ids start with that name. So `--resume` knows what is missing, other runs can share the
+folder, and nothing is played or stored twice.
 """
 
-import fcntl
 import hashlib
 import json
 import math
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from worldline import envs, policies, store
+from worldline import envs, files, policies, store
 from worldline.config import option, positional
 from worldline.ope.intervals import Interval, interval
 from worldline.policies import PolicyConfig
@@ -59,11 +59,23 @@ class CollectConfig(PolicyConfig):
     overwrite: bool = option(False, help="throw away this run's earlier episodes in the folder")
 
     @property
-    def run(self) -> str:
-        """The run's name: changes whenever the episodes would."""
+    def settings_name(self) -> str:
+        """How the run's name begins: changes with every setting that decides the episodes."""
         ignored = {"out", "resume", "overwrite", "batch_size", "workers", "episodes"}
         decisive = self.model_dump(mode="json", exclude=ignored)
         return hashlib.blake2b(json.dumps(decisive, sort_keys=True).encode(), digest_size=5).hexdigest()
+
+
+def run_name(config: CollectConfig) -> str:
+    """The run's name: changes whenever the episodes would, so also with the weights of a checkpoint."""
+    kind, _, path = config.policy.partition(":")
+    if kind != "hf":
+        return config.settings_name
+    from worldline.policies.language_model.checkpoint import (
+        fingerprint,  # takes its time to import, and only this kind needs it
+    )
+
+    return config.settings_name + hashlib.blake2b(fingerprint(path).encode(), digest_size=5).hexdigest()
 
 
 @dataclass
@@ -169,9 +181,10 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         policy_name=config.name or config.policy,
         max_steps=config.max_steps,
     )
-    episodes = plan(world, split, config.episodes, seed=config.seed, run=config.run, tasks=_tasks(world, split, config))
+    run = run_name(config)
+    episodes = plan(world, split, config.episodes, seed=config.seed, run=run, tasks=_tasks(world, split, config))
     tally = Tally()
-    with _log(config, tally) as (writer, done):
+    with _log(config, run, tally) as (writer, done):
         missing = [episode for episode in episodes if episode.id not in done]
         kept, started = tally.steps, time.perf_counter()
         for trajectory in _guarded(player, missing):
@@ -241,43 +254,49 @@ def _guarded(player: Rollout, episodes: list[Episode]) -> Iterator[Trajectory]:
 
 
 @contextmanager
-def _log(config: CollectConfig, tally: Tally) -> Iterator[tuple[store.StoreWriter | None, set[str]]]:
-    """The writer of the run's log and the ids it holds already, which are entered in the tally."""
+def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.StoreWriter | None, set[str]]]:
+    """The writer of the run's log and the ids it holds already, which are entered in the tally.
+
+    The lock is released after the writer's last flush: who takes it next sees every episode.
+    """
     if config.out is None:
         yield None, set()
         return
-    with store.StoreWriter(config.out) as writer, _locked(config.out, config.run):
-        done = {name for name in store.ids(config.out) if name.startswith(f"{config.run}-")}
-        if done and config.overwrite:
-            _discard(config.out, config.run)
-            done = set()
-        elif done and not config.resume:
-            raise InputError(
-                f"{config.out}: holds {len(done)} episodes of this very run: --resume goes on, --overwrite starts anew"
-            )
+    writer = store.StoreWriter(config.out)
+    taken = f"{config.out}: another process is collecting this very run; give another --seed"
+    with files.locked(config.out / f".{config.settings_name}.lock", taken=taken):
+        done = _kept(config, run)
         if done:
             _recall(config.out, done, tally)
-        yield writer, done
+        with writer:
+            yield writer, done
 
 
-@contextmanager
-def _locked(folder: Path, run: str) -> Iterator[None]:
-    """One process per run; the lock dies with its holder, so a killed run leaves nothing to clean up."""
-    path = folder / f".{run}.lock"
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{folder}: another process is collecting this very run; give another --seed") from None
-        yield
-        path.unlink(missing_ok=True)
+def _kept(config: CollectConfig, run: str) -> set[str]:
+    """The ids of the run's episodes in the folder, if it may go on with them; none if it starts anew."""
+    assert config.out is not None
+    alike = {name for name in store.ids(config.out) if name.startswith(config.settings_name)}
+    if alike and config.overwrite:
+        _discard(config.out, config.settings_name)
+        return set()
+    others = [name for name in alike if not name.startswith(f"{run}-")]
+    if others:
+        raise InputError(
+            f"{config.out}: holds {len(others)} episodes that {config.policy} played before it was changed: "
+            f"--overwrite throws them away, another --name or --out keeps them apart"
+        )
+    if alike and not config.resume:
+        raise InputError(
+            f"{config.out}: holds {len(alike)} episodes of this very run: --resume goes on, --overwrite starts anew"
+        )
+    return alike
 
 
-def _discard(folder: Path, run: str) -> None:
-    """Delete the run's shards; a writer serves one run, so a shard is all of one run."""
+def _discard(folder: Path, settings_name: str) -> None:
+    """Delete the shards of these settings; a writer serves one run, so a shard is all of one run."""
     for shard in store.shards(folder):
-        if all(name.startswith(f"{run}-") for name in store.ids(shard)):
-            shard.unlink()
+        if all(name.startswith(settings_name) for name in store.ids(shard)):
+            files.delete(shard)
 
 
 def _recall(folder: Path, done: set[str], tally: Tally) -> None:

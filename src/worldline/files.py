@@ -2,11 +2,12 @@
 
 What another library writes (a model, an index) goes through `replacing`: it fills a temporary path, which takes the
 final name when it is whole. Lines are appended whole; a line that a crash cut short is ignored and then cut off.
-POSIX file systems. Tests break each of the four system calls at the end of this file in turn.
+POSIX file systems. Tests break each of the five system calls at the end of this file in turn.
 """
 
 import fcntl
 import glob
+import hashlib
 import io
 import json
 import math
@@ -14,11 +15,11 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from worldline.types import InputError, WorldlineError
 
@@ -73,6 +74,22 @@ def replacing(path: Path) -> Iterator[Path]:
         _remove(old)
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A file for a library that writes to an open one; it takes the place of `path` when the block ends."""
+    with replacing(path) as partial, partial.open("xb", buffering=0) as file:
+        yield cast(IO[bytes], _Writer(file))
+
+
+def digest(paths: Iterable[Path]) -> str:
+    """What these files are, by name and content, whatever folder they lie in."""
+    total = hashlib.blake2b(digest_size=16)
+    for path in sorted(paths):
+        with path.open("rb") as file:
+            total.update(f"{path.name}:{hashlib.file_digest(file, 'blake2b').hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
 def remove_leftovers(folder: Path, name: str = "*") -> None:
     """Clear away what processes of this machine, killed in the middle of a write, left behind in `folder`."""
     host = socket.gethostname()
@@ -84,6 +101,18 @@ def remove_leftovers(folder: Path, name: str = "*") -> None:
                 os.replace(path, target)
             else:
                 _remove(path)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether this is the name of something that is still being written, or that a killed process left."""
+    return path.name.startswith(".") and path.name.endswith(_TEMPORARY) and path.name.count("@") >= 3
+
+
+def delete(path: Path) -> None:
+    """Delete a file, a link or a whole folder, if it is there."""
+    with _named(path, "deleted"):
+        if path.exists() or path.is_symlink():
+            _delete(path)
 
 
 @dataclass(frozen=True)
@@ -153,12 +182,12 @@ def _locked_handle(path: Path, taken: str) -> IO[bytes]:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _named(path: Path, done: str = "written") -> Iterator[None]:
     """The system's errors as one line that names the file."""
     try:
         yield
     except OSError as error:
-        raise WorldlineError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise WorldlineError(f"{path}: cannot be {done}: {error.strerror or error}") from error
 
 
 def _end_of_last_line(file: io.FileIO, size: int) -> int:
@@ -203,8 +232,22 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _write(file: IO[bytes], data: bytes) -> None:
-    view = memoryview(data)
+class _Writer(io.RawIOBase):
+    """A file whose writes are the product's own, so that tests can break them."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        _write(self._file, data)
+        return memoryview(data).nbytes
+
+
+def _write(file: IO[bytes], data: Any) -> None:
+    view = memoryview(data).cast("B")
     while view:
         view = view[file.write(view) :]
 
@@ -219,6 +262,13 @@ def _sync(path: Path) -> None:
 
 def _rename(source: Path, target: Path) -> None:
     os.replace(source, target)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _lock(handle: IO[bytes], *, wait: bool) -> None:

@@ -1,56 +1,111 @@
-"""The folder of a run: taken once, gone on with under the same settings, replaced only where it holds such a run.
+"""The folder of a run: held by one process, gone on with as it was begun, replaced only where it holds such a run.
 
-A run is known by its config.json: settings of one kind of run have names that another kind's, or a model's, have not.
+A run is what its settings and its inputs make of it. config.json has the settings: those of one kind of run have names
+that another kind's, or a model's, have not. inputs.json has a digest of every log and model that the run reads. It is
+written last when a run begins and deleted first when one is replaced: without it a run cannot be gone on with.
 """
 
 import json
-import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from worldline import files
 from worldline.config import Config
 from worldline.types import InputError
 
-
-def held(config: Config, folder: Path, kind: str) -> dict[str, Any] | None:
-    """The settings of the run in `folder`, of the same kind as `config`; None where it is empty or not there."""
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return None
-    try:
-        known = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        known = None
-    if not isinstance(known, dict) or not known or not known.keys() <= type(config).model_fields.keys():
-        raise InputError(f"{folder}: is not empty and holds no {kind}: name another folder")
-    return known
+CONFIG, INPUTS, LOCK = "config.json", "inputs.json", ".run.lock"
 
 
-def emptied(folder: Path) -> Path:
-    """The folder without what an earlier run left in it, made where it is missing. It may be a mount: it stays."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    return folder
+@dataclass(frozen=True)
+class Run:
+    """A run of some kind that wants to be in a folder."""
+
+    config: Config
+    folder: Path
+    kind: str
+    resume: bool
+    overwrite: bool
+    adjustable: Collection[str]
+    """Settings that a resumed run may be given anew."""
+    inputs: Mapping[str, str]
+    """What the run reads, as the user wrote it, with its digest."""
+
+    def goes_on(self) -> bool:
+        """Whether a run that is there goes on; InputError where going on or replacing it is not possible or not wanted.
+
+        Nothing is touched.
+        """
+        begun = self._settings()
+        if begun is None or (self.overwrite and not self.resume):
+            return False
+        if not self.resume:
+            raise InputError(f"{self.folder}: holds a {self.kind}: --resume goes on with it, --overwrite starts anew")
+        now = self.config.model_dump(mode="json")
+        changed = [name for name in begun if name not in self.adjustable and begun[name] != now[name]]
+        if changed:
+            raise InputError(f"{self.folder}: was begun with another '{changed[0]}'; resume with the same settings")
+        return self._same_inputs()
+
+    @contextmanager
+    def opened(self) -> Iterator[bool]:
+        """Hold the folder; it has what the run had finished, or nothing. Gives whether the run goes on."""
+        with files.locked(self.folder / LOCK, taken=f"{self.folder}: another process is at work on this run"):
+            for folder in (self.folder, *(path for path in self.folder.rglob("*") if path.is_dir())):
+                files.remove_leftovers(folder)
+            goes_on = self.goes_on()
+            if not goes_on:
+                _empty(self.folder)
+            files.write_json(self.folder / CONFIG, self.config.model_dump(mode="json"))
+            files.write_json(self.folder / INPUTS, dict(self.inputs))
+            yield goes_on
+
+    def _settings(self) -> dict[str, Any] | None:
+        """The settings of the run in the folder, of the same kind as this one; None where it is empty or not there."""
+        if not _content(self.folder):
+            return None
+        begun = _json_object(self.folder / CONFIG)
+        if not begun or not begun.keys() <= type(self.config).model_fields.keys():
+            raise InputError(f"{self.folder}: is not empty and holds no {self.kind}: name another folder")
+        return begun
+
+    def _same_inputs(self) -> bool:
+        before = _json_object(self.folder / INPUTS)
+        if before is None:
+            if [path.name for path in _content(self.folder)] == [CONFIG]:
+                return False  # killed before it did anything
+            raise InputError(f"{self.folder}: has no {INPUTS}: this {self.kind} cannot go on, --overwrite starts anew")
+        for name in sorted(before.keys() | self.inputs.keys()):
+            if before.get(name) != self.inputs.get(name):
+                raise InputError(
+                    f"{name}: has changed since the {self.kind} in {self.folder} began: resume with it as it was, "
+                    f"or --overwrite starts anew"
+                )
+        return True
 
 
-def going_on(
-    config: Config, folder: Path, kind: str, *, resume: bool, overwrite: bool, adjustable: Collection[str]
-) -> bool:
-    """Whether a run that is there goes on; InputError where that, or replacing it, was not asked for or cannot be.
+def _content(folder: Path) -> list[Path]:
+    """What is in the folder, apart from what a killed process may leave before it begins."""
+    inside = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in inside if path.name != LOCK and not files.is_temporary(path)]
 
-    `adjustable` are the settings that may be told anew. Nothing is touched.
+
+def _empty(folder: Path) -> None:
+    """Delete what an earlier run left, its inputs.json first; config.json stays until it is replaced.
+
+    The folder may be a mount, and stays.
     """
-    known = held(config, folder, kind)
-    if known is None or (overwrite and not resume):
-        return False
-    if not resume:
-        raise InputError(f"{folder}: holds a {kind}: --resume goes on with it, --overwrite starts anew")
-    now = config.model_dump(mode="json")
-    changed = [name for name in known if name not in adjustable and known[name] != now[name]]
-    if changed:
-        raise InputError(f"{folder}: was begun with another '{changed[0]}'; resume with the same settings")
-    return True
+    files.delete(folder / INPUTS)
+    for path in _content(folder):
+        if path.name != CONFIG:
+            files.delete(path)
+
+
+def _json_object(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None

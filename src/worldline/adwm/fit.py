@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 
-from worldline import store
+from worldline import files, store
 from worldline.adwm.calibration import area_under_curve, calibration_error, fit_platt
 from worldline.adwm.ensemble import (
     FIGURES,
@@ -41,7 +41,7 @@ from worldline.adwm.training import Schedule, effective_rank, latents, priors, t
 from worldline.config import Config, Folder, option, positional
 from worldline.narrator.log_model import Exercises, Lore
 from worldline.narrator.narrator import Narrator
-from worldline.run_folder import emptied, going_on
+from worldline.run_folder import Run
 from worldline.types import Trajectory, derive_seed
 
 ADJUSTABLE = {"out", "device", "resume", "overwrite"}
@@ -106,10 +106,20 @@ class Fitted:
 
 def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
     """Fit on the log in `config.log` and keep everything in `config.out`."""
+    run = Run(
+        config,
+        config.out,
+        "world model",
+        resume=config.resume,
+        overwrite=config.overwrite,
+        adjustable=ADJUSTABLE,
+        inputs={str(log): files.digest(store.shards(log)) for log in config.log},
+    )
     episodes = list(store.read(config.log))
     notes = check(episodes)
-    _prepare(config)
-    return fit_episodes(episodes, config, watch, notes)
+    run.goes_on()
+    with run.opened():
+        return fit_episodes(episodes, config, watch, notes)
 
 
 def fit_episodes(
@@ -236,12 +246,3 @@ def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:
     for at, unit in enumerate(order):
         folds[at % len(folds)] += units[unit]
     return folds
-
-
-def _prepare(config: FitConfig) -> None:
-    """Never overwrite in silence; resume only what was begun with the same settings."""
-    asked = {"resume": config.resume, "overwrite": config.overwrite}
-    goes_on = going_on(config, config.out, "world model", **asked, adjustable=ADJUSTABLE)
-    out = config.out if goes_on else emptied(config.out)
-    kept = config.model_dump_json(exclude=ADJUSTABLE, indent=1)
-    (out / "config.json").write_text(kept, encoding="utf-8")

@@ -18,8 +18,8 @@ def run(settings: SftConfig) -> Outcome:
             bar.update(line, description="updates", total=now.steps, completed=now.step, detail=f"loss {now.loss:.3f}")
 
         result = sft(settings, gathered, trained)
-    for reason in result.failed:
-        note(f"failed twice, left out: {reason}")
+    for text in (*result.notes, *(f"failed twice, left out: {reason}" for reason in result.failed)):
+        note(text)
     told = result.summary()
     text = (
         f"cloned {told['episodes']} episodes ({told['tokens']:,} tokens) into {told['parameters']:,} parameters in "

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from worldline.cli.outcome import Outcome, progress, table
+from worldline.cli.outcome import Outcome, note, progress, table
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
 
@@ -18,6 +18,8 @@ def run(settings: TrainConfig) -> Outcome:
             bar.update(line, completed=metrics["update"], detail=told)
 
         done = train(settings, watch)
+    for text in done.notes:
+        note(text)
     data = {**done.metrics, "checkpoint": str(done.checkpoint), "out": str(settings.out)}
     rows = [(key, f"{value:.4g}") for key, value in done.metrics.items() if isinstance(value, int | float)]
     return Outcome(data, (table(f"last update of {settings.out}", ("metric", "value"), rows), str(done.checkpoint)))

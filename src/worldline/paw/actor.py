@@ -7,14 +7,13 @@ learner's weights after every update. This is the seam for other engines: whatev
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from worldline.paw.model import Learner, quiet
+from worldline.paw.model import Learner
 
 
 class Actor:
@@ -38,11 +37,9 @@ class Actor:
                 for name, weight in _weights(self._learner):
                     mine[name].copy_(weight)
 
-    def save(self, folder: Path) -> None:
-        """A folder that transformers loads, without adapters or critics."""
-        plain = self.model if self._apart else _plain_copy(self._learner, only_if_adapted=True)
-        with quiet():
-            plain.save_pretrained(folder)
+    def plain(self) -> Any:
+        """A model that transformers saves, without adapters or critics."""
+        return self.model if self._apart else _plain_copy(self._learner, only_if_adapted=True)
 
 
 def _plain_copy(learner: Learner, only_if_adapted: bool = False) -> Any:

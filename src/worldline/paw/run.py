@@ -1,4 +1,4 @@
-"""The folder of a training run: config.json, env.json, metrics.jsonl, log/ and checkpoints/.
+"""The folder of a training run: config.json, inputs.json, env.json, metrics.jsonl, log/ and checkpoints/.
 
 A checkpoint is a folder that transformers loads; it gets its name only when it is whole. The newest also holds what
 resuming needs. Resuming takes everything back to it: later metrics and episodes are thrown away and made again.
@@ -6,8 +6,8 @@ resuming needs. Resuming takes everything back to it: later metrics and episodes
 
 import json
 import platform
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,26 +15,42 @@ from typing import Any
 import torch
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
-from worldline import __version__, store
-from worldline.config import Config
+from worldline import __version__, files, metrics, store, training_state
 from worldline.paw.actor import Actor
 from worldline.paw.groups import episode_prefix
-from worldline.run_folder import emptied, going_on
+from worldline.paw.model import quiet
+from worldline.paw.recipe import TrainConfig
+from worldline.policies.language_model.checkpoint import fingerprint, locate
+from worldline.policies.language_model.checkpoint import save as save_checkpoint
+from worldline.run_folder import Run
 from worldline.types import Trajectory
 
 STATE = "training_state.pt"
 PACKAGES = ("torch", "transformers", "accelerate", "peft")
 
 
+ADJUSTABLE = {"resume", "overwrite", "out", "updates", "checkpoint_every", "track"}
+"""Settings that a resumed run may be given anew."""
+
+
 class RunFolder:
     """The main process writes; all wait for it where they will read."""
 
-    def __init__(self, config: Config, folder: Path, *, resume: bool, overwrite: bool, adjustable: set[str]) -> None:
-        """Refuses what `going_on` refuses. Nothing is touched before `open`."""
-        self.folder = folder
-        self._settings = config.model_dump(mode="json")
-        goes_on = going_on(config, folder, "run", resume=resume, overwrite=overwrite, adjustable=adjustable)
-        self._replaces = not goes_on
+    def __init__(self, config: TrainConfig) -> None:
+        """Refuses what `Run.goes_on` refuses. Nothing is touched before `open`."""
+        self.folder = config.out
+        self.notes: tuple[str, ...] = ()
+        """What was wrong in the folder of a resumed run."""
+        self._run = Run(
+            config,
+            config.out,
+            "run",
+            resume=config.resume,
+            overwrite=config.overwrite,
+            adjustable=ADJUSTABLE,
+            inputs={config.model: fingerprint(locate(config.model, f"--model {config.model}"))},
+        )
+        self._run.goes_on()
 
     @property
     def log(self) -> Path:
@@ -44,17 +60,17 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.folder / "metrics.jsonl"
 
-    def open(self, accelerator: Any) -> None:
-        """Take the folder for this run."""
+    @contextmanager
+    def open(self, accelerator: Any) -> Iterator[None]:
+        """Hold the folder for this run."""
         self.main: bool = accelerator.is_main_process
         self._wait = accelerator.wait_for_everyone
         self._wait()  # all ranks have seen the folder as it was
-        if self.main:
-            if self._replaces:
-                emptied(self.folder)
-            for name, content in (("config.json", self._settings), ("env.json", _environment())):
-                (self.folder / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
-        self._wait()
+        with self._run.opened() if self.main else nullcontext():
+            if self.main:
+                files.write_json(self.folder / "env.json", _environment())
+            self._wait()
+            yield
 
     def keep(self, trajectories: Sequence[Trajectory]) -> None:
         """Add the episodes of one update to the log, in shards of their own."""
@@ -63,11 +79,15 @@ class RunFolder:
                 for trajectory in trajectories:
                     writer.append(trajectory)
 
-    def write(self, metrics: dict[str, Any]) -> None:
+    def write(self, row: dict[str, Any]) -> None:
         """Append one line of metrics."""
         if self.main:
-            with self.metrics.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(metrics) + "\n")
+            metrics.append(self.metrics, row)
+
+    def last_metrics(self) -> dict[str, Any]:
+        """The newest line of metrics; none where there is none."""
+        lines = files.read_lines(self.metrics).whole
+        return dict(json.loads(lines[-1])) if lines else {}
 
     def checkpoints(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
@@ -78,24 +98,19 @@ class RunFolder:
         target = self.folder / "checkpoints" / f"update-{update:06d}"
         weights, moments = get_state_dict(learner, _bare(optimizer), options=_options())
         if self.main:
-            partial = target.with_name(f".{target.name}.partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            actor.save(partial)
-            tokenizer.save_pretrained(partial)
-            torch.save({"update": update, "weights": weights, "optimizer": moments}, partial / STATE)
-            shutil.rmtree(target, ignore_errors=True)
-            partial.replace(target)
-            for older in self.checkpoints()[:-1]:
-                (older / STATE).unlink(missing_ok=True)
+            with files.replacing(target) as partial, quiet():
+                save_checkpoint(actor.plain(), tokenizer, partial)
+                training_state.save(partial / STATE, {"update": update, "weights": weights, "optimizer": moments})
+            self._keep_newest_state()
         self._wait()
         return target
 
     def restore(self, learner: Any, optimizer: Any) -> int:
         """Go back to the newest checkpoint; the number of updates it had seen, 0 if there is none."""
-        found = [folder for folder in self.checkpoints() if (folder / STATE).exists()]
+        resumable = [folder for folder in self.checkpoints() if (folder / STATE).exists()]
         update = 0
-        if found:
-            state = torch.load(found[-1] / STATE, map_location="cpu", weights_only=True)
+        if resumable:
+            state = training_state.load(resumable[-1] / STATE)
             update = int(state["update"])
             set_state_dict(
                 learner,
@@ -104,29 +119,24 @@ class RunFolder:
                 optim_state_dict=state["optimizer"],
                 options=_options(),
             )
+        self._wait()  # all ranks have read the state
         if self.main:
+            self._keep_newest_state()
             self._forget(update)
         self._wait()
         return update
 
+    def _keep_newest_state(self) -> None:
+        """An older checkpoint is for playing only."""
+        for older in self.checkpoints()[:-1]:
+            files.delete(older / STATE)
+
     def _forget(self, update: int) -> None:
-        """Throw away the metrics and training episodes of later updates."""
-        if self.metrics.exists():
-            lines = self.metrics.read_text(encoding="utf-8").splitlines()
-            kept = [line for line in lines if update and _number(line) <= update]
-            self.metrics.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-        if self.log.exists():
-            for shard in store.shards(self.log):
-                if any(name >= episode_prefix(update + 1) for name in store.ids(shard)):
-                    shard.unlink()
-
-
-def _number(line: str) -> float:
-    """The update a line of metrics is about; a line that was cut short by a crash is about none."""
-    try:
-        return float(json.loads(line)["update"])
-    except (ValueError, KeyError, TypeError):
-        return float("inf")
+        """Throw away the metrics and training episodes of later updates; of a run before its first, all metrics."""
+        self.notes = metrics.cut_back(self.metrics, "update", update if update else -1)
+        for shard in store.shards(self.log):
+            if any(name >= episode_prefix(update + 1) for name in store.ids(shard)):
+                files.delete(shard)
 
 
 def _bare(optimizer: Any) -> Any:

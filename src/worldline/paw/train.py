@@ -32,9 +32,6 @@ from worldline.paw.update import Experience, TokenScores, update
 from worldline.paw.world import WorldTargets, select_world
 from worldline.types import WorldlineError, derive_seed
 
-ADJUSTABLE = {"resume", "overwrite", "out", "updates", "checkpoint_every", "track"}
-"""What a resumed run may be told anew."""
-
 
 @dataclass(frozen=True)
 class Trained:
@@ -42,6 +39,8 @@ class Trained:
 
     metrics: dict[str, Any]
     checkpoint: Path
+    notes: tuple[str, ...] = ()
+    """What was wrong in the folder of a resumed run."""
 
 
 Watch = Callable[[dict[str, Any]], None]
@@ -57,17 +56,16 @@ def train(config: TrainConfig, watch: Watch = lambda metrics: None) -> Trained:
             send(metrics)
             watch(metrics)
 
-        return _algorithm_1(config, tell)
+        run, session = RunFolder(config), Session(config)
+        with run.open(session.accelerator):
+            return _algorithm_1(config, session, run, tell)
 
 
-def _algorithm_1(config: TrainConfig, watch: Watch) -> Trained:
-    run = RunFolder(config, config.out, resume=config.resume, overwrite=config.overwrite, adjustable=ADJUSTABLE)
-    session = Session(config)
+def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: Watch) -> Trained:
     accelerator, learner, optimizer, actor = session.accelerator, session.learner, session.optimizer, session.actor
-    run.open(accelerator)
     done = run.restore(learner, optimizer)
     actor.refresh()
-    metrics: dict[str, Any] = {"update": done}
+    metrics: dict[str, Any] = {"update": done} | run.last_metrics()
     if done == 0 and config.evaluation.every:
         metrics |= session.evaluate()
         run.write(metrics)
@@ -139,7 +137,7 @@ def _algorithm_1(config: TrainConfig, watch: Watch) -> Trained:
         watch(metrics)
         if _due(number, config.checkpoint_every, config.updates):
             run.save(number, learner, optimizer, actor, session.tokenizer)
-    return Trained(metrics, run.checkpoints()[-1])
+    return Trained(metrics, run.checkpoints()[-1], run.notes)
 
 
 def _needs_scores(pool: Pool, config: TrainConfig) -> bool:

@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 import transformers
 
-from worldline import envs, store
+from worldline import envs, files, store
 from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
-from worldline.policies.language_model.checkpoint import locate
+from worldline.policies.language_model.checkpoint import fingerprint, locate
+from worldline.policies.language_model.checkpoint import save as save_checkpoint
 from worldline.rollout import plan
-from worldline.run_folder import emptied, going_on
+from worldline.run_folder import Run
 from worldline.sft.clone import Progress, Schedule, clone
 from worldline.sft.demonstrations import Demonstration, of_expert, of_log
 from worldline.sft.examples import Target, sequences, texts
@@ -100,6 +101,8 @@ class Cloned:
     seconds: float
     failed: tuple[str, ...] = ()
     """Demonstrations that the environment could not play, and why."""
+    notes: tuple[str, ...] = ()
+    """What was wrong in the folder of a resumed run."""
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -124,8 +127,8 @@ def sft(
     """Gather demonstrations, make or load the model, clone, save. The two callbacks watch the two phases."""
     started = time.perf_counter()
     transformers.utils.logging.disable_progress_bar()
-    asked = {"resume": config.resume, "overwrite": config.overwrite}
-    goes_on = going_on(config, config.out, "cloning run", **asked, adjustable=ADJUSTABLE)
+    run = _run(config)
+    run.goes_on()
     shown: list[Demonstration] = []
     failed: list[str] = []
     for demonstration in islice(_demonstrations(config, failed), config.episodes):
@@ -140,35 +143,52 @@ def sft(
     model.config.worldline = {"prompt": config.prompt, "history": config.history, "outcome": config.outcome}
     template = TEMPLATES[config.prompt]
     encoder = Encoder(tokenizer, template, config.context - template.max_new_tokens, config.history)
+    examples = sequences(shown, encoder, config.target, config.outcome)
     wrapped = _with_lora(model, config)
 
     def save(folder: Path) -> None:
-        _merged(wrapped).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        with files.replacing(folder) as partial:
+            save_checkpoint(_merged(wrapped), tokenizer, partial)
 
-    out = config.out if goes_on else emptied(config.out)
-    (out / "config.json").write_text(config.model_dump_json(indent=1), encoding="utf-8")
-    progress = clone(
-        model,
-        sequences(shown, encoder, config.target, config.outcome),
-        Schedule(
-            config.epochs,
-            config.batch_tokens,
-            config.rate,
-            muon_rate=MUON_RATE if config.small else None,
-            reading=config.read,
-            checkpoints=config.checkpoints,
-        ),
-        pad=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
-        seed=config.seed,
-        folder=config.out,
-        save=save,
-        watch=trained,
-        resume=config.resume,
-    )
-    save(config.out / "model")
+    with run.opened():
+        cloned = clone(
+            model,
+            examples,
+            Schedule(
+                config.epochs,
+                config.batch_tokens,
+                config.rate,
+                muon_rate=MUON_RATE if config.small else None,
+                reading=config.read,
+                checkpoints=config.checkpoints,
+            ),
+            pad=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
+            seed=config.seed,
+            folder=config.out,
+            save=save,
+            watch=trained,
+        )
+        save(config.out / "model")
     count = sum(parameter.numel() for parameter in model.parameters())
-    return Cloned(config, len(shown), count, progress, time.perf_counter() - started, tuple(failed))
+    seconds = time.perf_counter() - started
+    return Cloned(config, len(shown), count, cloned.progress, seconds, tuple(failed), cloned.notes)
+
+
+def _run(config: SftConfig) -> Run:
+    inputs = {}
+    if Path(config.source).exists():
+        inputs[config.source] = files.digest(store.shards(config.source))
+    if not config.small:
+        inputs[config.model] = fingerprint(locate(config.model, f"--model {config.model}"))
+    return Run(
+        config,
+        config.out,
+        "cloning run",
+        resume=config.resume,
+        overwrite=config.overwrite,
+        adjustable=ADJUSTABLE,
+        inputs=inputs,
+    )
 
 
 def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstration]:
@@ -203,6 +223,7 @@ def _with_lora(model: Any, config: SftConfig) -> Any:
         return model
     from peft import LoraConfig, get_peft_model
 
+    torch.manual_seed(config.seed)  # adapters are drawn
     adapters = LoraConfig(r=config.lora, lora_alpha=2 * config.lora, target_modules="all-linear", task_type="CAUSAL_LM")
     return get_peft_model(model, adapters)
 

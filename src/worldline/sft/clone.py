@@ -3,10 +3,8 @@
 Leaves out multi-device training: this makes start policies. `paw` is the trainer that scales.
 """
 
-import json
 import math
 import random
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +13,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from worldline import metrics, training_state
 from worldline.types import InputError, WorldlineError, derive_seed
+
+METRICS, STATE = "metrics.jsonl", "training_state.pt"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ class Progress:
     tokens: int
 
 
+@dataclass(frozen=True)
+class Cloning:
+    """Where a training ended, and what was wrong in the folder it took up again."""
+
+    progress: Progress
+    notes: tuple[str, ...]
+
+
 def clone(
     model: Any,
     examples: Sequence[Example],
@@ -66,39 +75,37 @@ def clone(
     folder: Path,
     save: Callable[[Path], None],
     watch: Callable[[Progress], None] = lambda progress: None,
-    resume: bool = False,
-) -> Progress:
-    """Train `model` in place on the learned tokens; checkpoints and metrics go to `folder`."""
+) -> Cloning:
+    """Train `model` in place on the learned tokens; checkpoints and metrics go to `folder`, from where it goes on."""
     batches = _Batches(examples, schedule.batch_tokens, seed)
     total = max(1, math.ceil(schedule.epochs * len(batches.epoch(0))))
     optimisers = _optimisers(model, schedule)
-    done = _restore(folder, model, optimisers) if resume else 0
+    progress = _restore(folder, model, optimisers) or Progress(0, total, float("nan"), 0.0, 0)
+    notes = metrics.cut_back(folder / METRICS, "step", progress.step)
     marks = {math.ceil(total * (k + 1) / schedule.checkpoints) for k in range(schedule.checkpoints)}
-    tokens, progress = 0, Progress(done, total, float("nan"), 0.0, 0)
+    steps = range(progress.step + 1, total + 1)
     model.train()
-    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
-        for step, batch in enumerate(batches.stream(done), start=done + 1):
-            if step > total:
-                break
-            rate = _rate(step, total, schedule.warmup)
-            loss = cloning_loss(model, batch, pad, schedule.reading)
-            if not torch.isfinite(loss):
-                raise WorldlineError(f"the loss became {loss.item()} at step {step}: lower --learning-rate")
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
-            for optimiser in optimisers:
-                for group in optimiser.param_groups:
-                    group["lr"] = group["initial_lr"] * rate
-                optimiser.step()
-                optimiser.zero_grad(set_to_none=True)
-            tokens += sum(len(example.tokens) for example in batch)
-            progress = Progress(step, total, loss.item(), schedule.learning_rate * rate, tokens)
-            metrics.write(json.dumps(asdict(progress)) + "\n")
-            watch(progress)
-            if step in marks:
-                _checkpoint(folder, step, model, optimisers, save)
+    for step, batch in zip(steps, batches.stream(progress.step), strict=False):  # the stream has no end
+        torch.manual_seed(derive_seed(seed, "step", step))  # dropout, where there is any
+        rate = _rate(step, total, schedule.warmup)
+        loss = cloning_loss(model, batch, pad, schedule.reading)
+        if not torch.isfinite(loss):
+            raise WorldlineError(f"the loss became {loss.item()} at step {step}: lower --learning-rate")
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
+        for optimiser in optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["initial_lr"] * rate
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        tokens = progress.tokens + sum(len(example.tokens) for example in batch)
+        progress = Progress(step, total, loss.item(), schedule.learning_rate * rate, tokens)
+        metrics.append(folder / METRICS, asdict(progress))
+        watch(progress)
+        if step in marks:
+            _checkpoint(folder, progress, model, optimisers, save)
     model.eval()
-    return progress
+    return Cloning(progress, notes)
 
 
 def _optimisers(model: Any, schedule: Schedule) -> list[torch.optim.Optimizer]:
@@ -186,34 +193,34 @@ def _rate(step: int, total: int, warmup: float) -> float:
 
 
 def _checkpoint(
-    folder: Path, step: int, model: Any, optimisers: list[torch.optim.Optimizer], save: Callable[[Path], None]
+    folder: Path,
+    progress: Progress,
+    model: Any,
+    optimisers: list[torch.optim.Optimizer],
+    save: Callable[[Path], None],
 ) -> None:
-    """A folder transformers loads, whole or not at all, and beside it what resuming needs."""
-    target = folder / "checkpoints" / f"step-{step:06d}"
-    partial = target.with_name(f".{target.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    save(partial)
-    partial.replace(target)
-    state = {"step": step, "optimisers": [o.state_dict() for o in optimisers], "weights": _trained(model)}
-    torch.save(state, folder / ".training_state.partial")
-    (folder / ".training_state.partial").replace(folder / "training_state.pt")
+    """A folder transformers loads, and then what resuming needs: killed between the two, the folder is made again."""
+    save(folder / "checkpoints" / f"step-{progress.step:06d}")
+    state = {
+        "progress": asdict(progress),
+        "optimisers": [optimiser.state_dict() for optimiser in optimisers],
+        "weights": _trained(model),
+    }
+    training_state.save(folder / STATE, state)
 
 
-def _restore(folder: Path, model: Any, optimisers: list[torch.optim.Optimizer]) -> int:
-    """Put model, optimisers and metrics back to the newest checkpoint; the step it was made at."""
-    path = folder / "training_state.pt"
+def _restore(folder: Path, model: Any, optimisers: list[torch.optim.Optimizer]) -> Progress | None:
+    """Put model and optimisers back to the newest checkpoint; how far it had come, None if there is none."""
+    path = folder / STATE
     if not path.exists():
-        return 0
-    state = torch.load(path, map_location=model.device, weights_only=True)
+        return None
+    state = training_state.load(path, model.device)
     if state["weights"].keys() != _trained(model).keys():
         raise InputError(f"{path}: belongs to another model; give the same --model and --lora, or --overwrite")
     model.load_state_dict(state["weights"], strict=False)
     for optimiser, kept in zip(optimisers, state["optimisers"], strict=True):
         optimiser.load_state_dict(kept)
-    metrics = folder / "metrics.jsonl"
-    lines = [line for line in metrics.read_text().splitlines() if json.loads(line)["step"] <= state["step"]]
-    metrics.write_text("".join(f"{line}\n" for line in lines))
-    return int(state["step"])
+    return Progress(**state["progress"])
 
 
 def _trained(model: Any) -> dict[str, torch.Tensor]:

@@ -1,6 +1,10 @@
-"""Which checkpoint a user means: a folder here or a model of the hub, refused in one line before anything is loaded."""
+"""Which checkpoint a user means, a folder here or a model of the hub; whether it is still the same; how one is saved.
+
+What is no checkpoint is refused in one line before anything is loaded.
+"""
 
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -11,7 +15,11 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
+from worldline import files
 from worldline.types import InputError
+
+_READ = {".json", ".safetensors", ".bin", ".model", ".txt", ".jinja"}
+"""How the files end that transformers loads: others in the folder, such as a training state, change nothing."""
 
 
 def locate(path: str, said: str) -> str:
@@ -30,6 +38,30 @@ def locate(path: str, said: str) -> str:
     if not isinstance(cached, str):
         _ask_hub(path, said)
     return path
+
+
+def fingerprint(path: str) -> str:
+    """What a located checkpoint is: a digest of its files, or the commit of a hub model. Other weights, another one."""
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        return files.digest(file for file in folder.iterdir() if file.suffix in _READ)
+    try:
+        commit = get_hf_file_metadata(hf_hub_url(path, "config.json")).commit_hash
+    except Exception:  # of any HTTP library; offline, transformers takes what is in the cache
+        cached = try_to_load_from_cache(path, "config.json")
+        commit = Path(cached).parent.name if isinstance(cached, str) else None
+    return commit or path
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write what transformers loads into a folder that is being made."""
+    try:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    except Exception as error:
+        if "(os error " not in str(error):  # how the libraries written in Rust tell of a full disk
+            raise
+        raise OSError(str(error)) from error
 
 
 def _instead(folder: Path, said: str) -> str:
