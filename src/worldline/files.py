@@ -19,12 +19,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from worldline.types import InputError, WorldlineError
 
 _TEMPORARY = ".tmp"
 _OLD = "old"
+_BUFFER = 1 << 20
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -77,8 +78,12 @@ def replacing(path: Path) -> Iterator[Path]:
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """A file for a library that writes to an open one; it takes the place of `path` when the block ends."""
-    with replacing(path) as partial, partial.open("xb", buffering=0) as file:
-        yield cast(IO[bytes], _Writer(file))
+    with (
+        replacing(path) as partial,
+        partial.open("xb", buffering=0) as file,
+        io.BufferedWriter(_Writer(file), _BUFFER) as buffered,
+    ):
+        yield buffered
 
 
 def digest(paths: Iterable[Path]) -> str:

@@ -1,0 +1,49 @@
+"""Collecting with each of its file system calls broken in turn: no episode is lost, none is there twice."""
+
+from pathlib import Path
+
+import pytest
+
+import faults
+from worldline import store
+from worldline.collect import CollectConfig, collect
+from worldline.types import Trajectory
+
+
+def play(out: Path, **more: object) -> None:
+    settings = {"env": "counting:CountingWorld", "policy": "counting:SeededPolicy", "episodes": 70, "out": out}
+    collect(CollectConfig.model_validate({**settings, "resume": True, **more}))
+
+
+def episodes(out: Path) -> dict[str, Trajectory]:
+    kept = {episode.id: episode for episode in store.read(out)} if store.shards(out) else {}
+    assert not kept or store.count(out) == len(kept), "an episode twice"
+    return kept
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_a_broken_collection_resumes_to_the_same(how: faults.How, tmp_path: Path) -> None:
+    play(tmp_path / "whole")
+    whole = episodes(tmp_path / "whole")
+    assert len(whole) == 70
+    for left in faults.broken_everywhere(play, tmp_path, how):
+        assert episodes(left).items() <= whole.items()
+        play(left)
+        assert episodes(left) == whole
+        assert len([path for path in left.iterdir() if path.suffix != ".parquet"]) == 0, "nothing is left behind"
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_a_broken_overwrite_resumes_to_the_same(how: faults.How, tmp_path: Path) -> None:
+    play(tmp_path / "whole")
+
+    def replace(out: Path) -> None:
+        play(out, overwrite=True)
+
+    count = faults.points(lambda: replace(tmp_path / "whole"))
+    for number in range(count):
+        play(tmp_path / str(number))
+        assert faults.broken(lambda out=tmp_path / str(number): replace(out), number, how) != 0
+        play(tmp_path / str(number))
+        assert episodes(tmp_path / str(number)) == episodes(tmp_path / "whole")
+    assert count > 2  # the lock and two shards, at least
