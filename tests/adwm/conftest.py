@@ -8,7 +8,7 @@ from hypothesis import settings
 from tiny_house import play, tiny_house
 from tiny_llama import tiny_llama
 
-from worldline.adwm.fit import FitConfig, Fitted, fit_episodes
+from worldline.adwm.fit import FitSettings, Fitted, fit_ensemble
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
 from worldline.policies.language_model.hf import HFPolicy, from_model
 from worldline.sft.clone import Schedule, clone
@@ -38,12 +38,10 @@ def log(house: World) -> list[Trajectory]:
 
 
 @pytest.fixture(scope="session")
-def fitted(log: list[Trajectory], tmp_path_factory: pytest.TempPathFactory) -> Fitted:
+def fitted(log: list[Trajectory]) -> Fitted:
     """A world model of the log: two members, a few epochs."""
     torch.set_num_threads(1)
-    out = tmp_path_factory.mktemp("fitted") / "wm"
-    out.mkdir()
-    return fit_episodes(log, FitConfig(log=(), out=out, members=2, epochs=3, text_steps=400))
+    return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=400))
 
 
 def _tokenizer(log: list[Trajectory]) -> Any:

@@ -4,9 +4,9 @@ import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
-from worldline.narrator.words import words
 
 from worldline.adwm.tokenizer import HashTokenizer, marks, padded
+from worldline.narrator.words import words
 
 
 def test_ids_follow_from_the_text_alone() -> None:

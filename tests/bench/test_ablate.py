@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worldline.adwm.fit import FitConfig
+from worldline.adwm.fit import FitSettings
 from worldline.bench import ablate, rank
 from worldline.bench.cast import CASTS, Cast, Clone, Faults
 from worldline.bench.stage import Stage, StageConfig
@@ -32,7 +32,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 @pytest.fixture
 def settings(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> ablate.Settings:
     monkeypatch.setattr(ablate.rank, "stage_of", lambda settings: stage)
-    monkeypatch.setattr(ablate, "FitConfig", functools.partial(FitConfig, epochs=1, text_steps=40))
+    monkeypatch.setattr(ablate, "FitSettings", functools.partial(FitSettings, epochs=1, text_steps=40))
     return ablate.Settings(envs=("searchqa",), tasks=4, guided=4, out=stage.out)
 
 

@@ -14,7 +14,7 @@ from worldline import envs, policies, store
 from worldline.adwm import value
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.fit import FitConfig, fit
+from worldline.adwm.fit import FitConfig, FitSettings, fit
 from worldline.adwm.soft_tokens.connect import Channel
 from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
@@ -242,18 +242,18 @@ def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path
 
 
 def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[FitConfig] = []
+    given: list[FitSettings] = []
 
-    def fit_episodes(episodes: object, config: FitConfig, watch: object) -> SimpleNamespace:
-        asked.append(config)
+    def fit_ensemble(episodes: object, settings: FitSettings, watch: object) -> SimpleNamespace:
+        given.append(settings)
         return SimpleNamespace(ensemble=None)
 
-    monkeypatch.setattr(module, "fit_episodes", fit_episodes)
+    monkeypatch.setattr(module, "fit_ensemble", fit_ensemble)
     ensemble = Ensemble.load(folder / "wm")
     ensemble.members[0].model.architecture = ensemble.members[0].model.architecture.model_copy(update={"latent": 6})
     case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
     WorldModelEstimators(case, ensemble)._fitted(case.trajectories, "all")
-    assert asked[0].architecture == ensemble.members[0].model.architecture
+    assert given[0].architecture == ensemble.members[0].model.architecture
 
 
 @pytest.mark.parametrize(

@@ -12,22 +12,25 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model
 from torch import Tensor
 
-from worldline import store
+from worldline import files, store
 from worldline.adwm.calibration import Array, Platt, fit_platt
 from worldline.adwm.diffusion import sample
 from worldline.adwm.episodes import EpisodeData, encode, windows
-from worldline.adwm.model import WorldModel
+from worldline.adwm.model import WorldModel, save_weights
 from worldline.adwm.outcome_head import Heads, Outcome, Priors
 from worldline.adwm.rivals.latent import Rivals
+from worldline.device import chosen_device
 from worldline.narrator.log_model import Lore
 from worldline.narrator.narrator import Narrator
 from worldline.types import InputError, derive_seed
 
 _MEMBER, _LOG, _HEADS = "member-{}", "log", "heads.json"
-FIGURES = "figures.json"
+_NARRATOR, _RIVALS = "narrator.safetensors", "rivals.safetensors"
+CONFIG, FIGURES = "config.json", "figures.json"
+"""What `worldline fit` writes beside the members: the first when it begins, the second when it is done."""
 BOUND = 3.0
 """Latents have unit mean square: nothing real is beyond this in any dimension."""
 
@@ -53,9 +56,9 @@ class Ensemble:
 
     def save(self, folder: Path, *, cards: Sequence[str] = ()) -> None:
         """Everything `load` needs. The log is written once, beside the members."""
-        for index, member in enumerate(self.members):
-            save_member(member, folder / _MEMBER.format(index), card=cards[index] if cards else "")
         save_log(self.lore, folder)
+        for index, member in enumerate(self.members):
+            save_member(member, member_folder(folder, index), card=cards[index] if cards else "")
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> "Ensemble":
@@ -64,6 +67,8 @@ class Ensemble:
             raise InputError(
                 f"{folder}: not a world model: it holds no {_MEMBER.format(0)}; make one with worldline fit"
             )
+        if (folder / CONFIG).is_file() and not (folder / FIGURES).is_file():
+            raise InputError(f"{folder}: this world model is not finished: worldline fit --resume goes on with it")
         wide = WorldModel.from_pretrained(parts[0]).architecture.wide
         lore = Lore.of(list(store.read(folder / _LOG)), wide)
         device = chosen_device(device)
@@ -73,52 +78,41 @@ class Ensemble:
         return cls(tuple(load_member(part, lore, device) for part in parts), lore, error)
 
 
-def chosen_device(device: str) -> str:
-    """`auto` is a GPU where there is one."""
-    if device != "auto":
-        return device
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def member_folder(folder: Path, index: int) -> Path:
+    """Where member `index` of the ensemble in `folder` is; it is there whole or not at all."""
+    return folder / _MEMBER.format(index)
 
 
 def save_log(lore: Lore, folder: Path) -> None:
-    if not (folder / _LOG).is_dir():
-        with store.StoreWriter(folder / _LOG) as writer:
-            for episode in lore.episodes:
-                writer.append(episode)
+    """The log beside the members, unless it is there already."""
+    if (folder / _LOG).is_dir():
+        return
+    with files.replacing(folder / _LOG) as partial, store.StoreWriter(partial) as writer:
+        for episode in lore.episodes:
+            writer.append(episode)
 
 
 def save_member(member: Member, folder: Path, card: str = "") -> None:
-    member.model.save_pretrained(folder, card=card)
-    save_model(member.narrator, str(folder / "narrator.safetensors"))
-    if member.rivals is not None:
-        save_model(member.rivals, str(folder / "rivals.safetensors"))
-    # written last: a member is there whole or not at all
-    (folder / _HEADS).write_text(member.heads.model_dump_json(indent=1), encoding="utf-8")
+    with files.replacing(folder) as partial:
+        member.model.write(partial, card)
+        save_weights(member.narrator, partial / _NARRATOR)
+        if member.rivals is not None:
+            save_weights(member.rivals, partial / _RIVALS)
+        (partial / _HEADS).write_text(member.heads.model_dump_json(indent=1), encoding="utf-8")
 
 
 def load_member(folder: Path, lore: Lore, device: str = "cpu") -> Member:
     model = WorldModel.from_pretrained(folder)
     narrator = Narrator(lore, model.architecture.latent)
     try:
-        load_model(narrator, str(folder / "narrator.safetensors"))
+        load_model(narrator, str(folder / _NARRATOR))
         heads = Heads.model_validate(json.loads((folder / _HEADS).read_text(encoding="utf-8")))
+        rivals = Rivals(model, len(lore.memory.transitions)) if (folder / _RIVALS).is_file() else None
+        if rivals is not None:
+            load_model(rivals, str(folder / _RIVALS))
     except Exception as error:
         raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
-    rivals = None
-    if (folder / "rivals.safetensors").is_file():
-        rivals = Rivals(model, len(lore.memory.transitions))
-        load_model(rivals, str(folder / "rivals.safetensors"))
-        rivals = rivals.to(device).eval()
-    return Member(model.to(device).eval(), narrator.eval(), heads, rivals)
-
-
-def finished(folder: Path, index: int) -> bool:
-    """Whether member `index` was saved whole."""
-    return (folder / _MEMBER.format(index) / _HEADS).is_file()
-
-
-def member_folder(folder: Path, index: int) -> Path:
-    return folder / _MEMBER.format(index)
+    return Member(model.to(device).eval(), narrator.eval(), heads, None if rivals is None else rivals.to(device).eval())
 
 
 @torch.no_grad()

@@ -12,10 +12,12 @@ from typing import Literal, NamedTuple
 
 import torch
 from pydantic import BaseModel, ConfigDict
+from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from worldline import files
 from worldline.adwm.diffusion import Noise, cosine_schedule
 from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, caches, mlp
 from worldline.adwm.outcome_head import Outcome, wide_logits
@@ -248,15 +250,20 @@ class WorldModel(nn.Module):
         return out
 
     def save_pretrained(self, folder: Path, *, card: str = "") -> None:
-        """Weights, settings and a model card, as `from_pretrained` reads them."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Weights, settings and a model card in `folder`, as `from_pretrained` reads them; whole or not at all."""
+        with files.replacing(folder) as partial:
+            self.write(partial, card)
+
+    def write(self, folder: Path, card: str = "") -> None:
+        """The same files, into a new folder that the caller puts in its place when it is whole."""
+        folder.mkdir()
         settings = {
             "architecture": self.architecture.model_dump(),
             "facts": self.facts.model_dump(),
             "actions": list(self.actions),
         }
         (folder / _CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
-        save_model(self, str(folder / _WEIGHTS))
+        save_weights(self, folder / _WEIGHTS)
         (folder / "README.md").write_text(card or model_card(self), encoding="utf-8")
 
     @classmethod
@@ -271,6 +278,14 @@ class WorldModel(nn.Module):
         except Exception as error:
             raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
         return model.eval()
+
+
+def save_weights(module: nn.Module, path: Path) -> None:
+    """A module as safetensors; what the system refuses is raised as the system's error."""
+    try:
+        save_model(module, str(path))
+    except SafetensorError as error:
+        raise OSError(f"safetensors: {error}") from None
 
 
 def expected_reward(told: Outcome, facts: LogFacts) -> Tensor:

@@ -19,16 +19,19 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 from torch.nn import functional as F
 
+from worldline import training_state
 from worldline.adwm.episodes import EpisodeData, encode, windows
 from worldline.adwm.losses import losses, total
 from worldline.adwm.model import WorldModel
 from worldline.adwm.outcome_head import Outcome, Priors, wide_logits
 from worldline.adwm.tokenizer import padded
-from worldline.types import WorldlineError, derive_seed
+from worldline.types import InputError, WorldlineError, derive_seed
 
 Watch = Callable[[dict[str, Any]], None]
 _WIDE = ("wide.", "precedent.")
 _LEAST_RANK = 2.0
+_HELD_OUT_NOISE = 0, -1
+"""Seed and epoch of the noise that held-out tasks are evaluated with, at every epoch the same."""
 
 
 class Schedule(BaseModel):
@@ -60,11 +63,11 @@ def train(
 ) -> WorldModel:
     """Fit `model`; its weights end as they were at the best epoch on `held_out`."""
     chances = _chances(training, schedule.success_share)
-    if model.architecture.text:
+    state = _Progress(checkpoint)
+    if model.architecture.text and not state.kept:
         fit_wide(model, training, held_out or training, chances, seed)
     deep = [p for name, p in model.named_parameters() if not name.startswith(_WIDE)]
     optimizer = torch.optim.AdamW(deep, lr=schedule.rate, weight_decay=schedule.decay)
-    state = _Progress(checkpoint)
     first = state.resume(model, optimizer)
     for epoch in range(first, schedule.epochs):
         if epoch - state.best_epoch > schedule.patience:
@@ -75,10 +78,12 @@ def train(
         model.train()
         seen = [_step(model, batch, optimizer, schedule, noise) for batch in _batches(drawn, schedule.batch)]
         tested = evaluate(model, held_out or training, schedule.batch)
-        state.note(epoch, tested, model, optimizer)
+        state.note(epoch, tested, model)
         row: dict[str, Any] = {"epoch": epoch + 1, "of": schedule.epochs, "seconds": time.perf_counter() - started}
         row |= {name: float(np.mean([terms[name] for terms in seen])) for name in seen[0]}
         watch(row | {f"held_out_{name}": value for name, value in tested.items()} | {"best": state.best_epoch + 1})
+        state.keep(epoch, model, optimizer)  # after its row: a row that a crash doubles is cut off, a lost one is lost
+    _seeded(*_HELD_OUT_NOISE)  # what is drawn from here on does not depend on how many epochs this process ran
     model.load_state_dict(state.best_weights)
     rank = effective_rank(latents(model, held_out or training, schedule.batch))
     if rank < _LEAST_RANK:
@@ -112,7 +117,7 @@ def _step(
 def evaluate(model: WorldModel, data: Sequence[EpisodeData], size: int) -> dict[str, float]:
     """The loss terms on `data`, with the same noise at every epoch."""
     model.eval()
-    noise = _seeded(0, -1)
+    noise = _seeded(*_HELD_OUT_NOISE)
     sums: dict[str, float] = {}
     steps = 0
     for batch in _batches(windows(data, model), size):
@@ -209,35 +214,48 @@ class _Progress:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.kept = path is not None and path.is_file()
         self.best_epoch = 0
         self.best_weights: dict[str, Tensor] = {}
         self._first: dict[str, float] = {}
         self._best = math.inf
 
     def resume(self, model: WorldModel, optimizer: torch.optim.Optimizer) -> int:
-        if self.path is None or not self.path.is_file():
+        """Put both back to where the checkpoint has them; the number of epochs that are done."""
+        if self.path is None or not self.kept:
             self.best_weights = _copied(model)
             return 0
-        kept = torch.load(self.path, map_location=model.device, weights_only=True)
-        model.load_state_dict(kept["model"])
-        optimizer.load_state_dict(kept["optimizer"])
-        self.best_epoch, self._best, self._first = kept["best_epoch"], kept["best"], kept["first"]
-        self.best_weights = kept["best_weights"]
-        return int(kept["epoch"]) + 1
+        state = training_state.load(self.path, model.device)
+        try:
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            for name, gradient in state["gradients"].items():
+                model.get_parameter(name).grad = gradient
+            self.best_epoch, self._best, self._first = state["best_epoch"], state["best"], state["first"]
+            self.best_weights = state["best_weights"]
+            return int(state["epoch"]) + 1
+        except (AttributeError, KeyError, ValueError, RuntimeError, TypeError) as error:
+            reason = " ".join(str(error).split())[:120]
+            raise InputError(f"{self.path}: is of another training: {reason}: --overwrite starts anew") from None
 
-    def note(self, epoch: int, tested: dict[str, float], model: WorldModel, optimizer: torch.optim.Optimizer) -> None:
+    def note(self, epoch: int, tested: dict[str, float], model: WorldModel) -> None:
         """Progress is the mean of the held-out terms, each relative to its first value."""
         self._first = self._first or tested
         watched = [name for name in ("diffusion", "termination", "reward") if self._first.get(name, 0) > 1e-9]
         score = sum(tested[name] / self._first[name] for name in watched) / max(1, len(watched))
         if score < self._best:
             self._best, self.best_epoch, self.best_weights = score, epoch, _copied(model)
+
+    def keep(self, epoch: int, model: WorldModel, optimizer: torch.optim.Optimizer) -> None:
+        """Write the checkpoint of this epoch in the place of the last one."""
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            kept = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
-            kept |= {"best_epoch": self.best_epoch, "best": self._best, "first": self._first}
-            torch.save(kept | {"best_weights": self.best_weights}, self.path.with_suffix(".tmp"))
-            self.path.with_suffix(".tmp").replace(self.path)
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+            # The linear part is fitted before and not by this optimizer: its gradients add up from step to step, and
+            # count in the norm that is clipped.
+            linear = {name: p.grad for name, p in model.named_parameters() if name.startswith(_WIDE)}
+            state["gradients"] = {name: gradient for name, gradient in linear.items() if gradient is not None}
+            state |= {"best_epoch": self.best_epoch, "best": self._best, "first": self._first}
+            training_state.save(self.path, state | {"best_weights": self.best_weights})
 
 
 def _copied(model: WorldModel) -> dict[str, Tensor]:

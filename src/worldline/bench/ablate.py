@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.fit import FitConfig, fit_episodes
+from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.soft_tokens.connect import connect
 from worldline.adwm.value import imagine
 from worldline.adwm.world_model_env import MANNERS, Manner
@@ -162,8 +162,7 @@ def _fitted(variant: Variant, log: Sequence[Trajectory], folder: Path, settings:
     out = folder / f"{variant.loggers}-loggers-{variant.latent or 'full'}-{settings.seed}"
     if (out / "figures.json").is_file():
         return Ensemble.load(out)
-    out.mkdir(parents=True, exist_ok=True)
-    config = FitConfig(
-        log=(out,), out=out, members=1, rivals=False, horizon=0, latent=variant.latent, seed=settings.seed
-    )
-    return fit_episodes(log, config).ensemble
+    fitting = FitSettings(members=1, rivals=False, horizon=0, latent=variant.latent, seed=settings.seed)
+    fitted = fit_ensemble(log, fitting)
+    fitted.save(out)
+    return fitted.ensemble

@@ -7,7 +7,6 @@ noise, sample, go on with the history, ask the heads), and the whole step with i
 
 import itertools
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ import torch
 from worldline import envs, policies, store
 from worldline.adwm.diffusion import sample
 from worldline.adwm.ensemble import BOUND, Ensemble
-from worldline.adwm.fit import FitConfig, fit_episodes
+from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
 from worldline.adwm.soft_tokens.connect import ChannelConfig, connect
 from worldline.adwm.world_model_env import MANNERS, Guide, ImaginedWorld, Manner
@@ -64,20 +63,17 @@ class Settings(PolicyConfig):
 def run(settings: Settings) -> Figures:
     """Fit, compare, and play the language model if there is one."""
     episodes = list(store.read(settings.log)) if settings.log else _played(settings)
-    with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
-        fitting = FitConfig(
-            log=(),
-            out=Path(folder),
-            preset=settings.preset,
-            members=1,
-            epochs=settings.epochs,
-            rivals=False,
-            seed=settings.seed,
-            device=settings.device,
-        )
-        ensemble = fit_episodes(episodes, fitting).ensemble
-        figures = {"fit_episodes": float(len(episodes)), "fit_seconds": time.perf_counter() - started}
+    started = time.perf_counter()
+    fitting = FitSettings(
+        preset=settings.preset,
+        members=1,
+        epochs=settings.epochs,
+        rivals=False,
+        seed=settings.seed,
+        device=settings.device,
+    )
+    ensemble = fit_ensemble(episodes, fitting).ensemble
+    figures = {"fit_episodes": float(len(episodes)), "fit_seconds": time.perf_counter() - started}
     rows: list[dict[str, Any]] = []
     if settings.compare:
         figures |= _compared(ensemble, settings, rows)

@@ -21,7 +21,7 @@ import numpy as np
 
 from worldline import envs, store
 from worldline.adwm.ensemble import FIGURES, Ensemble
-from worldline.adwm.fit import FitConfig, Watch, fit_episodes
+from worldline.adwm.fit import FitSettings, Watch, fit_ensemble
 from worldline.adwm.world_model_env import MANNERS
 from worldline.bench.cast import Cast, Clone, Make, ladder, played
 from worldline.config import Config, option
@@ -145,16 +145,10 @@ class Stage:
             if found.members[0].rivals is not None or not rivals:
                 return found
             shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        config = FitConfig(
-            log=(folder,),
-            out=folder,
-            members=self.config.members,
-            rivals=rivals,
-            horizon=self.config.horizon,
-            seed=seed,
-        )
-        return fit_episodes(self.log(), config, watch).ensemble
+        settings = FitSettings(members=self.config.members, rivals=rivals, horizon=self.config.horizon, seed=seed)
+        fitted = fit_ensemble(self.log(), settings, watch)
+        fitted.save(folder)
+        return fitted.ensemble
 
     @functools.cached_property
     def text_model(self) -> str:

@@ -8,7 +8,6 @@ the log's own policies, played in it as themselves and left out of its log (or, 
 import os
 import pickle
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,7 +18,7 @@ import numpy as np
 
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.fit import FitConfig, fit_episodes
+from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.soft_tokens.connect import Channel, connect
 from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
 from worldline.adwm.world_model_env import MANNERS, Manner
@@ -297,19 +296,16 @@ class WorldModelEstimators:
         def watch(row: Mapping[str, object]) -> None:
             self.case.watch(f"refit on {pool}", int(str(row["epoch"])), int(str(row["of"])))
 
-        with tempfile.TemporaryDirectory() as folder:
-            config = FitConfig(
-                log=(Path(folder),),
-                out=Path(folder),
-                preset=model.architecture.preset,
-                latent=model.architecture.latent,
-                members=1,
-                rivals=self.ensemble.members[0].rivals is not None,
-                horizon=0,
-                seed=self.case.config.seed,
-                device=str(model.device),
-            )
-            return fit_episodes(episodes, config, watch).ensemble
+        settings = FitSettings(
+            preset=model.architecture.preset,
+            latent=model.architecture.latent,
+            members=1,
+            rivals=self.ensemble.members[0].rivals is not None,
+            horizon=0,
+            seed=self.case.config.seed,
+            device=str(model.device),
+        )
+        return fit_ensemble(episodes, settings, watch).ensemble
 
 
 def control_variate(evidence: Evidence, weights: Steps, imagined: Episodes) -> Episodes:

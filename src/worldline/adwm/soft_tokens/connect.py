@@ -16,8 +16,9 @@ from typing import Literal
 import torch
 from pydantic import BaseModel, ConfigDict
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
+from worldline import files
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.soft_tokens.adapter import Adapter, AdapterConfig, FittedAdapter, fit_adapter
 from worldline.adwm.soft_tokens.distillation import DistillationConfig, distil
@@ -145,9 +146,8 @@ def _digest(tensors: list[torch.Tensor], settings: str) -> str:
 
 def _kept(fitted: FittedAdapter, path: Path | None) -> FittedAdapter:
     if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
         state = {name: value.contiguous().cpu() for name, value in fitted.adapter.state_dict().items()}
-        save_file(state, str(path), metadata={"figures": json.dumps(fitted.figures)})
+        files.write(path, save(state, metadata={"figures": json.dumps(fitted.figures)}))
     return fitted
 
 

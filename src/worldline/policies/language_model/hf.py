@@ -17,6 +17,7 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
+from worldline.device import chosen_device
 from worldline.policies.language_model import attention
 from worldline.policies.language_model.checkpoint import locate
 from worldline.policies.language_model.decoding import Response, generate
@@ -259,7 +260,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _device(settings: PolicyConfig) -> str:
-    device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    device = chosen_device(settings.device)
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
