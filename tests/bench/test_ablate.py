@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worldline.adwm.fit import FitConfig
+from worldline.adwm.fit import FitSettings
 from worldline.bench import ablate, rank
 from worldline.bench.experiment import Experiment, ExperimentConfig
 from worldline.bench.policy_suite import Checkpoint, PolicySuite
@@ -34,7 +34,7 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 @pytest.fixture
 def settings(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> ablate.Settings:
     monkeypatch.setattr(ablate.rank, "experiment_of", lambda settings: experiment)
-    monkeypatch.setattr(ablate, "FitConfig", functools.partial(FitConfig, epochs=1, text_steps=40))
+    monkeypatch.setattr(ablate, "FitSettings", functools.partial(FitSettings, epochs=1, text_steps=40))
     return ablate.Settings(envs=("searchqa",), tasks=4, guided=4, out=experiment.out)
 
 

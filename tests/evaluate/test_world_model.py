@@ -15,8 +15,8 @@ from worldline import envs, policies, store
 from worldline.adwm import value
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.fit import FitConfig, fit
-from worldline.adwm.soft_tokens.connect import Channel
+from worldline.adwm.fit import FitConfig, FitSettings, fit
+from worldline.adwm.soft_tokens.connect import PolicyInterface
 from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
 from worldline.evaluate import Evaluation, evaluate
@@ -58,7 +58,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for epsilon in LOGGERS:
             for episode in play(house, epsilon, 24, f"logger{epsilon:g}", seed=0):
                 writer.append(episode)
-    fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, epochs=3, text_steps=400, horizon=12))
+    fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, epochs=3, text_steps=400, replayed_episodes=12))
     return out
 
 
@@ -205,8 +205,8 @@ def test_the_sensitivity_is_to_guidance_alone(
         guided_steps += 1
         return lambda latents: latents.sum(-1)
 
-    def connect(policy: Policy, *args: object, **settings: object) -> Channel:
-        return Channel("soft", policy, guide if policy is guided else None)
+    def connect(policy: Policy, *args: object, **settings: object) -> PolicyInterface:
+        return PolicyInterface("soft", policy, guide if policy is guided else None)
 
     def imagine(*args: object, **settings: object) -> Imagined:
         how.add((settings["seed"], settings["batch_size"]))
@@ -244,19 +244,19 @@ def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path
 
 
 def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    configs: list[FitConfig] = []
+    fitted_with: list[FitSettings] = []
 
-    def fit_episodes(episodes: object, config: FitConfig, watch: object) -> SimpleNamespace:
-        configs.append(config)
+    def fit_ensemble(episodes: object, settings: FitSettings, watch: object) -> SimpleNamespace:
+        fitted_with.append(settings)
         return SimpleNamespace(ensemble=None)
 
-    monkeypatch.setattr(module, "fit_episodes", fit_episodes)
+    monkeypatch.setattr(module, "fit_ensemble", fit_ensemble)
     ensemble = Ensemble.load(folder / "wm")
     ensemble.members[0].model.architecture = ensemble.members[0].model.architecture.model_copy(update={"latent": 6})
     case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
     WorldModelEstimators(case, ensemble)._refitted(case.trajectories, "all", ["adwm"]).load()
-    assert configs[0].architecture == ensemble.members[0].model.architecture
-    assert not configs[0].rivals, "none is certified"
+    assert fitted_with[0].architecture == ensemble.members[0].model.architecture
+    assert not fitted_with[0].rivals, "none is certified"
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
         evaluate(part, {name: source}, loggers=loggers if name == "expert0" else {})
     calls: list[object] = []
     monkeypatch.setattr(module, "imagine", lambda *args, **settings: calls.append(args))
-    monkeypatch.setattr(module, "fit_episodes", lambda *args: calls.append(args))
+    monkeypatch.setattr(module, "fit_ensemble", lambda *args: calls.append(args))
     again = evaluate(config, candidates, loggers=loggers)
     assert again.as_dict() == plain.as_dict()
     assert not calls

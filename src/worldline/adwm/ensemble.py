@@ -12,22 +12,25 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model
 from torch import Tensor
 
-from worldline import store
+from worldline import files, store
 from worldline.adwm.calibration import Array, Platt, fit_platt
 from worldline.adwm.diffusion import sample
 from worldline.adwm.episodes import EpisodeData, encode, windows
-from worldline.adwm.model import WorldModel
-from worldline.adwm.outcome_head import Heads, Outcome, Priors
+from worldline.adwm.model import WorldModel, save_weights
+from worldline.adwm.outcome_head import CalibratedHeads, Outcome, Priors
 from worldline.adwm.rivals.latent import Rivals
-from worldline.narrator.log_model import Lore
+from worldline.narrator.log_model import LogModel
 from worldline.narrator.narrator import Narrator
+from worldline.policies.language_model.device import usable_device
 from worldline.types import InputError, derive_seed
 
 _MEMBER, _LOG, _HEADS = "member-{}", "log", "heads.json"
-FIGURES = "figures.json"
+_NARRATOR, _RIVALS = "narrator.safetensors", "rivals.safetensors"
+CONFIG, FIGURES = "config.json", "figures.json"
+"""What `worldline fit` writes beside the members: the first when it begins, the second when it is done."""
 BOUND = 3.0
 """Latents have unit mean square: nothing real is beyond this in any dimension."""
 
@@ -38,24 +41,24 @@ class Member:
 
     model: WorldModel
     narrator: Narrator
-    heads: Heads
+    heads: CalibratedHeads
     rivals: Rivals | None = None
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The members, and the lore they share."""
+    """The members, and the model of the log's texts that they share."""
 
     members: tuple[Member, ...]
-    lore: Lore
+    log_model: LogModel
     replay_error: float = 0.0
     """Root mean square over the loggers of the error of their value in replay on held-out tasks."""
 
     def save(self, folder: Path, *, cards: Sequence[str] = ()) -> None:
         """Everything `load` needs. The log is written once, beside the members."""
+        save_log(self.log_model, folder)
         for index, member in enumerate(self.members):
-            save_member(member, folder / _MEMBER.format(index), card=cards[index] if cards else "")
-        save_log(self.lore, folder)
+            save_member(member, member_folder(folder, index), card=cards[index] if cards else "")
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> "Ensemble":
@@ -64,97 +67,88 @@ class Ensemble:
             raise InputError(
                 f"{folder}: not a world model: it holds no {_MEMBER.format(0)}; make one with worldline fit"
             )
-        wide = WorldModel.from_pretrained(parts[0]).architecture.wide
-        lore = Lore.of(list(store.read(folder / _LOG)), wide)
-        device = chosen_device(device)
+        if (folder / CONFIG).is_file() and not (folder / FIGURES).is_file():
+            raise InputError(f"{folder}: this world model is not finished: worldline fit --resume goes on with it")
+        linear = WorldModel.from_pretrained(parts[0]).architecture.linear_buckets
+        log_model = LogModel.of(list(store.read(folder / _LOG)), linear)
+        device = usable_device(device)
         figures = folder / FIGURES
         measured = json.loads(figures.read_text(encoding="utf-8"))["figures"] if figures.is_file() else {}
         error = float(measured.get("replay_error") or 0.0)
-        return cls(tuple(load_member(part, lore, device) for part in parts), lore, error)
-
-
-def chosen_device(device: str) -> str:
-    """`auto` is a GPU where there is one."""
-    if device != "auto":
-        return device
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def save_log(lore: Lore, folder: Path) -> None:
-    if not (folder / _LOG).is_dir():
-        with store.StoreWriter(folder / _LOG) as writer:
-            for episode in lore.episodes:
-                writer.append(episode)
-
-
-def save_member(member: Member, folder: Path, card: str = "") -> None:
-    member.model.save_pretrained(folder, card=card)
-    save_model(member.narrator, str(folder / "narrator.safetensors"))
-    if member.rivals is not None:
-        save_model(member.rivals, str(folder / "rivals.safetensors"))
-    # written last: a member is there whole or not at all
-    (folder / _HEADS).write_text(member.heads.model_dump_json(indent=1), encoding="utf-8")
-
-
-def load_member(folder: Path, lore: Lore, device: str = "cpu") -> Member:
-    model = WorldModel.from_pretrained(folder)
-    narrator = Narrator(lore, model.architecture.latent)
-    try:
-        load_model(narrator, str(folder / "narrator.safetensors"))
-        heads = Heads.model_validate(json.loads((folder / _HEADS).read_text(encoding="utf-8")))
-    except Exception as error:
-        raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
-    rivals = None
-    if (folder / "rivals.safetensors").is_file():
-        rivals = Rivals(model, len(lore.memory.transitions))
-        load_model(rivals, str(folder / "rivals.safetensors"))
-        rivals = rivals.to(device).eval()
-    return Member(model.to(device).eval(), narrator.eval(), heads, rivals)
-
-
-def finished(folder: Path, index: int) -> bool:
-    """Whether member `index` was saved whole."""
-    return (folder / _MEMBER.format(index) / _HEADS).is_file()
+        return cls(tuple(load_member(part, log_model, device) for part in parts), log_model, error)
 
 
 def member_folder(folder: Path, index: int) -> Path:
+    """Where member `index` of the ensemble in `folder` is; it is there whole or not at all."""
     return folder / _MEMBER.format(index)
+
+
+def save_log(log_model: LogModel, folder: Path) -> None:
+    """The log beside the members, unless it is there already."""
+    if (folder / _LOG).is_dir():
+        return
+    with files.replacing(folder / _LOG) as partial, store.StoreWriter(partial) as writer:
+        for episode in log_model.episodes:
+            writer.append(episode)
+
+
+def save_member(member: Member, folder: Path, card: str = "") -> None:
+    with files.replacing(folder) as partial:
+        member.model.write(partial, card)
+        save_weights(member.narrator, partial / _NARRATOR)
+        if member.rivals is not None:
+            save_weights(member.rivals, partial / _RIVALS)
+        (partial / _HEADS).write_text(member.heads.model_dump_json(indent=1), encoding="utf-8")
+
+
+def load_member(folder: Path, log_model: LogModel, device: str = "cpu") -> Member:
+    model = WorldModel.from_pretrained(folder)
+    narrator = Narrator(log_model, model.architecture.latent)
+    try:
+        load_model(narrator, str(folder / _NARRATOR))
+        heads = CalibratedHeads.model_validate(json.loads((folder / _HEADS).read_text(encoding="utf-8")))
+        rivals = Rivals(model, len(log_model.index.transitions)) if (folder / _RIVALS).is_file() else None
+        if rivals is not None:
+            load_model(rivals, str(folder / _RIVALS))
+    except Exception as error:
+        raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
+    return Member(model.to(device).eval(), narrator.eval(), heads, None if rivals is None else rivals.to(device).eval())
 
 
 @torch.no_grad()
 def drawn_latents(model: WorldModel, data: Sequence[EpisodeData], *, seed: int, size: int = 32) -> list[Tensor]:
     """A sampled next latent for every step of every episode, (T, latent) each, given the true history."""
     model.eval()
-    found: list[Tensor] = []
+    drawn: list[Tensor] = []
     pieces = windows(data, model)
     for start in range(0, len(pieces), size):
         out = encode(model, pieces[start : start + size])
         generator = torch.Generator().manual_seed(derive_seed(seed, "latents", start))
         noise = torch.randn(int(out.real.sum()), out.z.shape[-1], generator=generator).to(model.device)
         predict = model.conditional(out.h[:, :-1][out.real], out.action[out.real])
-        found.append(sample(predict, noise, model.abar, steps=10, bound=BOUND).cpu())
-    return list(torch.split(torch.cat(found), [len(one) for one in data]))
+        drawn.append(sample(predict, noise, model.abar, steps=10, bound=BOUND).cpu())
+    return list(torch.split(torch.cat(drawn), [len(one) for one in data]))
 
 
 @torch.no_grad()
 def answer_latents(model: WorldModel, data: Sequence[EpisodeData], size: int = 32) -> Tensor:
-    """z of every logged answer, in the order of the memory's transitions."""
+    """z of every logged answer, in the order of the log's transitions."""
     model.eval()
-    found = []
+    latents = []
     pieces = windows(data, model)
     for start in range(0, len(pieces), size):
         out = encode(model, pieces[start : start + size])
-        found.append(out.z[:, 1:][out.real].cpu())
-    return torch.cat(found)
+        latents.append(out.z[:, 1:][out.real].cpu())
+    return torch.cat(latents)
 
 
 @torch.no_grad()
-def calibrated(model: WorldModel, held_out: Sequence[EpisodeData], priors: Priors) -> Heads:
+def calibrated(model: WorldModel, held_out: Sequence[EpisodeData], priors: Priors) -> CalibratedHeads:
     """Slopes and offsets of the heads on tasks the member was not trained on."""
-    heads = Heads(priors=priors, held_out=tuple(sorted({data.task for data in held_out})))
+    heads = CalibratedHeads(priors=priors, held_out=tuple(sorted({data.task for data in held_out})))
     seen = head_readings(model, heads, held_out)
     at_end = seen.ended > 0
-    known = at_end & ~np.isnan(seen.success)
+    recorded = at_end & ~np.isnan(seen.success)
 
     def pair(platt: Platt) -> tuple[float, float]:
         return platt.slope, platt.offset
@@ -163,7 +157,7 @@ def calibrated(model: WorldModel, held_out: Sequence[EpisodeData], priors: Prior
         update={
             "hazard": pair(fit_platt(seen.logits.hazard, seen.ended)),
             "reward": pair(fit_platt(seen.logits.reward_at_end[torch.from_numpy(at_end)], seen.rewards[at_end])),
-            "success": pair(fit_platt(seen.logits.success[torch.from_numpy(known)], seen.success[known])),
+            "success": pair(fit_platt(seen.logits.success[torch.from_numpy(recorded)], seen.success[recorded])),
         }
     )
 
@@ -179,7 +173,7 @@ class Readings:
 
 
 @torch.no_grad()
-def head_readings(model: WorldModel, heads: Heads, data: Sequence[EpisodeData], size: int = 32) -> Readings:
+def head_readings(model: WorldModel, heads: CalibratedHeads, data: Sequence[EpisodeData], size: int = 32) -> Readings:
     """What the heads say of logged steps."""
     logits: list[Outcome] = []
     rest: list[Tensor] = []
@@ -187,8 +181,8 @@ def head_readings(model: WorldModel, heads: Heads, data: Sequence[EpisodeData], 
     for start in range(0, len(pieces), size):
         out = encode(model, pieces[start : start + size])
         real = out.real
-        told = model.outcome(out.z[:, 1:][real], out.h[:, 1:][real], out.evidence[real])
-        logits.append(heads.corrected(told))
+        outcome = model.outcome(out.z[:, 1:][real], out.h[:, 1:][real], out.outcome_features[real])
+        logits.append(heads.corrected(outcome))
         success = out.success.unsqueeze(1).expand_as(out.ended)[real]
         rest.append(torch.stack([out.ended[real], out.rewards[real], success]))
     joined = Outcome(*(torch.cat(parts).float().cpu() for parts in zip(*logits, strict=True)))

@@ -1,21 +1,21 @@
 """`worldline fit`: a log in, a world model out.
 
-Reads and checks the log, learns what it says as text, trains the members one after the other (each holds out other
-tasks), fits their narrators, calibrates their heads on what they held out, and measures all of it there. A run
-that was interrupted goes on with `--resume`, at the epoch it had reached.
+`fit_ensemble` is a function of episodes and settings alone. It learns what the log says as text, trains the members one
+after the other (each holds out other tasks), fits their narrators, calibrates their heads on what they held out, and
+measures all of it there. `fit` does the same for the command: it reads the log, keeps every member in a folder as soon
+as it is fitted, and goes on with `--resume` at the epoch it had reached.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
-from worldline import files, store
+from worldline import files, metrics, store
 from worldline.adwm.calibration import area_under_curve, calibration_error, fit_platt
 from worldline.adwm.ensemble import (
     FIGURES,
@@ -23,9 +23,7 @@ from worldline.adwm.ensemble import (
     Member,
     answer_latents,
     calibrated,
-    chosen_device,
     drawn_latents,
-    finished,
     head_readings,
     load_member,
     member_folder,
@@ -33,20 +31,21 @@ from worldline.adwm.ensemble import (
     save_member,
 )
 from worldline.adwm.episodes import EpisodeData, check, facts_of, read_episode
-from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, WorldModel, model_card
-from worldline.adwm.outcome_head import Heads
-from worldline.adwm.replay import horizon_curves
+from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, LogFacts, WorldModel, model_card
+from worldline.adwm.outcome_head import CalibratedHeads
+from worldline.adwm.replay import Curve, horizon_curves
 from worldline.adwm.rivals.latent import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
 from worldline.config import Config, Folder, option, positional
-from worldline.narrator.log_model import Exercises, Lore
+from worldline.narrator.log_model import Exercises, LogModel
 from worldline.narrator.narrator import Narrator
+from worldline.policies.language_model.device import usable_device
 from worldline.run_folder import Run
 from worldline.types import Trajectory, derive_seed
 
-ADJUSTABLE = {"out", "device", "resume", "overwrite"}
 FOLDS = 5
-HORIZON = "horizon.json"
+HORIZON, METRICS = "horizon.json", "metrics.jsonl"
+ADJUSTABLE = {"out", "device", "resume", "overwrite"}
 Watch = Callable[[dict[str, Any]], None]
 
 RECIPES: dict[str, Schedule] = {
@@ -56,20 +55,11 @@ RECIPES: dict[str, Schedule] = {
 }
 
 
-class FitConfig(Config):
-    """Fit a diffusion world model on a log, for `worldline evaluate`.
+class FitSettings(Config):
+    """What is fitted, and how: with the episodes of a log they decide a world model to the last digit."""
 
-    Three members that hold out different tasks are trained; what they say of held-out tasks is reported and kept.
-    """
+    renamed: ClassVar[dict[str, str]] = {"horizon": "replayed_episodes"}
 
-    examples: ClassVar[tuple[str, ...]] = (
-        "worldline fit logs/ --out wm/",
-        "worldline fit logs/ --preset base --members 3 --out wm/",
-        "worldline fit logs/ --preset paper --members 1 --out wm-paper/",
-    )
-
-    log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
-    out: Folder = option(help="folder of the world model")
     preset: Literal["small", "base", "paper"] = option("small", help="size: small (CPU), base, or the paper's network")
     members: int = option(3, help="ensemble size", ge=1, le=FOLDS)
     latent: int | None = option(None, help="dimensions of a latent; default: the preset's", ge=2)
@@ -78,11 +68,9 @@ class FitConfig(Config):
     rate: float | None = option(None, help="learning rate; default: the preset's", gt=0)
     text_steps: int = option(4000, help="logged steps the text side is fitted on", ge=1)
     rivals: bool = option(True, help="fit wm-ar, wm-joint and wm-knn on the same latents, to compare with")
-    horizon: int = option(64, help="held-out episodes replayed for the horizon curves; 0: none", ge=0)
+    replayed_episodes: int = option(64, help="held-out episodes replayed for the error by horizon; 0: none", ge=0)
     seed: int = option(0, help="decides every random draw")
     device: str = option("auto", help="auto: a GPU where there is one")
-    resume: bool = option(False, help="go on with a fit that was interrupted")
-    overwrite: bool = option(False, help="throw away what the folder holds")
 
     @property
     def architecture(self) -> Architecture:
@@ -100,118 +88,118 @@ class Fitted:
     """A world model, what was measured on held-out tasks, and what is thin about its log."""
 
     ensemble: Ensemble
-    figures: dict[str, float]
-    notes: list[str]
+    member_figures: tuple[dict[str, float], ...]
+    curves: dict[str, Curve]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Means over the members, and the error of replayed values."""
+        first = self.member_figures[0]
+        means = {name: _mean([figures[name] for figures in self.member_figures]) for name in first}
+        return means | ({"replay_error": self.curves["adwm"].value_error} if "adwm" in self.curves else {})
+
+    def save(self, folder: Path) -> None:
+        """All that `Ensemble.load` and `worldline report` read."""
+        members = zip(self.ensemble.members, self.member_figures, strict=True)
+        self.ensemble.save(folder, cards=[model_card(member.model, figures) for member, figures in members])
+        self.save_figures(folder)
+
+    def save_figures(self, folder: Path) -> None:
+        """What was measured. It is written last: a folder with it holds a finished world model."""
+        files.write_json(folder / HORIZON, {"curves": {name: asdict(curve) for name, curve in self.curves.items()}})
+        files.write_json(folder / FIGURES, {"figures": self.figures, "notes": self.notes})
 
 
-def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
-    """Fit on the log in `config.log` and keep everything in `config.out`."""
-    run = Run(
-        config,
-        config.out,
-        "world model",
-        resume=config.resume,
-        overwrite=config.overwrite,
-        adjustable=ADJUSTABLE,
-        inputs={str(log): files.digest(store.shards(log)) for log in config.log},
-    )
-    episodes = list(store.read(config.log))
-    notes = check(episodes)
-    run.goes_on()
-    with run.opened():
-        return fit_episodes(episodes, config, watch, notes)
+def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch = lambda row: None) -> Fitted:
+    """A world model of `episodes`, in memory; `watch` hears of every epoch."""
+    log = FittingLog.of(episodes, settings)
+    return log.measured([log.fit_member(index, watch) for index in range(settings.members)])
 
 
-def fit_episodes(
-    episodes: Sequence[Trajectory], config: FitConfig, watch: Watch = lambda row: None, notes: Sequence[str] = ()
-) -> Fitted:
-    """The same, from episodes in memory."""
-    architecture, facts = config.architecture, facts_of(episodes)
-    lore = Lore.of(episodes, architecture.wide)
-    save_log(lore, config.out)
-    device = chosen_device(config.device)
-    counted = Counter(step.action for episode in episodes for step in episode.steps)
-    table = () if architecture.text else tuple(action for action, _ in counted.most_common(MAX_TABLE))
-    first = WorldModel(architecture, facts, table)
-    evidence = lore.evidence if architecture.text else None
-    data = [read_episode(first, episode, number, evidence) for number, episode in enumerate(episodes)]
-    folds = _folds(data, config.seed)
-    exercises = Exercises.of(lore, steps=config.text_steps, seed=derive_seed(config.seed, "exercises"))
-    members, measured = [], []
-    for index in range(config.members):
-        held_out = folds[index % len(folds)]
-        folder = member_folder(config.out, index)
-        if finished(config.out, index):
-            member = load_member(folder, lore, device)
-        else:
-            torch.manual_seed(derive_seed(config.seed, "member", index))
-            model = WorldModel(architecture, facts, table).to(device)
-            member = _fit_member(model, lore, exercises, data, held_out, config, index, watch)
-            save_member(member, folder)
-        figures = measure(member, [data[n] for n in held_out])
-        card = model_card(member.model, figures)
-        (folder / "README.md").write_text(card, encoding="utf-8")
-        members.append(member)
-        measured.append(figures)
-    figures = {name: _mean([one[name] for one in measured]) for name in measured[0]}
-    curves = horizon_curves(Ensemble(tuple(members), lore), episodes=config.horizon, seed=config.seed)
-    if "adwm" in curves:
-        figures["replay_error"] = curves["adwm"].value_error
-    _write(config.out / HORIZON, {"curves": {name: asdict(curve) for name, curve in curves.items()}})
-    _write(config.out / FIGURES, {"figures": figures, "notes": list(notes)})
-    return Fitted(Ensemble(tuple(members), lore, figures.get("replay_error", 0.0)), figures, list(notes))
+@dataclass(frozen=True)
+class FittingLog:
+    """What the members of an ensemble share: the log as text and as numbers, and who holds out what."""
 
+    settings: FitSettings
+    log_model: LogModel
+    facts: LogFacts
+    actions: tuple[str, ...]
+    """The paper's table of actions; empty where actions are read as text."""
+    data: list[EpisodeData]
+    folds: list[list[int]]
+    exercises: Exercises
+    device: str
 
-def _write(path: Path, content: dict[str, Any]) -> None:
-    """JSON has no NaN: what is not known is null."""
-    plain = json.loads(json.dumps(content), parse_constant=lambda name: None)
-    path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    @classmethod
+    def of(cls, episodes: Sequence[Trajectory], settings: FitSettings) -> "FittingLog":
+        architecture, facts = settings.architecture, facts_of(episodes)
+        log_model = LogModel.of(episodes, architecture.linear_buckets)
+        counted = Counter(step.action for episode in episodes for step in episode.steps)
+        actions = () if architecture.text else tuple(action for action, _ in counted.most_common(MAX_TABLE))
+        reader = WorldModel(architecture, facts, actions)
+        outcome_features = log_model.outcome_features if architecture.text else None
+        data = [read_episode(reader, episode, number, outcome_features) for number, episode in enumerate(episodes)]
+        exercises = Exercises.of(log_model, steps=settings.text_steps, seed=derive_seed(settings.seed, "exercises"))
+        folds = _folds(data, settings.seed)
+        return cls(settings, log_model, facts, actions, data, folds, exercises, usable_device(settings.device))
 
+    def held_out(self, index: int) -> list[EpisodeData]:
+        """The episodes that member `index` is not trained on."""
+        return [self.data[number] for number in self.folds[index % len(self.folds)]]
 
-def _fit_member(
-    model: WorldModel,
-    lore: Lore,
-    exercises: Exercises,
-    data: Sequence[EpisodeData],
-    held_out: Sequence[int],
-    config: FitConfig,
-    index: int,
-    watch: Watch,
-) -> Member:
-    """Networks first, then the narrator on latents they draw, then the calibration of the heads."""
-    seed = derive_seed(config.seed, "fit", index)
-    apart = set(held_out)
-    training = [one for one in data if one.number not in apart]
-    tested = [data[n] for n in held_out]
+    def fit_member(self, index: int, watch: Watch, checkpoint: Path | None = None) -> Member:
+        """Networks first, then the narrator on latents they draw, the calibration of the heads, and the rivals.
 
-    def watched(row: dict[str, Any]) -> None:
-        row = {"member": index, **row}
-        with (config.out / "metrics.jsonl").open("a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
-        watch(row)
+        Training goes on from `checkpoint` where that is a file, and keeps its state there.
+        """
+        settings, seed = self.settings, derive_seed(self.settings.seed, "fit", index)
+        tested = self.held_out(index)
+        numbers = {one.number for one in tested}
+        training = [one for one in self.data if one.number not in numbers]
+        torch.manual_seed(derive_seed(settings.seed, "member", index))
+        model = WorldModel(settings.architecture, self.facts, self.actions).to(self.device)
+        schedule = settings.schedule
+        train(
+            model,
+            training,
+            tested,
+            schedule,
+            seed=seed,
+            checkpoint=checkpoint,
+            watch=lambda row: watch({"member": index, **row}),
+        )
+        narrator = Narrator(self.log_model, model.architecture.latent)
+        narrator.latents.copy_(answer_latents(model, self.data))
+        drawn = drawn_latents(model, self.data, seed=seed)
+        narrator.fit(self.exercises, [one.number for one in training], drawn, seed=seed)
+        before = priors(training, schedule.success_share)
+        tasks = tuple(sorted({one.task for one in tested}))
+        heads = (
+            calibrated(model, tested, before)
+            if model.architecture.text
+            else CalibratedHeads(priors=before, held_out=tasks)
+        )
+        rivals = None
+        if settings.rivals:
+            rivals = Rivals(model, len(self.log_model.index.transitions)).to(model.device)
+            rivals.fit(pairs(model, training), pairs(model, self.data), seed)
+        return Member(model, narrator.eval(), heads, rivals)
 
-    checkpoint = config.out / "checkpoints" / f"member-{index}.pt"
-    train(model, training, tested, config.schedule, seed=seed, checkpoint=checkpoint, watch=watched)
-    narrator = Narrator(lore, model.architecture.latent)
-    narrator.latents.copy_(answer_latents(model, data))
-    drawn = drawn_latents(model, data, seed=seed)
-    narrator.fit(exercises, [one.number for one in training], drawn, seed=seed)
-    before = priors(training, config.schedule.success_share)
-    held = tuple(sorted({one.task for one in tested}))
-    heads = calibrated(model, tested, before) if model.architecture.text else Heads(priors=before, held_out=held)
-    checkpoint.unlink(missing_ok=True)
-    rivals = None
-    if config.rivals:
-        rivals = Rivals(model, len(lore.memory.transitions)).to(model.device)
-        rivals.fit(pairs(model, training), pairs(model, data), seed)
-    return Member(model, narrator.eval(), heads, rivals)
+    def measured(self, members: Sequence[Member]) -> Fitted:
+        """The ensemble of these members, measured by what each held out."""
+        figures = tuple(measure(member, self.held_out(index)) for index, member in enumerate(members))
+        ensemble = Ensemble(tuple(members), self.log_model)
+        curves = horizon_curves(ensemble, episodes=self.settings.replayed_episodes, seed=self.settings.seed)
+        error = curves["adwm"].value_error if "adwm" in curves else 0.0
+        return Fitted(replace(ensemble, replay_error=error), figures, curves)
 
 
 def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]:
     """What a member says of tasks it was not trained on: do its heads discriminate, and mean what they say?"""
     seen = head_readings(member.model, member.heads, held_out)
-    told = member.heads.calibrated(seen.logits)
-    hazard = told.hazard.numpy()
+    outcome = member.heads.calibrated(seen.logits)
+    hazard = outcome.hazard.numpy()
     slope = fit_platt(seen.logits.hazard, seen.ended, prior=1e-6).slope if seen.ended.any() else float("nan")
     at_end = seen.ended > 0
     return {
@@ -220,7 +208,7 @@ def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]
         "hazard_slope": slope,
         "hazard_ece": calibration_error(hazard, seen.ended),
         "hazard_nats": float(-np.mean(np.log(np.where(at_end, hazard, 1 - hazard).clip(1e-9)))),
-        "reward_at_end_error": float(np.abs(told.reward_at_end.numpy() - seen.rewards)[at_end].mean())
+        "reward_at_end_error": float(np.abs(outcome.reward_at_end.numpy() - seen.rewards)[at_end].mean())
         if at_end.any()
         else float("nan"),
         "ends_predicted": float(hazard.sum()),
@@ -230,8 +218,8 @@ def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]
 
 def _mean(values: Sequence[float]) -> float:
     """Of the values there are."""
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
+    finite = [value for value in values if not np.isnan(value)]
+    return float(np.mean(finite)) if finite else float("nan")
 
 
 def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:
@@ -246,3 +234,63 @@ def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:
     for at, unit in enumerate(order):
         folds[at % len(folds)] += units[unit]
     return folds
+
+
+class FitConfig(FitSettings):
+    """Fit a diffusion world model on a log, for `worldline evaluate`.
+
+    Three members that hold out different tasks are trained; what they say of held-out tasks is reported and kept.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline fit logs/ --out wm/",
+        "worldline fit logs/ --preset base --members 3 --out wm/",
+        "worldline fit logs/ --preset paper --members 1 --out wm-paper/",
+    )
+
+    log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
+    out: Folder = option(help="folder of the world model")
+    resume: bool = option(False, help="go on with a fit that was interrupted")
+    overwrite: bool = option(False, help="throw away what the folder holds")
+
+
+def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
+    """Fit on the log in `config.log` and keep everything in `config.out`."""
+    run = Run(
+        config,
+        config.out,
+        "world model",
+        resume=config.resume,
+        overwrite=config.overwrite,
+        adjustable=ADJUSTABLE,
+        inputs={str(folder): files.digest(store.shards(folder)) for folder in config.log},
+    )
+    run.goes_on()
+    episodes = list(store.read(config.log))
+    notes = check(episodes)
+    with run.opened():
+        log = FittingLog.of(episodes, config)
+        save_log(log.log_model, config.out)
+        torn: list[str] = []
+        members = [_kept_member(log, index, config.out, watch, torn) for index in range(config.members)]
+        fitted = replace(log.measured(members), notes=tuple(notes))
+        fitted.save_figures(config.out)
+    return replace(fitted, notes=(*notes, *torn))
+
+
+def _kept_member(log: FittingLog, index: int, out: Path, watch: Watch, notes: list[str]) -> Member:
+    """Member `index` as it is in `out`, or fitted and saved there. Its checkpoint stays until it is saved."""
+    folder, checkpoint = member_folder(out, index), out / f"training-{index}.pt"
+    if folder.is_dir():
+        member = load_member(folder, log.log_model, log.device)
+    else:
+
+        def record(row: dict[str, Any]) -> None:
+            notes.extend(metrics.cut_back_before(out / METRICS, {"member": index, "epoch": row["epoch"]}))
+            metrics.append(out / METRICS, row)
+            watch(row)
+
+        member = log.fit_member(index, record, checkpoint)
+        save_member(member, folder, model_card(member.model, measure(member, log.held_out(index))))
+    files.delete(checkpoint)
+    return member

@@ -18,8 +18,8 @@ import numpy as np
 
 from worldline import envs, files, store
 from worldline.adwm.ensemble import FIGURES, Ensemble
-from worldline.adwm.fit import FitConfig, fit_episodes
-from worldline.adwm.world_model_env import MANNERS
+from worldline.adwm.fit import FitSettings, fit_ensemble
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS
 from worldline.bench.policy_suite import Checkpoint, PolicySuite, clone_checkpoints
 from worldline.collect import collect_tasks
 from worldline.config import Config, option
@@ -130,16 +130,12 @@ class Experiment:
             if ensemble.members[0].rivals is not None or not rivals:
                 return ensemble
             shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        config = FitConfig(
-            log=(folder,),
-            out=folder,
-            members=self.config.members,
-            rivals=rivals,
-            horizon=self.config.horizon,
-            seed=seed,
+        settings = FitSettings(
+            members=self.config.members, rivals=rivals, replayed_episodes=self.config.horizon, seed=seed
         )
-        return fit_episodes(self.log(), config).ensemble
+        fitted = fit_ensemble(self.log(), settings)
+        fitted.save(folder)
+        return fitted.ensemble
 
     @property
     def text_model(self) -> Path:
@@ -204,7 +200,7 @@ class Experiment:
         """
         work: Work = {}
         for seed in seeds:
-            names = [name for name in (*MANNERS, TEXT_MODEL, CORRECTED) if self._wants(seed, name)]
+            names = [name for name in (*IMAGINATION_PRESETS, TEXT_MODEL, CORRECTED) if self._wants(seed, name)]
             change = {"estimators": tuple(names), "truth": None, "refit": self.config.refit and seed == 0}
             config = self.evaluation(seed).model_copy(update=change)
             for index, name in enumerate(self.suite.targets):

@@ -7,7 +7,6 @@ the noise, sample, go on with the history, ask the heads), and the whole step wi
 
 import itertools
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,10 +18,10 @@ import torch
 from worldline import envs, policies, store
 from worldline.adwm.diffusion import sample
 from worldline.adwm.ensemble import BOUND, Ensemble
-from worldline.adwm.fit import FitConfig, fit_episodes
+from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
-from worldline.adwm.soft_tokens.connect import ChannelConfig, connect
-from worldline.adwm.world_model_env import MANNERS, Guide, ImaginedWorld, Manner
+from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, Guide, ImaginationConfig, ImaginedWorld
 from worldline.bench import Figures
 from worldline.config import option
 from worldline.policies import PolicyConfig
@@ -64,20 +63,17 @@ class Settings(PolicyConfig):
 def run(settings: Settings) -> Figures:
     """Fit, compare, and play the language model if there is one."""
     episodes = list(store.read(settings.log)) if settings.log else _played(settings)
-    with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
-        fitting = FitConfig(
-            log=(),
-            out=Path(folder),
-            preset=settings.preset,
-            members=1,
-            epochs=settings.epochs,
-            rivals=False,
-            seed=settings.seed,
-            device=settings.device,
-        )
-        ensemble = fit_episodes(episodes, fitting).ensemble
-        figures = {"fit_episodes": float(len(episodes)), "fit_seconds": time.perf_counter() - started}
+    started = time.perf_counter()
+    fitting = FitSettings(
+        preset=settings.preset,
+        members=1,
+        epochs=settings.epochs,
+        rivals=False,
+        seed=settings.seed,
+        device=settings.device,
+    )
+    ensemble = fit_ensemble(episodes, fitting).ensemble
+    figures = {"fit_episodes": float(len(episodes)), "fit_seconds": time.perf_counter() - started}
     rows: list[dict[str, Any]] = []
     if settings.compare:
         figures |= _compared(ensemble, settings, rows)
@@ -99,9 +95,9 @@ def _played(settings: Settings) -> list[Trajectory]:
 
 def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
     """Seconds per imagined step of random play, and of the sampler alone."""
-    fast, slow = MANNERS["adwm"], replace(MANNERS["adwm"], steps=50, eta=1.0)
+    fast, slow = IMAGINATION_PRESETS["adwm"], replace(IMAGINATION_PRESETS["adwm"], steps=50, eta=1.0)
 
-    def each(name: str, manner: Manner, batch: int, count: int) -> float:
+    def each(name: str, manner: ImaginationConfig, batch: int, count: int) -> float:
         planned = _planned(ensemble, count, settings.seed)
         steps, seconds = _play(ensemble, RandomPolicy(), planned, manner, batch, settings)
         rows.append(_row(name, batch, steps, seconds))
@@ -129,12 +125,12 @@ def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]
 def _through_soft_tokens(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
     """The paper's manner with the fast sampler: guided by actions and by the policy, soft tokens for observations."""
     policy = policies.load(settings.policy, None, settings)
-    config = ChannelConfig(adapter=AdapterConfig(batch=settings.adapter_batch), redraw=settings.redraw)
+    config = PolicyInterfaceConfig(adapter=AdapterConfig(batch=settings.adapter_batch), redraw=settings.redraw)
     started = time.perf_counter()
     channel = connect(policy, ensemble, "soft", config, seed=settings.seed)
     adapted = time.perf_counter() - started
     eta = 1.0 if settings.diffusion_steps == ensemble.members[0].model.architecture.diffusion_steps else 0.0
-    manner = replace(MANNERS["adwm-paper"], steps=settings.diffusion_steps, eta=eta)
+    manner = replace(IMAGINATION_PRESETS["adwm-paper"], steps=settings.diffusion_steps, eta=eta)
     sweep = Sweep(channel.policy)
     planned = [
         episode
@@ -188,7 +184,7 @@ def _play(
     ensemble: Ensemble,
     policy: Policy,
     planned: Sequence[Episode],
-    manner: Manner,
+    manner: ImaginationConfig,
     batch: int,
     settings: Settings,
     guide: Guide | None = None,
@@ -202,7 +198,7 @@ def _play(
 
 
 @torch.no_grad()
-def _latent_step(ensemble: Ensemble, batch: int, manner: Manner, steps: int = 12) -> float:
+def _latent_step(ensemble: Ensemble, batch: int, manner: ImaginationConfig, steps: int = 12) -> float:
     """Seconds of one step of `batch` episodes in latents alone: the median of `steps` that follow one another."""
     model = ensemble.members[0].model
     action, latent = model.null_action(batch), torch.randn(batch, model.architecture.latent, device=model.device)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from worldline import envs, files
-from worldline.adwm.fit import FitConfig, fit_episodes
+from worldline import envs, files, metrics
+from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.cli.outcome import Outcome, note, progress, table
 from worldline.collect import collect_tasks
 from worldline.config import Config, Folder, option
@@ -100,10 +100,15 @@ def _loop(settings: Settings) -> Outcome:
             log += pool.submit(play, name, policy, settings.tasks, 1, seed, out / "log").result()
 
         note("2/5  fit: a diffusion world model of that log")
-        model = FitConfig(log=(out / "log",), members=1, rivals=False, horizon=16, seed=seed, out=out / "world-model")
         with progress() as bar:
             line = bar.add_task("fitting", total=None, detail="")
-            fit_episodes(log, model, lambda row: bar.update(line, completed=row["epoch"], total=row["of"]))
+
+            def watch(row: dict[str, Any]) -> None:
+                metrics.append(out / "world-model" / "metrics.jsonl", row)
+                bar.update(line, completed=row["epoch"], total=row["of"])
+
+            model = FitSettings(members=1, rivals=False, replayed_episodes=16, seed=seed)
+            fit_ensemble(log, model, watch).save(out / "world-model")
 
         note("3/5  evaluate: eight other policies, offline, by every estimator")
         offline = EvaluateConfig(

@@ -6,21 +6,19 @@ the log's own policies, played in it as themselves and left out of its log (in r
 Imagined values are cached by content, like log-probs: an evaluation that was interrupted does not imagine them again.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from worldline import files, store
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.fit import FitConfig, fit_episodes
-from worldline.adwm.soft_tokens.connect import Channel, connect
-from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
-from worldline.adwm.world_model_env import MANNERS, Manner
+from worldline.adwm.fit import FitSettings, fit_ensemble
+from worldline.adwm.soft_tokens.connect import PolicyInterface, connect
+from worldline.adwm.value import Imagined, discounted, enough, imagine, imagine_text
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
 from worldline.evaluate.imagined_cache import cached_imagination
@@ -69,7 +67,7 @@ class WorldModelEstimators:
         self._imagined: dict[tuple[str, float, str], Imagined] = {}
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
         rivals = self.ensemble.members[0].rivals is not None
-        self.manners = {n: m for n, m in MANNERS.items() if rivals or m.dynamics == "diffusion"}
+        self.manners = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics == "diffusion"}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,19 +164,27 @@ class WorldModelEstimators:
         ensemble, policy = load(), player.load()
         if name == TEXT_MODEL:
             drawn = derive_seed(config.seed, seed)
-            return tell(self._text_model, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how)
+            return imagine_text(
+                self._text_model, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how
+            )
         channel = self.connected(policy, ensemble)
         return self.play(ensemble, channel, player.epsilon, self.manners[name], seed, **how)
 
     def play(
-        self, ensemble: Ensemble, channel: Channel, epsilon: float, manner: Manner, seed: int = 0, **how: Any
+        self,
+        ensemble: Ensemble,
+        channel: PolicyInterface,
+        epsilon: float,
+        manner: ImaginationConfig,
+        seed: int = 0,
+        **how: Any,
     ) -> Imagined:
         """A connected policy, mixed with chance, in one manner; `how` is for `imagine`."""
         config = self.case.config
         return imagine(
             ensemble,
             mix(channel.policy, epsilon),
-            manner=manner,
+            config=manner,
             guide=channel.guide,
             batch_size=config.imagined_at_once,
             seed=derive_seed(config.seed, seed),
@@ -186,7 +192,7 @@ class WorldModelEstimators:
             **how,
         )
 
-    def connected(self, policy: Policy, ensemble: Ensemble) -> Channel:
+    def connected(self, policy: Policy, ensemble: Ensemble) -> PolicyInterface:
         """The policy as it perceives this imagined world."""
         config = self.case.config
         folder = config.out / "adapters" if config.out is not None else None
@@ -305,26 +311,24 @@ class WorldModelEstimators:
     def _refitted(self, episodes: Sequence[Trajectory], pool: str, names: Sequence[str]) -> Model:
         """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
         own = self.ensemble.members[0].model
-        settings: dict[str, Any] = {
-            "preset": own.architecture.preset,
-            "latent": own.architecture.latent,
-            "members": 1,
-            "rivals": any(name in self.manners and self.manners[name].dynamics != "diffusion" for name in names),
-            "horizon": 0,
-            "seed": self.case.config.seed,
-            "device": str(own.device),
-        }
+        settings = FitSettings(
+            preset=own.architecture.preset,
+            latent=own.architecture.latent,
+            members=1,
+            rivals=any(name in self.manners and self.manners[name].dynamics != "diffusion" for name in names),
+            replayed_episodes=0,
+            seed=self.case.config.seed,
+            device=str(own.device),
+        )
 
         def watch(row: Mapping[str, object]) -> None:
             self.case.watch(f"refit on {pool}", int(str(row["epoch"])), int(str(row["of"])))
 
         @cache
         def fitted() -> Ensemble:
-            with tempfile.TemporaryDirectory() as folder:
-                config = FitConfig(log=(Path(folder),), out=Path(folder), **settings)
-                return fit_episodes(episodes, config, watch).ensemble
+            return fit_ensemble(episodes, settings, watch).ensemble
 
-        return Model(fitted, f"refitted on {pool} with {settings}")
+        return Model(fitted, f"refitted on {pool} with {settings!r}")
 
 
 def control_variate(evidence: EstimatorInput, weights: Steps, imagined: Episodes) -> Episodes:

@@ -1,0 +1,197 @@
+"""`fit` with each of its file system calls broken in turn: what is there is whole, and resuming gives the same."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from tiny_house import play, tiny_house
+
+import faults
+from worldline import files, store
+from worldline.adwm import fit as module
+from worldline.adwm import model, training
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.fit import FitConfig, FitSettings, FittingLog, fit
+from worldline.adwm.model import PRESETS
+from worldline.adwm.rivals.latent import Rivals
+from worldline.narrator import narrator
+from worldline.types import InputError, Trajectory, WorldlineError
+
+TINY = PRESETS["small"].model_copy(
+    update={
+        "buckets": 512,
+        "width": 16,
+        "history_layers": 1,
+        "heads": 2,
+        "ff": 16,
+        "encoder_hidden": 16,
+        "latent": 8,
+        "action": 4,
+        "score_width": 8,
+        "projector": (4, 1, 4),
+        "head_width": 4,
+        "inverse_width": 4,
+        "diffusion_steps": 16,
+        "linear_buckets": 256,
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def episodes() -> list[Trajectory]:
+    """The shortest episodes of a good policy."""
+    return sorted(play(tiny_house(), 0.1, 16, tasks=range(16)), key=len)[:9]
+
+
+@pytest.fixture
+def log(episodes: list[Trajectory], tmp_path: Path) -> Path:
+    return extended(tmp_path / "log", episodes[:8])
+
+
+def extended(folder: Path, episodes: Sequence[Trajectory]) -> Path:
+    with store.StoreWriter(folder) as writer:
+        for episode in episodes:
+            writer.append(episode)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network of a few thousand weights, few epochs of what is linear, and a log that is prepared once."""
+    monkeypatch.setitem(PRESETS, "small", TINY)
+    monkeypatch.setattr(training, "_EPOCHS", 1)
+    monkeypatch.setattr(narrator, "_EPOCHS", 1)
+    prepared: dict[tuple[int, str], FittingLog] = {}
+
+    def once(episodes: Sequence[Trajectory], config: FitConfig) -> FittingLog:
+        key = len(episodes), config.model_dump_json(include=set(FitSettings.model_fields))
+        if key not in prepared:
+            prepared[key] = FittingLog.of(episodes, config)
+        return prepared[key]
+
+    monkeypatch.setattr(module, "FittingLog", SimpleNamespace(of=once))
+
+
+def config(log: Path, out: Path, **changes: Any) -> FitConfig:
+    given = {"members": 1, "epochs": 2, "text_steps": 6, "rivals": False, "replayed_episodes": 0, "resume": True}
+    return FitConfig(log=(log,), out=out, **(given | changes))
+
+
+def content(out: Path) -> dict[str, Any]:
+    """All that a finished fit leaves, but for what differs from run to run: seconds, and the names of shards."""
+    names = sorted(path.name for path in out.iterdir())
+    figures = {name: json.loads((out / name).read_text()) for name in ("figures.json", "horizon.json")}
+    return figures | {"names": names, "metrics": metrics(out), "log": store.count(out / "log")} | member(out)
+
+
+def member(out: Path) -> dict[str, Any]:
+    """Every file of the member, the weights bit by bit; nothing if it is not there."""
+    return {
+        path.name: {name: weight.numpy().tobytes() for name, weight in load_file(path).items()}
+        if path.suffix == ".safetensors"
+        else path.read_text()
+        for path in (out / "member-0").glob("*")
+    }
+
+
+def metrics(out: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in files.read_lines(out / "metrics.jsonl").whole]
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_a_broken_fit_is_whole_or_absent_and_resumes_to_the_same(log: Path, how: faults.How, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    fit(config(log, whole))
+    made = content(whole)
+    assert [row["epoch"] for row in made["metrics"]] == [1, 2]
+    broken = 0
+    for left in faults.broken_everywhere(lambda out: fit(config(log, out)), tmp_path, how):
+        assert member(left) in ({}, member(whole))
+        assert metrics(left) == made["metrics"][: len(metrics(left))]
+        fit(config(log, left))
+        assert content(left) == made
+        broken += 1
+    assert broken > 30
+
+
+def test_a_fit_killed_after_training_goes_on_from_there(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while the rivals are fitted: the epochs are not made again, and their rows are there once."""
+    whole = fit(config(log, tmp_path / "whole", rivals=True, replayed_episodes=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(Rivals, "fit", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(config(log, tmp_path / "cut", rivals=True, replayed_episodes=1))
+    assert (tmp_path / "cut" / "training-0.pt").is_file()
+    epochs: list[int] = []
+    resumed = fit(
+        config(log, tmp_path / "cut", rivals=True, replayed_episodes=1), lambda row: epochs.append(row["epoch"])
+    )
+    assert epochs == []
+    assert content(tmp_path / "cut") == content(tmp_path / "whole")
+    assert resumed.figures == pytest.approx(whole.figures, rel=0, abs=0, nan_ok=True)
+
+
+def _killed(*arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_log_that_grew_is_refused(log: Path, episodes: list[Trajectory], tmp_path: Path) -> None:
+    """Else the folds are drawn anew, and tasks that were trained on count as held out."""
+    fit(config(log, tmp_path / "wm"))
+    extended(log, episodes[8:])
+    with pytest.raises(InputError, match=f"{log}: has changed since the world model in .*wm began"):
+        fit(config(log, tmp_path / "wm"))
+
+
+def test_a_torn_line_of_metrics_is_left_out_with_a_note(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "wm"
+    with pytest.raises(KeyboardInterrupt):
+        fit(config(log, out), lambda row: _killed() if row["epoch"] == 2 else None)
+    with (out / "metrics.jsonl").open("a") as file:
+        file.write('{"member": 0, "epo')
+    fitted = fit(config(log, out))
+    assert [row["epoch"] for row in metrics(out)] == [1, 2]
+    assert fitted.notes == (f"{out / 'metrics.jsonl'}: its last line was cut short by a crash and is left out",)
+
+
+def test_a_corrupt_checkpoint_is_named(log: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fit(config(log, tmp_path / "wm"), lambda row: _killed() if row["epoch"] == 2 else None)
+    checkpoint = tmp_path / "wm" / "training-0.pt"
+    data = bytearray(checkpoint.read_bytes())
+    data[len(data) // 2] ^= 1
+    checkpoint.write_bytes(data)
+    with pytest.raises(InputError, match=rf"{checkpoint}: no training state .*--overwrite"):
+        fit(config(log, tmp_path / "wm"))
+
+
+def test_half_a_world_model_is_no_world_model(log: Path, tmp_path: Path) -> None:
+    """One member of two is there: what reads the folder must not take it for the whole."""
+    killed = {"member": 1, "epoch": 1}
+    with pytest.raises(KeyboardInterrupt):
+        fit(config(log, tmp_path / "wm", members=2), lambda row: _killed() if killed.items() <= row.items() else None)
+    assert (tmp_path / "wm" / "member-0").is_dir()
+    with pytest.raises(InputError, match="not finished: worldline fit --resume"):
+        Ensemble.load(tmp_path / "wm")
+    fit(config(log, tmp_path / "wm", members=2))
+    assert len(Ensemble.load(tmp_path / "wm").members) == 2
+
+
+def test_a_full_disk_is_one_line(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where safetensors meets it, whose errors are not the system's."""
+
+    def full(module: object, path: str) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(model, "save_model", full)
+    with pytest.raises(WorldlineError, match=r"member-0: cannot be written: .*No space left"):
+        fit(config(log, tmp_path / "wm"))
+    assert not (tmp_path / "wm" / "member-0").exists()
