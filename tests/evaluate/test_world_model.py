@@ -1,5 +1,6 @@
 """Estimators of a world model, on a log of the tiny household whose truth can be played."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -276,27 +277,36 @@ class Noisy:
 def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not the candidates, not the loggers, not the refits; and what is read is equal to what was imagined."""
+    """Not the candidates, not the loggers, not in refits; and what is read is equal to what was imagined."""
+    ensemble, calls = Ensemble.load(folder / "wm"), Counter[str]()
+
+    def imagine(*args: object, **settings: object) -> Imagined:
+        calls["imagine"] += 1
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]
+
+    def fit_ensemble(*args: object) -> SimpleNamespace:
+        calls["fit"] += 1
+        return SimpleNamespace(ensemble=ensemble)
+
+    monkeypatch.setattr(module, "imagine", imagine)
+    monkeypatch.setattr(module, "fit_ensemble", fit_ensemble)
     candidates = {f"expert{epsilon:g}": Noisy(epsilon) for epsilon in (0.0, 1.0)}
     loggers = {f"logger{epsilon:g}": Noisy(epsilon) for epsilon in LOGGERS}
     options = {"level": "tiny", "families": ("pick", "heat")}
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", rollouts=1, options=options)
-    config = config.model_copy(update={"estimators": ("adwm", "wm-knn"), "refit_estimators": ("adwm",)})
+    config = config.model_copy(update={"estimators": ("adwm",)})
     plain = evaluate(config, candidates, loggers=loggers)
-    config = config.model_copy(update={"out": tmp_path})
+    assert calls == {"imagine": 8, "fit": 2}, "two candidates, three loggers in null tests and in refits"
+    part = config.model_copy(update={"cache": tmp_path / "cache"})
     for name, source in candidates.items():  # in parts, as several processes would
-        part = config.model_copy(update={"out": None, "cache": tmp_path / "cache"})
         evaluate(part, {name: source}, loggers=loggers if name == "expert0" else {})
-    calls: list[object] = []
-    monkeypatch.setattr(module, "imagine", lambda *args, **settings: calls.append(args))
-    monkeypatch.setattr(module, "fit_ensemble", lambda *args: calls.append(args))
-    again = evaluate(config, candidates, loggers=loggers)
-    assert again.as_dict() == plain.as_dict()
+    calls.clear()
+    again = evaluate(config.model_copy(update={"out": tmp_path}), candidates, loggers=loggers)
     assert not calls
+    assert again.as_dict() == plain.as_dict()
     assert len(list(store.read(tmp_path / "imagined"))) == 2 * 24, "the episodes can be read all the same"
-    monkeypatch.undo()
-    other = evaluate(config.model_copy(update={"overwrite": True, "seed": 1}), candidates)
-    assert other.value("expert0", "adwm") != again.value("expert0", "adwm"), "another seed is another imagination"
+    evaluate(part.model_copy(update={"seed": 1, "certificate": False}), {"expert0": Noisy(0.0)})
+    assert calls == {"imagine": 1}, "another seed is another imagination"
 
 
 def test_only_the_estimators_named_are_certified_by_refits(folder: Path, house: World) -> None:
