@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
-from worldline.adwm.soft_tokens.connect import ChannelConfig, connect
+from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect
 from worldline.adwm.value import imagine
 from worldline.bench.cast import Cast, Clone, Faults
 from worldline.bench.stage import Stage, StageConfig
@@ -29,7 +29,7 @@ LOGGERS = {
     "logger-careful": Faults(chance=0.2, again=0.2),
     "logger-forgets": Faults(memory=2, chance=0.3),
 }
-CHANNEL = ChannelConfig(adapter=AdapterConfig(batch=64))
+CHANNEL = PolicyInterfaceConfig(adapter=AdapterConfig(batch=64))
 
 
 def main(model: str, out: Path, small: bool) -> None:

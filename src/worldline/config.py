@@ -25,6 +25,8 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     examples: ClassVar[tuple[str, ...]] = ()
+    renamed: ClassVar[dict[str, str]] = {}
+    """Old name of a setting -> its present name, for the line that refuses the old one."""
 
 
 def positional(default: Any = ..., *, help: str) -> Any:  # noqa: A002 - reads as argparse does
@@ -61,6 +63,7 @@ def read(model: type[C], argv: Sequence[str]) -> C:
     while words:
         word = words.pop(0)
         if word.startswith("--"):
+            _refuse_old_name(model, word[2:].partition("=")[0].replace("-", "_"))
             _take_flag(word, words, flags, given)
         elif slots:
             slot = slots[0] if slots[0].many else slots.pop(0)
@@ -222,6 +225,11 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def _refuse_old_name(model: type[Config], name: str) -> None:
+    if name in model.renamed:
+        raise InputError(f"--{_dashed(name)} is now called --{_dashed(model.renamed[name])}")
+
+
 def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{path}: no such recipe")
@@ -233,6 +241,7 @@ def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
         raise InputError(f"{path}: a recipe is a mapping of settings, this is {type(values).__name__}")
     known = {name.split(".")[0] for name in _names(model)}
     for key in values:
+        _refuse_old_name(model, str(key))
         if key not in known:
             raise InputError(f"{path}: unknown setting '{key}'{suggest(str(key), sorted(known))}")
     return values

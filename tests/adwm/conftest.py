@@ -1,47 +1,18 @@
-"""A small log of the tiny household, and a world model fitted on it: what most tests here read."""
+"""What most tests here read: a world model of a small log, and tiny language models of that log's language."""
 
 from typing import Any
 
 import pytest
-import torch
-from hypothesis import settings
-from tiny_house import play, tiny_house
 from tiny_llama import tiny_llama
 
-from worldline.adwm.fit import FitSettings, Fitted, fit_ensemble
+from tiny_world_model import *  # noqa: F403 - fixtures
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
 from worldline.policies.language_model.hf import HFPolicy, from_model
 from worldline.sft.clone import Schedule, clone
 from worldline.sft.demonstrations import of_log
 from worldline.sft.examples import sequences
 from worldline.sft.small import small_tokenizer
-from worldline.types import Trajectory, World
-
-settings.register_profile("unhurried", deadline=None, max_examples=60)
-settings.load_profile("unhurried")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="session")
-def house() -> World:
-    return tiny_house()
-
-
-@pytest.fixture(scope="session")
-def log(house: World) -> list[Trajectory]:
-    """72 episodes of three policies on the same 24 tasks."""
-    return [episode for epsilon in (0.2, 0.6, 1.0) for episode in play(house, epsilon, 24)]
-
-
-@pytest.fixture(scope="session")
-def fitted(log: list[Trajectory]) -> Fitted:
-    """A world model of the log: two members, a few epochs."""
-    torch.set_num_threads(1)
-    return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=400))
+from worldline.types import Trajectory
 
 
 def _tokenizer(log: list[Trajectory]) -> Any:

@@ -8,7 +8,6 @@ from worldline.adwm.calibration import (
     Platt,
     area_under_curve,
     calibration_error,
-    conformal_width,
     fit_platt,
     logit,
     prior_corrected,
@@ -66,18 +65,3 @@ def test_area_under_curve_counts_pairs(pairs: list[tuple[int, bool]]) -> None:
     wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a, up in pairs for b, down in pairs if up and not down]
     found = area_under_curve(scores, labels)
     assert np.isnan(found) if not wins else found == pytest.approx(np.mean(wins))
-
-
-def test_conformal_width_covers_a_new_task() -> None:
-    """Exchangeable tasks: coverage over many draws is at least the level and not much more."""
-    rng = np.random.default_rng(1)
-    covered = []
-    for _ in range(400):
-        tasks = rng.normal(size=41)
-        width = conformal_width(np.repeat(tasks[:40], 3), np.repeat(np.arange(40), 3), level=0.9)
-        covered.append(abs(tasks[40]) <= width)
-    assert 0.86 <= np.mean(covered) <= 0.97
-
-
-def test_conformal_width_is_infinite_where_tasks_are_few() -> None:
-    assert conformal_width([0.1, 0.2], [0, 1]) == float("inf")

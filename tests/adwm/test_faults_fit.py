@@ -37,7 +37,7 @@ TINY = PRESETS["small"].model_copy(
         "head_width": 4,
         "inverse_width": 4,
         "diffusion_steps": 16,
-        "wide": 256,
+        "linear_buckets": 256,
     }
 )
 
@@ -78,7 +78,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def config(log: Path, out: Path, **changes: Any) -> FitConfig:
-    given = {"members": 1, "epochs": 2, "text_steps": 6, "rivals": False, "horizon": 0, "resume": True}
+    given = {"members": 1, "epochs": 2, "text_steps": 6, "rivals": False, "replayed_episodes": 0, "resume": True}
     return FitConfig(log=(log,), out=out, **(given | changes))
 
 
@@ -124,14 +124,16 @@ def test_a_fit_killed_after_training_goes_on_from_there(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed while the rivals are fitted: the epochs are not made again, and their rows are there once."""
-    whole = fit(config(log, tmp_path / "whole", rivals=True, horizon=1))
+    whole = fit(config(log, tmp_path / "whole", rivals=True, replayed_episodes=1))
     with monkeypatch.context() as patch:
         patch.setattr(Rivals, "fit", _killed)
         with pytest.raises(KeyboardInterrupt):
-            fit(config(log, tmp_path / "cut", rivals=True, horizon=1))
+            fit(config(log, tmp_path / "cut", rivals=True, replayed_episodes=1))
     assert (tmp_path / "cut" / "training-0.pt").is_file()
     epochs: list[int] = []
-    resumed = fit(config(log, tmp_path / "cut", rivals=True, horizon=1), lambda row: epochs.append(row["epoch"]))
+    resumed = fit(
+        config(log, tmp_path / "cut", rivals=True, replayed_episodes=1), lambda row: epochs.append(row["epoch"])
+    )
     assert epochs == []
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
     assert resumed.figures == pytest.approx(whole.figures, rel=0, abs=0, nan_ok=True)

@@ -31,7 +31,7 @@ def test_members_hold_out_different_whole_tasks(fitted: Fitted) -> None:
 def test_a_saved_ensemble_answers_the_same(fitted: Fitted, tmp_path: Path) -> None:
     fitted.ensemble.save(tmp_path / "wm")
     again = Ensemble.load(tmp_path / "wm")
-    assert again.lore.episodes == fitted.ensemble.lore.episodes
+    assert again.log_model.episodes == fitted.ensemble.log_model.episodes
     for old, new in zip(fitted.ensemble.members, again.members, strict=True):
         assert new.heads == old.heads
         for name, weight in old.narrator.state_dict().items():

@@ -22,7 +22,10 @@ def model(log: list[Trajectory]) -> WorldModel:
 
 @pytest.fixture(scope="module")
 def data(model: WorldModel, log: list[Trajectory], fitted: Fitted) -> list[EpisodeData]:
-    return [read_episode(model, episode, n, fitted.ensemble.lore.evidence) for n, episode in enumerate(log[:12])]
+    return [
+        read_episode(model, episode, n, fitted.ensemble.log_model.outcome_features)
+        for n, episode in enumerate(log[:12])
+    ]
 
 
 def noise() -> torch.Generator:

@@ -35,8 +35,8 @@ def test_text_encoder_ignores_padding() -> None:
     encoder = TextEncoder(nn.Embedding(50, 16), 12, 2, 4, 32, nn.Linear(16, 8), 3, 0.0).eval()
     short = torch.tensor([[5, 6, 7]])
     marks = torch.tensor([[0, 1, 7]])
-    wide = F.pad(short, (0, 6)), F.pad(marks, (0, 6))
-    assert torch.allclose(encoder(short, marks), encoder(*wide), atol=1e-6)
+    linear = F.pad(short, (0, 6)), F.pad(marks, (0, 6))
+    assert torch.allclose(encoder(short, marks), encoder(*linear), atol=1e-6)
     assert not torch.allclose(encoder(short, marks), encoder(short, torch.zeros_like(marks)), atol=1e-3)
     assert torch.isfinite(encoder(torch.zeros(1, 4, dtype=torch.long), torch.zeros(1, 4, dtype=torch.long))).all()
 

@@ -9,9 +9,9 @@ import torch
 
 from worldline.adwm.episodes import facts_of, read_episode
 from worldline.adwm.model import PRESETS, WorldModel
-from worldline.adwm.outcome_head import wide_logits
-from worldline.adwm.training import fit_wide, outcome_terms
-from worldline.narrator.log_model import Lore
+from worldline.adwm.outcome_head import linear_logits
+from worldline.adwm.training import fit_linear, outcome_terms
+from worldline.narrator.log_model import LogModel
 from worldline.types import Step, Trajectory
 
 TASKS, WORDS = 48, ("red", "blue", "green", "tall", "small", "old", "new", "near", "far", "loud", "warm", "cold")
@@ -50,10 +50,12 @@ def quiz() -> list[Trajectory]:
 
 
 def test_precedents_are_about_what_was_said_not_how(quiz: list[Trajectory]) -> None:
-    lore = Lore.of(quiz, 4096)
-    chronicle = lore.chronicle(1)
+    log_model = LogModel.of(quiz, 4096)
+    history = log_model.history(1)
     assert quiz[0].success
-    right, wrong = (lore.evidence.precedents(chronicle, f"<answer>{what}</answer>") for what in ("place 0", "a mill"))
+    right, wrong = (
+        log_model.outcome_features.precedents(history, f"<answer>{what}</answer>") for what in ("place 0", "a mill")
+    )
     assert right[0].endswith("|1.0|1.0")
     assert right[1].endswith("|1.0|1.0")
     assert wrong[0] == "", "nothing like it was ever said"
@@ -61,19 +63,21 @@ def test_precedents_are_about_what_was_said_not_how(quiz: list[Trajectory]) -> N
 
 
 def test_what_contradicts_a_known_solution_earns_nothing(quiz: list[Trajectory]) -> None:
-    lore = Lore.of(quiz, 4096)
+    log_model = LogModel.of(quiz, 4096)
     torch.manual_seed(0)
     model = WorldModel(PRESETS["small"], facts_of(quiz))
-    data = [read_episode(model, episode, number, lore.evidence) for number, episode in enumerate(quiz)]
+    data = [read_episode(model, episode, number, log_model.outcome_features) for number, episode in enumerate(quiz)]
     training, held_out, unseen = data[:90], data[90:114], range(114, len(quiz))
-    fit_wide(model, training, held_out, np.full(len(training), 1 / len(training)), seed=0)
+    fit_linear(model, training, held_out, np.full(len(training), 1 / len(training)), seed=0)
     bias = model.reward_head[-1].bias[0]
     errors = []
     for number in unseen:
         episode, others = quiz[number], [q for q in quiz[114:] if q.task_id == quiz[number].task_id]
         if not any(other.success for other in others if other is not episode):
             continue
-        said = wide_logits(torch.from_numpy(data[number].evidence[0])[None], model.wide.weight, model.precedent.weight)
+        said = linear_logits(
+            torch.from_numpy(data[number].outcome_features[0])[None], model.linear.weight, model.precedent.weight
+        )
         errors.append(abs(torch.sigmoid(said[0, 1] + bias).item() - episode.episode_return))
     assert len(errors) > 15
     assert np.mean(errors) < 0.15

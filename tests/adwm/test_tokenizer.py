@@ -5,7 +5,8 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldline.adwm.tokenizer import HashTokenizer, marks, padded
+from worldline.adwm.tokenizer import HashTokenizer, marks
+from worldline.narrator.linear import padded_ids
 from worldline.narrator.words import words
 
 
@@ -51,7 +52,7 @@ def test_padding_and_marks() -> None:
     tokenizer = HashTokenizer(32768, 16)
     action, goal, seen = (tokenizer.encode(t) for t in ("take apple 1", "put an apple away", "an apple 1 is here"))
     assert marks(action, set(goal.tolist()), set(seen.tolist())).tolist() == [0, 3, 2]
-    table = padded([action, goal])
+    table = padded_ids([action, goal])
     assert table.shape == (2, 4)
     assert table[0, 3] == 0
     assert marks(table[0], {0})[3] == 0

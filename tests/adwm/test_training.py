@@ -65,7 +65,7 @@ def test_an_episode_longer_than_the_window_is_read_in_pieces(log: list[Trajector
         [*(whole.observations[:-1] * times)[:steps], whole.observations[-1]],
         (whole.actions * times)[:steps],
         (whole.action_texts * times)[:steps],
-        (whole.evidence * times)[:steps],
+        (whole.outcome_features * times)[:steps],
         np.zeros(steps, dtype=np.float32),
         np.zeros(steps, dtype=np.float32),
         0.0,

@@ -6,7 +6,7 @@ from tiny_house import mixed, play
 
 from worldline.adwm.fit import Fitted
 from worldline.adwm.value import imagine
-from worldline.adwm.world_model_env import MANNERS, ImaginedWorld
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginedWorld
 from worldline.rollout import Rollout, plan
 from worldline.types import Environment, InputError, Trajectory, World, WorldlineError
 
@@ -82,8 +82,8 @@ def test_a_clone_goes_its_own_way(dream: ImaginedWorld, log: list[Trajectory]) -
     twin = environment.clone()
     assert twin.step(actions[1])[0] == environment.step(actions[1])[0]
     twin.step(actions[0])
-    assert len(environment.chronicle.actions) == 2
-    assert len(twin.chronicle.actions) == 3
+    assert len(environment.history.actions) == 2
+    assert len(twin.history.actions) == 3
 
 
 def test_episodes_end_with_the_horizon(dream: ImaginedWorld, log: list[Trajectory]) -> None:
@@ -101,9 +101,9 @@ def test_a_task_without_a_start_is_refused(dream: ImaginedWorld) -> None:
         dream.make().reset(seed=0, task="train/5999")
 
 
-@pytest.mark.parametrize("name", sorted(MANNERS))
+@pytest.mark.parametrize("name", sorted(IMAGINATION_PRESETS))
 def test_every_manner_plays_to_the_end(fitted: Fitted, house: World, name: str) -> None:
-    world = ImaginedWorld(fitted.ensemble, MANNERS[name])
+    world = ImaginedWorld(fitted.ensemble, IMAGINATION_PRESETS[name])
     player = Rollout(world, mixed(house, 0.6), batch_size=8)
     played = list(player.play(plan(world, "log", 6, seed=0, run="x")))
     assert not player.failed
@@ -115,5 +115,5 @@ def test_every_manner_plays_to_the_end(fitted: Fitted, house: World, name: str) 
 def test_imagined_episodes_say_what_they_are(fitted: Fitted, house: World) -> None:
     found = imagine(fitted.ensemble, mixed(house, 0.3), rollouts=1, seed=1)
     assert {episode.env for episode in found.trajectories} == {"imagined:household"}
-    assert len(found.values) == len(fitted.ensemble.lore.episodes)
+    assert len(found.values) == len(fitted.ensemble.log_model.episodes)
     assert found.spread >= 0

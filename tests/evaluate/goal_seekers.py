@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from worldline.policies.mixing import pick, uniform
-from worldline.types import Decision, Trajectory, Turn
+from worldline.policies.mixing import pick
+from worldline.types import Decision, Trajectory, Turn, uniform
 
 TASKS = range(8)
 ZEALS = (0.6, 1.0, 1.6)

@@ -15,7 +15,7 @@ from worldline.adwm import value
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, fit
-from worldline.adwm.soft_tokens.connect import Channel
+from worldline.adwm.soft_tokens.connect import PolicyInterface
 from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
 from worldline.evaluate import Evaluation, evaluate
@@ -57,7 +57,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for epsilon in LOGGERS:
             for episode in play(house, epsilon, 24, f"logger{epsilon:g}", seed=0):
                 writer.append(episode)
-    fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, epochs=3, text_steps=400, horizon=12))
+    fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, epochs=3, text_steps=400, replayed_episodes=12))
     return out
 
 
@@ -203,8 +203,8 @@ def test_the_sensitivity_is_to_guidance_alone(
         asked += 1
         return lambda latents: latents.sum(-1)
 
-    def connect(policy: Policy, *args: object, **settings: object) -> Channel:
-        return Channel("soft", policy, guide if policy is guided else None)
+    def connect(policy: Policy, *args: object, **settings: object) -> PolicyInterface:
+        return PolicyInterface("soft", policy, guide if policy is guided else None)
 
     def imagine(*args: object, **settings: object) -> Imagined:
         how.add((settings["seed"], settings["batch_size"]))

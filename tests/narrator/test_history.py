@@ -1,5 +1,5 @@
 from worldline.narrator.grammar import Grammar
-from worldline.narrator.history import Chronicle, shared
+from worldline.narrator.history import History, shared
 
 GRAMMAR = Grammar.induce(
     [f"go to {r}" for r in ("desk 1", "safe 1", "bed 1", "sofa 2")]
@@ -7,8 +7,8 @@ GRAMMAR = Grammar.induce(
 )
 
 
-def chronicle() -> Chronicle:
-    told = Chronicle(GRAMMAR, "t", "bring a cup", "You see a desk 1, a safe 1, and a bed 1.")
+def history() -> History:
+    told = History(GRAMMAR, "t", "bring a cup", "You see a desk 1, a safe 1, and a bed 1.")
     told.advance("go to desk 1", "On the desk 1, you see a cup 1, and a pen 2.")
     told.advance("take cup 1 from desk 1", "You pick up the cup 1 from the desk 1.")
     told.advance("go to safe 1", "On the safe 1, you see nothing.")
@@ -16,7 +16,7 @@ def chronicle() -> Chronicle:
 
 
 def test_what_was_last_done_to_a_thing() -> None:
-    told = chronicle()
+    told = history()
     assert told.status == {"cup 1": "take * from *#0", "desk 1": "take * from *#1", "safe 1": "go to *#0"}
     assert told.counterpart("take * from *#0") == "cup 1"
     assert told.counterpart("go to *#0") == "safe 1"
@@ -24,7 +24,7 @@ def test_what_was_last_done_to_a_thing() -> None:
 
 
 def test_what_was_seen_where() -> None:
-    told = chronicle()
+    told = history()
     assert told.where["pen 2"] == {"go to desk 1"}
     assert told.views("desk 1") == [1]
     assert told.views("safe 1") == [3]
@@ -37,14 +37,14 @@ def test_what_was_seen_where() -> None:
 
 
 def test_states_differ_by_what_was_done() -> None:
-    told = chronicle()
+    told = history()
     assert told.state("bed 1") != told.state("desk 1")
-    again = chronicle()
+    again = history()
     assert again.states(GRAMMAR.parse("go to desk 1")) == told.states(GRAMMAR.parse("go to desk 1"))
 
 
 def test_a_copy_goes_its_own_way() -> None:
-    told = chronicle()
+    told = history()
     twin = told.copy()
     twin.advance("go to bed 1", "On the bed 1, you see a fork 3.")
     assert len(told.actions) == 3
@@ -60,7 +60,7 @@ def test_shared_words() -> None:
 
 
 def test_what_the_world_refused_was_not_done() -> None:
-    told = chronicle()
+    told = history()
     before = told.state("cup 1")
     told.advance("take cup 1 from safe 1", "Nothing happens.", valid=False)
     assert told.state("cup 1") == before

@@ -6,10 +6,10 @@ from tiny_house import play
 from worldline.adwm.fit import Fitted
 from worldline.narrator.admissible import Situation
 from worldline.narrator.grammar import Grammar
-from worldline.narrator.history import Chronicle
-from worldline.narrator.log_model import Lore
+from worldline.narrator.history import History
+from worldline.narrator.log_model import LogModel
 from worldline.narrator.narrator import Narrator, Question
-from worldline.narrator.retrieval import Candidate, Custom
+from worldline.narrator.retrieval import Candidate, ContentsModel
 from worldline.types import Step, Trajectory, World
 
 
@@ -17,20 +17,20 @@ def walk(narrator: Narrator, episodes: list[Trajectory]):  # type: ignore[no-unt
     """Every step of episodes that are not in the log: the chronicle before it, its index, its answer."""
     for episode in episodes:
         start = episode.steps[0].observation
-        chronicle = Chronicle(narrator.lore.grammar, episode.task_id, episode.goal, start)
+        history = History(narrator.log_model.grammar, episode.task_id, episode.goal, start)
         answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
         for at, answer in enumerate(answers):
-            yield episode, chronicle, at, answer
-            chronicle.advance(episode.steps[at].action, answer)
+            yield episode, history, at, answer
+            history.advance(episode.steps[at].action, answer)
 
 
 def test_it_answers_as_the_world_does(fitted: Fitted, house: World) -> None:
     """Fresh episodes of logged tasks: nearly every answer, word for word."""
     narrator = fitted.ensemble.members[0].narrator
     right = total = 0
-    for episode, chronicle, at, answer in walk(narrator, play(house, 0.4, 24, seed=9)):
+    for episode, history, at, answer in walk(narrator, play(house, 0.4, 24, seed=9)):
         listed = narrator.listed([None], [episode.steps[at].admissible], [episode.steps[at].action])
-        question = Question(chronicle, episode.steps[at].action, listed[0], luck=0.5)
+        question = Question(history, episode.steps[at].action, listed[0], draw=0.5)
         told = narrator.answers([question], torch.zeros(1, narrator.latents.shape[1]))[0]
         right += told.text == answer
         total += 1
@@ -42,13 +42,13 @@ def test_it_lists_what_the_world_allows(fitted: Fitted, house: World) -> None:
     narrator = fitted.ensemble.members[0].narrator
     missing = extra = lists = size = 0
     asked: list[Candidate] = []
-    for episode, chronicle, at, _ in walk(narrator, play(house, 0.4, 24, seed=9)):
-        previous, asked = asked, narrator.lore.memory.candidates(chronicle, episode.steps[at].action)
+    for episode, history, at, _ in walk(narrator, play(house, 0.4, 24, seed=9)):
+        previous, asked = asked, narrator.log_model.index.candidates(history, episode.steps[at].action)
         if at == 0:
             continue
         before, start = episode.steps[at - 1].admissible or (), episode.steps[0].admissible or ()
         source = next((c for c in previous if c.text == episode.steps[at].observation and c.source), None)
-        allowed = set(narrator.allowed([narrator.lore.situation(chronicle, source, before, start)])[0])
+        allowed = set(narrator.allowed([narrator.log_model.situation(history, source, before, start)])[0])
         true = set(episode.steps[at].admissible or ())
         lists, size = lists + 1, size + len(true)
         missing, extra = missing + len(true - allowed), extra + len(allowed - true)
@@ -59,10 +59,10 @@ def test_it_lists_what_the_world_allows(fitted: Fitted, house: World) -> None:
 
 def test_an_unheard_of_action_is_answered_and_flagged(fitted: Fitted, log: list[Trajectory]) -> None:
     narrator, episode = fitted.ensemble.members[0].narrator, log[0]
-    chronicle = Chronicle(narrator.lore.grammar, episode.task_id, episode.goal, episode.steps[0].observation)
+    history = History(narrator.log_model.grammar, episode.task_id, episode.goal, episode.steps[0].observation)
     listed = narrator.listed([None], [episode.steps[0].admissible], ["sing a song"])
     told = narrator.answers(
-        [Question(chronicle, "sing a song", listed[0], 0.3)], torch.zeros(1, narrator.latents.shape[1])
+        [Question(history, "sing a song", listed[0], 0.3)], torch.zeros(1, narrator.latents.shape[1])
     )
     assert told[0].text
     assert not told[0].supported
@@ -86,29 +86,32 @@ def sings(house: World, action: str = "sing a song") -> Trajectory:
 def test_what_the_world_only_ever_says_to_refuse_changes_nothing(house: World, log: list[Trajectory]) -> None:
     sung = sings(house)
     assert not any(step.valid for step in sung.steps)
-    lore = Lore.of([*log, sung], 64)
-    assert lore.refusals == {lore.grammar.outline(sung.final_observation)}
-    assert not Lore.of(log, 64).refusals
-    narrator, z = Narrator(lore, 4), torch.zeros(1, 4)
+    log_model = LogModel.of([*log, sung], 64)
+    assert log_model.refusals == {log_model.grammar.outline(sung.final_observation)}
+    assert not LogModel.of(log, 64).refusals
+    narrator, z = Narrator(log_model, 4), torch.zeros(1, 4)
     for listed in ("no", "no 4", "yes"):  # there is no other answer to it
-        told = narrator.answers([Question(lore.chronicle(0), "juggle 3 cups", listed, 0.5)], z)[0]
+        told = narrator.answers([Question(log_model.history(0), "juggle 3 cups", listed, 0.5)], z)[0]
         assert (told.text, told.refused, told.valid) == (sung.final_observation, True, False)
 
 
 def test_what_is_not_listed_and_was_never_done_is_refused(house: World, log: list[Trajectory]) -> None:
     """In a world that refused all it had not listed; what was done before with such things, it may do again."""
-    lore = Lore.of([*log, sings(house, "go to moon 1"), sings(house, "hum")], 64)
-    assert lore.strict == {"go to *", "hum"}
-    chronicle, opening = lore.chronicle(0), next(a for a in lore.memory.transitions if a.action.startswith("open "))
-    assert lore.memory.candidates(chronicle, "go to song 1")[0].near == "shape", "could be carried over"
-    narrator, z = Narrator(lore, 4), torch.zeros(1, 4)
+    log_model = LogModel.of([*log, sings(house, "go to moon 1"), sings(house, "hum")], 64)
+    assert log_model.always_refused == {"go to *", "hum"}
+    history, opening = (
+        log_model.history(0),
+        next(a for a in log_model.index.transitions if a.action.startswith("open ")),
+    )
+    assert log_model.index.candidates(history, "go to song 1")[0].near == "shape", "could be carried over"
+    narrator, z = Narrator(log_model, 4), torch.zeros(1, 4)
 
     def refused(action: str, listed: str) -> bool:
-        said = (narrator.answers([Question(chronicle, action, listed, luck / 9)], z)[0] for luck in range(9))
+        said = (narrator.answers([Question(history, action, listed, draw / 9)], z)[0] for draw in range(9))
         return all(answer.refused for answer in said)
 
     assert refused("go to song 1", "no 4")
-    chronicle.advance("go to song 1", "Nothing happens.", False)
+    history.advance("go to song 1", "Nothing happens.", False)
     assert refused("go to song 1", "no 4"), "nor when it insists"
     assert not refused("go to song 2", "yes")
     assert not refused(log[0].steps[0].action, "no 4")
@@ -121,23 +124,23 @@ def test_a_refusal_that_ended_or_paid_or_was_also_said_in_earnest_is_left_to_the
     sung = sings(house)
     for changed, strict in (({"reward": 1.0}, 1), ({"valid": True}, 0)):
         steps = (sung.steps[0], sung.steps[1].model_copy(update=changed))
-        lore = Lore.of([*log, sung.model_copy(update={"steps": steps})], 64)
-        assert not lore.refusals
-        assert len(lore.strict) == strict, "once it did what it had not listed, and may again"
-    assert not Lore.of([*log, sung.model_copy(update={"terminated": True, "truncated": False})], 64).refusals
+        log_model = LogModel.of([*log, sung.model_copy(update={"steps": steps})], 64)
+        assert not log_model.refusals
+        assert len(log_model.always_refused) == strict, "once it did what it had not listed, and may again"
+    assert not LogModel.of([*log, sung.model_copy(update={"terminated": True, "truncated": False})], 64).refusals
 
 
-def test_luck_alone_decides_among_candidates(fitted: Fitted, log: list[Trajectory]) -> None:
+def test_the_draw_alone_decides_among_candidates(fitted: Fitted, log: list[Trajectory]) -> None:
     narrator, episode = fitted.ensemble.members[0].narrator, log[0]
-    chronicle = Chronicle(narrator.lore.grammar, "elsewhere", episode.goal, episode.steps[0].observation)
+    history = History(narrator.log_model.grammar, "elsewhere", episode.goal, episode.steps[0].observation)
     z = torch.zeros(1, narrator.latents.shape[1])
 
-    def said(action: str, luck: float) -> str:
-        return narrator.answers([Question(chronicle, action, "yes", luck)], z)[0].text
+    def said(action: str, draw: float) -> str:
+        return narrator.answers([Question(history, action, "yes", draw)], z)[0].text
 
     places = [a for a in episode.steps[0].admissible or () if a.startswith("go to")]
     assert [said(place, 0.2) for place in places] == [said(place, 0.2) for place in places]
-    assert max(len({said(place, luck / 20) for luck in range(20)}) for place in places) > 1
+    assert max(len({said(place, draw / 20) for draw in range(20)}) for place in places) > 1
 
 
 def test_the_nearest_answer_is_of_the_same_action_and_never_the_episodes_own(
@@ -145,14 +148,12 @@ def test_the_nearest_answer_is_of_the_same_action_and_never_the_episodes_own(
 ) -> None:
     """Many at once, against looking through all transitions one by one."""
     narrator = fitted.ensemble.members[0].narrator
-    lore, generator = narrator.lore, torch.Generator().manual_seed(0)
-    chronicles = [lore.chronicle(number) for number in (0, 0, 1, 2)]
+    log_model, generator = narrator.log_model, torch.Generator().manual_seed(0)
+    histories = [log_model.history(number) for number in (0, 0, 1, 2)]
     actions = [log[0].steps[0].action, log[0].steps[1].action, log[0].steps[0].action, "juggle 3 cups"]
     z = torch.randn(4, narrator.latents.shape[1], generator=generator)
-    for chronicle, action, row, told in zip(
-        chronicles, actions, z, narrator.nearest(chronicles, actions, z), strict=True
-    ):
-        others = [tr for tr in lore.memory.transitions if tr.episode != chronicle.episode]
+    for history, action, row, told in zip(histories, actions, z, narrator.nearest(histories, actions, z), strict=True):
+        others = [tr for tr in log_model.index.transitions if tr.episode != history.episode]
         alike = [tr for tr in others if tr.action == action] or others
         best = min(alike, key=lambda tr: float((narrator.latents[tr.index] - row).pow(2).mean()))
         assert told.candidate is not None
@@ -168,10 +169,10 @@ def test_lists_keep_the_order_of_a_world_that_does_not_sort() -> None:
             *(f"<answer>{q}</answer>" for q in ("ada", "x")),
         ]
     )
-    chronicle = Chronicle(grammar, "t", "who", "ask")
-    chronicle.advance("<search>who</search>", "Cy met Bo. It was long ago in 1902.")
+    history = History(grammar, "t", "who", "ask")
+    history.advance("<search>who</search>", "Cy met Bo. It was long ago in 1902.")
     before = ("<search>who</search>", "<answer>ada</answer>")
-    situation = Situation(chronicle, Custom({}), None, before, before)
+    situation = Situation(history, ContentsModel({}), None, before, before)
     wanted = (
         *("<search>who</search>", "<search>cy</search>", "<search>bo</search>"),
         *(

@@ -8,8 +8,8 @@ from tiny_house import play
 
 from worldline.adwm.fit import Fitted
 from worldline.adwm.world_model_env import ImaginedWorld
-from worldline.narrator.history import Chronicle
-from worldline.narrator.log_model import Lore
+from worldline.narrator.history import History
+from worldline.narrator.log_model import LogModel
 from worldline.types import Trajectory, World
 
 
@@ -32,21 +32,21 @@ def unpaid(episode: Trajectory) -> Trajectory:
     return made
 
 
-def before_the_end(lore: Lore, episode: Trajectory, without: str) -> Chronicle:
+def before_the_end(log_model: LogModel, episode: Trajectory, without: str) -> History:
     """The chronicle before the last action, but for actions that begin with `without`."""
-    chronicle = Chronicle(lore.grammar, episode.task_id, episode.goal, episode.steps[0].observation)
+    history = History(log_model.grammar, episode.task_id, episode.goal, episode.steps[0].observation)
     answers = [step.observation for step in episode.steps[1:]]
     for step, answer in zip(episode.steps, answers, strict=False):
         if not without or not step.action.startswith(without):
-            chronicle.advance(step.action, answer)
-    return chronicle
+            history.advance(step.action, answer)
+    return history
 
 
 def test_what_every_success_had_done_is_needed(house: World, able: list[Trajectory]) -> None:
-    lore, episode = Lore.of(able, 64), heating(able)
+    log_model, episode = LogModel.of(able, 64), heating(able)
     last = episode.steps[-1].action
-    assert lore.ways.lacking(before_the_end(lore, episode, ""), last) == frozenset()
-    assert lore.ways.lacking(before_the_end(lore, episode, "heat"), last) == {"heat * with *"}
+    assert log_model.prerequisites.missing(before_the_end(log_model, episode, ""), last) == frozenset()
+    assert log_model.prerequisites.missing(before_the_end(log_model, episode, "heat"), last) == {"heat * with *"}
     environment = house.make()
     environment.reset(seed=0, task=episode.task_id)
     ends = [environment.step(s.action)[2] for s in episode.steps if not s.action.startswith("heat")]
@@ -54,7 +54,7 @@ def test_what_every_success_had_done_is_needed(house: World, able: list[Trajecto
 
 
 def test_attempts_that_failed_make_it_firmer(able: list[Trajectory]) -> None:
-    assert Lore.of(able, 64).ways.chance == 0.5
+    assert LogModel.of(able, 64).prerequisites.chance == 0.5
     episode = heating(able)
     cold = tuple(step for step in episode.steps if not step.action.startswith("heat"))
     failed = episode.model_copy(
@@ -63,7 +63,7 @@ def test_attempts_that_failed_make_it_firmer(able: list[Trajectory]) -> None:
     failed = failed.model_copy(update={"terminated": False, "truncated": True})
     for times in (1, 4):
         more = [failed.model_copy(update={"id": f"cold-{n}"}) for n in range(times)]
-        assert Lore.of([*able, *more], 64).ways.chance == pytest.approx(1 / (times + 2))
+        assert LogModel.of([*able, *more], 64).prerequisites.chance == pytest.approx(1 / (times + 2))
 
 
 def test_nothing_is_needed_where_episodes_also_end_without_success(able: list[Trajectory]) -> None:
@@ -71,16 +71,16 @@ def test_nothing_is_needed_where_episodes_also_end_without_success(able: list[Tr
     given_up = able[0].model_copy(
         update={"id": "x", "steps": (*steps[:-1], steps[-1].model_copy(update={"reward": 0.0}))}
     )
-    assert Lore.of(able, 64).ways.needed
-    assert not Lore.of([*able, given_up], 64).ways.needed
+    assert LogModel.of(able, 64).prerequisites.needed
+    assert not LogModel.of([*able, given_up], 64).prerequisites.needed
 
 
 def test_an_imagined_success_that_lacks_something_has_that_chance(
     fitted: Fitted, able: list[Trajectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same actions from the same start, with the heating and without it; at no chance at all."""
-    lore, episode = fitted.ensemble.lore, heating(able)
-    monkeypatch.setitem(lore.__dict__, "ways", replace(Lore.of(able, 64).ways, chance=0.0))
+    log_model, episode = fitted.ensemble.log_model, heating(able)
+    monkeypatch.setitem(log_model.__dict__, "prerequisites", replace(LogModel.of(able, 64).prerequisites, chance=0.0))
 
     def won(actions: Sequence[str]) -> float:
         ends = []

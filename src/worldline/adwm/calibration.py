@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: undoing a training prior, Platt scaling, reliability, conformal widths.
+"""Probabilities that mean what they say: undoing a training prior, Platt scaling, reliability.
 
 Pure functions of arrays. Class-balanced losses and upsampling move a head's prior; `prior_corrected` moves it back
 exactly. What is left is mended by two numbers fitted on held-out tasks and reported by slope and calibration error.
@@ -84,14 +84,3 @@ def area_under_curve(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
         return float("nan")
     ranks = rankdata(s)
     return float((ranks[y].sum() - positives * (positives + 1) / 2) / (positives * negatives))
-
-
-def conformal_width(errors: npt.ArrayLike, clusters: npt.ArrayLike, level: float = 0.95) -> float:
-    """Half-width that covers a new task's mean absolute error with probability `level` (split conformal by task).
-
-    Infinite where there are too few tasks to say: fewer than 1 / (1 - level).
-    """
-    e, names = np.asarray(errors, dtype=np.float64), np.asarray(clusters)
-    scores = np.sort([abs(e[names == name].mean()) for name in np.unique(names)])
-    rank = int(np.ceil((len(scores) + 1) * level))
-    return float(scores[rank - 1]) if rank <= len(scores) else float("inf")

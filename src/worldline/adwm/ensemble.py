@@ -20,10 +20,10 @@ from worldline.adwm.calibration import Array, Platt, fit_platt
 from worldline.adwm.diffusion import sample
 from worldline.adwm.episodes import EpisodeData, encode, windows
 from worldline.adwm.model import WorldModel, save_weights
-from worldline.adwm.outcome_head import Heads, Outcome, Priors
+from worldline.adwm.outcome_head import CalibratedHeads, Outcome, Priors
 from worldline.adwm.rivals.latent import Rivals
 from worldline.device import chosen_device
-from worldline.narrator.log_model import Lore
+from worldline.narrator.log_model import LogModel
 from worldline.narrator.narrator import Narrator
 from worldline.types import InputError, derive_seed
 
@@ -41,22 +41,22 @@ class Member:
 
     model: WorldModel
     narrator: Narrator
-    heads: Heads
+    heads: CalibratedHeads
     rivals: Rivals | None = None
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The members, and the lore they share."""
+    """The members, and the model of the log's texts that they share."""
 
     members: tuple[Member, ...]
-    lore: Lore
+    log_model: LogModel
     replay_error: float = 0.0
     """Root mean square over the loggers of the error of their value in replay on held-out tasks."""
 
     def save(self, folder: Path, *, cards: Sequence[str] = ()) -> None:
         """Everything `load` needs. The log is written once, beside the members."""
-        save_log(self.lore, folder)
+        save_log(self.log_model, folder)
         for index, member in enumerate(self.members):
             save_member(member, member_folder(folder, index), card=cards[index] if cards else "")
 
@@ -69,13 +69,13 @@ class Ensemble:
             )
         if (folder / CONFIG).is_file() and not (folder / FIGURES).is_file():
             raise InputError(f"{folder}: this world model is not finished: worldline fit --resume goes on with it")
-        wide = WorldModel.from_pretrained(parts[0]).architecture.wide
-        lore = Lore.of(list(store.read(folder / _LOG)), wide)
+        linear = WorldModel.from_pretrained(parts[0]).architecture.linear_buckets
+        log_model = LogModel.of(list(store.read(folder / _LOG)), linear)
         device = chosen_device(device)
         figures = folder / FIGURES
         measured = json.loads(figures.read_text(encoding="utf-8"))["figures"] if figures.is_file() else {}
         error = float(measured.get("replay_error") or 0.0)
-        return cls(tuple(load_member(part, lore, device) for part in parts), lore, error)
+        return cls(tuple(load_member(part, log_model, device) for part in parts), log_model, error)
 
 
 def member_folder(folder: Path, index: int) -> Path:
@@ -83,12 +83,12 @@ def member_folder(folder: Path, index: int) -> Path:
     return folder / _MEMBER.format(index)
 
 
-def save_log(lore: Lore, folder: Path) -> None:
+def save_log(log_model: LogModel, folder: Path) -> None:
     """The log beside the members, unless it is there already."""
     if (folder / _LOG).is_dir():
         return
     with files.replacing(folder / _LOG) as partial, store.StoreWriter(partial) as writer:
-        for episode in lore.episodes:
+        for episode in log_model.episodes:
             writer.append(episode)
 
 
@@ -101,13 +101,13 @@ def save_member(member: Member, folder: Path, card: str = "") -> None:
         (partial / _HEADS).write_text(member.heads.model_dump_json(indent=1), encoding="utf-8")
 
 
-def load_member(folder: Path, lore: Lore, device: str = "cpu") -> Member:
+def load_member(folder: Path, log_model: LogModel, device: str = "cpu") -> Member:
     model = WorldModel.from_pretrained(folder)
-    narrator = Narrator(lore, model.architecture.latent)
+    narrator = Narrator(log_model, model.architecture.latent)
     try:
         load_model(narrator, str(folder / _NARRATOR))
-        heads = Heads.model_validate(json.loads((folder / _HEADS).read_text(encoding="utf-8")))
-        rivals = Rivals(model, len(lore.memory.transitions)) if (folder / _RIVALS).is_file() else None
+        heads = CalibratedHeads.model_validate(json.loads((folder / _HEADS).read_text(encoding="utf-8")))
+        rivals = Rivals(model, len(log_model.index.transitions)) if (folder / _RIVALS).is_file() else None
         if rivals is not None:
             load_model(rivals, str(folder / _RIVALS))
     except Exception as error:
@@ -119,36 +119,36 @@ def load_member(folder: Path, lore: Lore, device: str = "cpu") -> Member:
 def drawn_latents(model: WorldModel, data: Sequence[EpisodeData], *, seed: int, size: int = 32) -> list[Tensor]:
     """A sampled next latent for every step of every episode, (T, latent) each, given the true history."""
     model.eval()
-    found: list[Tensor] = []
+    drawn: list[Tensor] = []
     pieces = windows(data, model)
     for start in range(0, len(pieces), size):
         out = encode(model, pieces[start : start + size])
         generator = torch.Generator().manual_seed(derive_seed(seed, "latents", start))
         noise = torch.randn(int(out.real.sum()), out.z.shape[-1], generator=generator).to(model.device)
         predict = model.conditional(out.h[:, :-1][out.real], out.action[out.real])
-        found.append(sample(predict, noise, model.abar, steps=10, bound=BOUND).cpu())
-    return list(torch.split(torch.cat(found), [len(one) for one in data]))
+        drawn.append(sample(predict, noise, model.abar, steps=10, bound=BOUND).cpu())
+    return list(torch.split(torch.cat(drawn), [len(one) for one in data]))
 
 
 @torch.no_grad()
 def answer_latents(model: WorldModel, data: Sequence[EpisodeData], size: int = 32) -> Tensor:
-    """z of every logged answer, in the order of the memory's transitions."""
+    """z of every logged answer, in the order of the log's transitions."""
     model.eval()
-    found = []
+    latents = []
     pieces = windows(data, model)
     for start in range(0, len(pieces), size):
         out = encode(model, pieces[start : start + size])
-        found.append(out.z[:, 1:][out.real].cpu())
-    return torch.cat(found)
+        latents.append(out.z[:, 1:][out.real].cpu())
+    return torch.cat(latents)
 
 
 @torch.no_grad()
-def calibrated(model: WorldModel, held_out: Sequence[EpisodeData], priors: Priors) -> Heads:
+def calibrated(model: WorldModel, held_out: Sequence[EpisodeData], priors: Priors) -> CalibratedHeads:
     """Slopes and offsets of the heads on tasks the member was not trained on."""
-    heads = Heads(priors=priors, held_out=tuple(sorted({data.task for data in held_out})))
+    heads = CalibratedHeads(priors=priors, held_out=tuple(sorted({data.task for data in held_out})))
     seen = head_readings(model, heads, held_out)
     at_end = seen.ended > 0
-    known = at_end & ~np.isnan(seen.success)
+    recorded = at_end & ~np.isnan(seen.success)
 
     def pair(platt: Platt) -> tuple[float, float]:
         return platt.slope, platt.offset
@@ -157,7 +157,7 @@ def calibrated(model: WorldModel, held_out: Sequence[EpisodeData], priors: Prior
         update={
             "hazard": pair(fit_platt(seen.logits.hazard, seen.ended)),
             "reward": pair(fit_platt(seen.logits.reward_at_end[torch.from_numpy(at_end)], seen.rewards[at_end])),
-            "success": pair(fit_platt(seen.logits.success[torch.from_numpy(known)], seen.success[known])),
+            "success": pair(fit_platt(seen.logits.success[torch.from_numpy(recorded)], seen.success[recorded])),
         }
     )
 
@@ -173,7 +173,7 @@ class Readings:
 
 
 @torch.no_grad()
-def head_readings(model: WorldModel, heads: Heads, data: Sequence[EpisodeData], size: int = 32) -> Readings:
+def head_readings(model: WorldModel, heads: CalibratedHeads, data: Sequence[EpisodeData], size: int = 32) -> Readings:
     """What the heads say of logged steps."""
     logits: list[Outcome] = []
     rest: list[Tensor] = []
@@ -181,8 +181,8 @@ def head_readings(model: WorldModel, heads: Heads, data: Sequence[EpisodeData], 
     for start in range(0, len(pieces), size):
         out = encode(model, pieces[start : start + size])
         real = out.real
-        told = model.outcome(out.z[:, 1:][real], out.h[:, 1:][real], out.evidence[real])
-        logits.append(heads.corrected(told))
+        outcome = model.outcome(out.z[:, 1:][real], out.h[:, 1:][real], out.outcome_features[real])
+        logits.append(heads.corrected(outcome))
         success = out.success.unsqueeze(1).expand_as(out.ended)[real]
         rest.append(torch.stack([out.ended[real], out.rewards[real], success]))
     joined = Outcome(*(torch.cat(parts).float().cpu() for parts in zip(*logits, strict=True)))

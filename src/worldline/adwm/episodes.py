@@ -12,10 +12,14 @@ import torch
 from torch import Tensor
 
 from worldline.adwm.model import LogFacts, Texts, WorldModel
-from worldline.adwm.tokenizer import Ids, marks, padded
-from worldline.narrator.history import Chronicle
-from worldline.narrator.outcome_features import Evidence
+from worldline.adwm.tokenizer import Ids, marks
+from worldline.narrator.history import History
+from worldline.narrator.linear import padded_ids
+from worldline.narrator.outcome_features import OutcomeFeatures
 from worldline.types import InputError, Trajectory
+
+FEWEST = 8
+"""Episodes that a world model can be fitted on."""
 
 
 class Tokens(NamedTuple):
@@ -27,7 +31,7 @@ class Tokens(NamedTuple):
 
 
 class Reader:
-    """Reads one episode. `paper` knows neither goal channel nor marks: there the goal opens the first observation."""
+    """Reads one episode. `paper` has neither a goal encoder nor marks: there the goal opens the first observation."""
 
     def __init__(self, model: WorldModel, goal: str) -> None:
         self._model = model
@@ -69,13 +73,10 @@ class Reader:
 def texts(rows: Sequence[Tokens], device: torch.device) -> Texts:
     """Tokens of several texts as one batch."""
     return Texts(
-        torch.from_numpy(padded([row.ids for row in rows])).to(device),
-        torch.from_numpy(padded([row.marks for row in rows])).to(device),
+        torch.from_numpy(padded_ids([row.ids for row in rows])).to(device),
+        torch.from_numpy(padded_ids([row.marks for row in rows])).to(device),
         torch.tensor([row.row for row in rows], device=device),
     )
-
-
-FEWEST = 8
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class EpisodeData:
     observations: list[Tokens]
     actions: list[Tokens]
     action_texts: tuple[str, ...]
-    evidence: list[npt.NDArray[np.int64]]
+    outcome_features: list[npt.NDArray[np.int64]]
     rewards: npt.NDArray[np.float32]
     """Scaled to 0..1 by the log's range."""
     ended: npt.NDArray[np.float32]
@@ -108,7 +109,7 @@ class EpisodeData:
             self.observations[start : stop + 1],
             self.actions[start:stop],
             self.action_texts[start:stop],
-            self.evidence[start:stop],
+            self.outcome_features[start:stop],
             self.rewards[start:stop],
             self.ended[start:stop],
             self.success,
@@ -139,7 +140,7 @@ def check(episodes: Sequence[Trajectory]) -> list[str]:
             raise InputError(f"episode {episode.id}: the reward of step {bad + 1} is {episode.steps[bad].reward}")
     notes = []
     if len({episode.task_id for episode in episodes}) == 1:
-        notes.append("the log has one task only: nothing is known about others, and held-out error is by episode")
+        notes.append("the log has one task only: the model cannot judge others, and held-out error is by episode")
     if all(not episode.success for episode in episodes) and all(episode.episode_return <= 0 for episode in episodes):
         notes.append("no episode of the log succeeds: the model cannot know what success takes, its values are near 0")
     if not any(episode.terminated for episode in episodes):
@@ -168,23 +169,25 @@ def facts_of(episodes: Sequence[Trajectory]) -> LogFacts:
     )
 
 
-def read_episode(model: WorldModel, episode: Trajectory, number: int, evidence: Evidence | None) -> EpisodeData:
-    """`episode` as the networks read it. `number` is its place in the log, so that evidence leaves it out."""
+def read_episode(
+    model: WorldModel, episode: Trajectory, number: int, outcome_features: OutcomeFeatures | None
+) -> EpisodeData:
+    """`episode` as the networks read it. `number` is its place in the log: its record is left out of its features."""
     reader = Reader(model, episode.goal)
     answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
-    seen, done, proof = [reader.observation(episode.steps[0].observation)], [], []
-    chronicle = None
-    if evidence is not None:
+    seen, done, features = [reader.observation(episode.steps[0].observation)], [], []
+    history = None
+    if outcome_features is not None:
         start = episode.steps[0].observation
-        chronicle = Chronicle(evidence.grammar, episode.task_id, episode.goal, start, number)
+        history = History(outcome_features.grammar, episode.task_id, episode.goal, start, number)
     for step, answer in zip(episode.steps, answers, strict=True):
         done.append(reader.action(step.action))
         seen.append(reader.observation(answer))
-        if evidence is not None and chronicle is not None:
-            proof.append(np.array(evidence.ids(chronicle, step.action, answer), dtype=np.int64))
-            chronicle.advance(step.action, answer, step.valid)
+        if outcome_features is not None and history is not None:
+            features.append(np.array(outcome_features.ids(history, step.action, answer), dtype=np.int64))
+            history.advance(step.action, answer, step.valid)
         else:
-            proof.append(np.zeros(0, dtype=np.int64))
+            features.append(np.zeros(0, dtype=np.int64))
     facts = model.facts
     rewards = np.array([step.reward for step in episode.steps])
     ended = np.zeros(len(rewards))
@@ -196,8 +199,8 @@ def read_episode(model: WorldModel, episode: Trajectory, number: int, evidence: 
         seen,
         done,
         tuple(step.action for step in episode.steps),
-        proof,
-        ((rewards - facts.reward_low) / (facts.reward_high - facts.reward_low)).astype(np.float32),
+        features,
+        facts.reward_share(rewards).astype(np.float32),
         ended.astype(np.float32),
         float("nan") if episode.success is None else float(episode.success),
     )
@@ -215,7 +218,7 @@ class Encoded:
     """(B, T + 1, width)"""
     real: Tensor
     """(B, T), True where there is a step"""
-    evidence: Tensor
+    outcome_features: Tensor
     """(B, T, F), 0 for none"""
     rewards: Tensor
     ended: Tensor
@@ -251,17 +254,17 @@ def encode(model: WorldModel, batch: Sequence[EpisodeData]) -> Encoded:
             row[: len(values)] = values
         return torch.from_numpy(out).to(device)
 
-    proof = [padded(data.evidence) for data in batch]
-    width = max(one.shape[1] for one in proof)
-    evidence = np.zeros((len(batch), steps, width), dtype=np.int64)
-    for row, one in zip(evidence, proof, strict=True):
+    tables = [padded_ids(data.outcome_features) for data in batch]
+    width = max(one.shape[1] for one in tables)
+    outcome_features = np.zeros((len(batch), steps, width), dtype=np.int64)
+    for row, one in zip(outcome_features, tables, strict=True):
         row[: one.shape[0], : one.shape[1]] = one
     return Encoded(
         z=z,
         action=action,
         h=h,
         real=table([np.ones(len(data)) for data in batch]).bool(),
-        evidence=torch.from_numpy(evidence).to(device),
+        outcome_features=torch.from_numpy(outcome_features).to(device),
         rewards=table([data.rewards for data in batch]),
         ended=table([data.ended for data in batch]),
         success=torch.tensor([data.success for data in batch], device=device),

@@ -32,13 +32,13 @@ from worldline.adwm.ensemble import (
 )
 from worldline.adwm.episodes import EpisodeData, check, facts_of, read_episode
 from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, LogFacts, WorldModel, model_card
-from worldline.adwm.outcome_head import Heads
+from worldline.adwm.outcome_head import CalibratedHeads
 from worldline.adwm.replay import Curve, horizon_curves
 from worldline.adwm.rivals.latent import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
 from worldline.config import Config, Folder, option, positional
 from worldline.device import chosen_device
-from worldline.narrator.log_model import Exercises, Lore
+from worldline.narrator.log_model import Exercises, LogModel
 from worldline.narrator.narrator import Narrator
 from worldline.run_folder import Run
 from worldline.types import Trajectory, derive_seed
@@ -58,6 +58,8 @@ RECIPES: dict[str, Schedule] = {
 class FitSettings(Config):
     """What is fitted, and how: with the episodes of a log they decide a world model to the last digit."""
 
+    renamed: ClassVar[dict[str, str]] = {"horizon": "replayed_episodes"}
+
     preset: Literal["small", "base", "paper"] = option("small", help="size: small (CPU), base, or the paper's network")
     members: int = option(3, help="ensemble size", ge=1, le=FOLDS)
     latent: int | None = option(None, help="dimensions of a latent; default: the preset's", ge=2)
@@ -66,7 +68,7 @@ class FitSettings(Config):
     rate: float | None = option(None, help="learning rate; default: the preset's", gt=0)
     text_steps: int = option(4000, help="logged steps the text side is fitted on", ge=1)
     rivals: bool = option(True, help="fit wm-ar, wm-joint and wm-knn on the same latents, to compare with")
-    horizon: int = option(64, help="held-out episodes replayed for the horizon curves; 0: none", ge=0)
+    replayed_episodes: int = option(64, help="held-out episodes replayed for the error by horizon; 0: none", ge=0)
     seed: int = option(0, help="decides every random draw")
     device: str = option("auto", help="auto: a GPU where there is one")
 
@@ -120,7 +122,7 @@ class FittingLog:
     """What the members of an ensemble share: the log as text and as numbers, and who holds out what."""
 
     settings: FitSettings
-    lore: Lore
+    log_model: LogModel
     facts: LogFacts
     actions: tuple[str, ...]
     """The paper's table of actions; empty where actions are read as text."""
@@ -132,15 +134,15 @@ class FittingLog:
     @classmethod
     def of(cls, episodes: Sequence[Trajectory], settings: FitSettings) -> "FittingLog":
         architecture, facts = settings.architecture, facts_of(episodes)
-        lore = Lore.of(episodes, architecture.wide)
+        log_model = LogModel.of(episodes, architecture.linear_buckets)
         counted = Counter(step.action for episode in episodes for step in episode.steps)
         actions = () if architecture.text else tuple(action for action, _ in counted.most_common(MAX_TABLE))
         reader = WorldModel(architecture, facts, actions)
-        evidence = lore.evidence if architecture.text else None
-        data = [read_episode(reader, episode, number, evidence) for number, episode in enumerate(episodes)]
-        exercises = Exercises.of(lore, steps=settings.text_steps, seed=derive_seed(settings.seed, "exercises"))
+        outcome_features = log_model.outcome_features if architecture.text else None
+        data = [read_episode(reader, episode, number, outcome_features) for number, episode in enumerate(episodes)]
+        exercises = Exercises.of(log_model, steps=settings.text_steps, seed=derive_seed(settings.seed, "exercises"))
         folds = _folds(data, settings.seed)
-        return cls(settings, lore, facts, actions, data, folds, exercises, chosen_device(settings.device))
+        return cls(settings, log_model, facts, actions, data, folds, exercises, chosen_device(settings.device))
 
     def held_out(self, index: int) -> list[EpisodeData]:
         """The episodes that member `index` is not trained on."""
@@ -167,24 +169,28 @@ class FittingLog:
             checkpoint=checkpoint,
             watch=lambda row: watch({"member": index, **row}),
         )
-        narrator = Narrator(self.lore, model.architecture.latent)
+        narrator = Narrator(self.log_model, model.architecture.latent)
         narrator.latents.copy_(answer_latents(model, self.data))
         drawn = drawn_latents(model, self.data, seed=seed)
         narrator.fit(self.exercises, [one.number for one in training], drawn, seed=seed)
         before = priors(training, schedule.success_share)
         tasks = tuple(sorted({one.task for one in tested}))
-        heads = calibrated(model, tested, before) if model.architecture.text else Heads(priors=before, held_out=tasks)
+        heads = (
+            calibrated(model, tested, before)
+            if model.architecture.text
+            else CalibratedHeads(priors=before, held_out=tasks)
+        )
         rivals = None
         if settings.rivals:
-            rivals = Rivals(model, len(self.lore.memory.transitions)).to(model.device)
+            rivals = Rivals(model, len(self.log_model.index.transitions)).to(model.device)
             rivals.fit(pairs(model, training), pairs(model, self.data), seed)
         return Member(model, narrator.eval(), heads, rivals)
 
     def measured(self, members: Sequence[Member]) -> Fitted:
         """The ensemble of these members, measured by what each held out."""
         figures = tuple(measure(member, self.held_out(index)) for index, member in enumerate(members))
-        ensemble = Ensemble(tuple(members), self.lore)
-        curves = horizon_curves(ensemble, episodes=self.settings.horizon, seed=self.settings.seed)
+        ensemble = Ensemble(tuple(members), self.log_model)
+        curves = horizon_curves(ensemble, episodes=self.settings.replayed_episodes, seed=self.settings.seed)
         error = curves["adwm"].value_error if "adwm" in curves else 0.0
         return Fitted(replace(ensemble, replay_error=error), figures, curves)
 
@@ -192,8 +198,8 @@ class FittingLog:
 def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]:
     """What a member says of tasks it was not trained on: do its heads discriminate, and mean what they say?"""
     seen = head_readings(member.model, member.heads, held_out)
-    told = member.heads.calibrated(seen.logits)
-    hazard = told.hazard.numpy()
+    outcome = member.heads.calibrated(seen.logits)
+    hazard = outcome.hazard.numpy()
     slope = fit_platt(seen.logits.hazard, seen.ended, prior=1e-6).slope if seen.ended.any() else float("nan")
     at_end = seen.ended > 0
     return {
@@ -202,7 +208,7 @@ def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]
         "hazard_slope": slope,
         "hazard_ece": calibration_error(hazard, seen.ended),
         "hazard_nats": float(-np.mean(np.log(np.where(at_end, hazard, 1 - hazard).clip(1e-9)))),
-        "reward_at_end_error": float(np.abs(told.reward_at_end.numpy() - seen.rewards)[at_end].mean())
+        "reward_at_end_error": float(np.abs(outcome.reward_at_end.numpy() - seen.rewards)[at_end].mean())
         if at_end.any()
         else float("nan"),
         "ends_predicted": float(hazard.sum()),
@@ -212,8 +218,8 @@ def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]
 
 def _mean(values: Sequence[float]) -> float:
     """Of the values there are."""
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
+    finite = [value for value in values if not np.isnan(value)]
+    return float(np.mean(finite)) if finite else float("nan")
 
 
 def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:
@@ -264,7 +270,7 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
     notes = check(episodes)
     with run.opened():
         log = FittingLog.of(episodes, config)
-        save_log(log.lore, config.out)
+        save_log(log.log_model, config.out)
         torn: list[str] = []
         members = [_kept_member(log, index, config.out, watch, torn) for index in range(config.members)]
         fitted = replace(log.measured(members), notes=tuple(notes))
@@ -276,7 +282,7 @@ def _kept_member(log: FittingLog, index: int, out: Path, watch: Watch, notes: li
     """Member `index` as it is in `out`, or fitted and saved there. Its checkpoint stays until it is saved."""
     folder, checkpoint = member_folder(out, index), out / f"training-{index}.pt"
     if folder.is_dir():
-        member = load_member(folder, log.lore, log.device)
+        member = load_member(folder, log.log_model, log.device)
     else:
 
         def record(row: dict[str, Any]) -> None:

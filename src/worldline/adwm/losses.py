@@ -52,10 +52,14 @@ def naming_loss(model: WorldModel, batch: Encoded, query: Tensor) -> Tensor:
     """Cross-entropy of the action taken: over the table, or over the actions in the batch, equal texts being one."""
     real = batch.real
     if not model.architecture.text:
-        known = batch.rows[real] < len(model.actions)
-        return F.cross_entropy(query[real][known].float(), batch.rows[real][known]) if known.any() else query.sum() * 0
-    asked, named, same = query[real], batch.action[real], batch.same[real]
-    logits = (asked @ named.T).float() / named.shape[-1] ** 0.5
+        in_table = batch.rows[real] < len(model.actions)
+        return (
+            F.cross_entropy(query[real][in_table].float(), batch.rows[real][in_table])
+            if in_table.any()
+            else query.sum() * 0
+        )
+    queries, named, same = query[real], batch.action[real], batch.same[real]
+    logits = (queries @ named.T).float() / named.shape[-1] ** 0.5
     match = same.unsqueeze(0) == same.unsqueeze(1)
     right = logits.masked_fill(~match, float("-inf"))
     return torch.mean(logits.logsumexp(-1) - right.logsumexp(-1))
@@ -74,13 +78,17 @@ def diversity_loss(z: Tensor, real: Tensor) -> Tensor:
 def head_losses(model: WorldModel, batch: Encoded) -> dict[str, Tensor]:
     """Hazard, reward at the end and on the way, success at the end: each by its own logarithmic score."""
     real, ended = batch.real, batch.ended[batch.real]
-    out = model.outcome(batch.z[:, 1:][real], batch.h[:, 1:][real], batch.evidence[real])
+    out = model.outcome(batch.z[:, 1:][real], batch.h[:, 1:][real], batch.outcome_features[real])
     reward = F.binary_cross_entropy_with_logits(
         torch.where(ended > 0, out.reward_at_end, out.reward_on_way).float(), batch.rewards[real]
     )
     success = batch.success.unsqueeze(1).expand_as(batch.ended)[real]
-    known = (ended > 0) & ~success.isnan()
-    won = F.binary_cross_entropy_with_logits(out.success[known].float(), success[known]) if known.any() else 0 * reward
+    recorded = (ended > 0) & ~success.isnan()
+    won = (
+        F.binary_cross_entropy_with_logits(out.success[recorded].float(), success[recorded])
+        if recorded.any()
+        else 0 * reward
+    )
     return {
         "reward": reward,
         "success": won,

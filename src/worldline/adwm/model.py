@@ -2,14 +2,16 @@
 
 `paper` is the published network, equal to its table 4 to the parameter. `small` and `base` read actions as text and
 the goal on its own, mark the words that goal, action and observation share, and split what the paper's reward head
-mixes: hazard, reward and success, each on its own logit. Training is in `fit`, rollouts in `imagine`.
+mixes: hazard, reward and success, each on its own logit. Training is in `fit`, rollouts in `world_model_env`.
 """
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict
 from safetensors import SafetensorError
@@ -20,12 +22,13 @@ from torch.nn import functional as F
 from worldline import files
 from worldline.adwm.diffusion import Noise, cosine_schedule
 from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, caches, mlp
-from worldline.adwm.outcome_head import Outcome, wide_logits
+from worldline.adwm.outcome_head import Outcome, linear_logits
 from worldline.adwm.tokenizer import HashTokenizer
 from worldline.types import InputError
 
 Preset = Literal["paper", "small", "base"]
 MAX_TABLE = 256
+Number = TypeVar("Number", float, Tensor, npt.NDArray[np.float64])
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 
 
@@ -55,8 +58,8 @@ class Architecture(BaseModel):
     inverse_width: int = 128
     diffusion_steps: int = 50
     text: bool = False
-    """Actions and goal as text with marks, and the wide part of the heads; else the paper's action table."""
-    wide: int = 1 << 15
+    """Actions and goal as text with marks, and the linear part of the heads; else the paper's action table."""
+    linear_buckets: int = 1 << 15
     dropout: float = 0.0
 
     @property
@@ -115,6 +118,14 @@ class LogFacts(BaseModel):
     episodes: int = 0
     policies: tuple[str, ...] = ()
 
+    def reward(self, share: Number) -> Number:
+        """The reward that is this share of the log's range."""
+        return self.reward_low + share * (self.reward_high - self.reward_low)
+
+    def reward_share(self, reward: Number) -> Number:
+        """Where a reward lies in the log's range, 0 to 1."""
+        return (reward - self.reward_low) / (self.reward_high - self.reward_low)
+
 
 class Texts(NamedTuple):
     """A batch of texts as the encoders read them: ids and marks (N, L), and the row in the action table (N,)."""
@@ -150,9 +161,9 @@ class WorldModel(nn.Module):
             )
             self.goal_encoder = TextEncoder(embedding, size.tokens, 1, size.heads, size.ff, into_goal, 0, size.dropout)
             self.no_action = nn.Parameter(torch.zeros(size.action))
-            self.wide = nn.EmbeddingBag(size.wide, len(Outcome._fields), mode="sum", padding_idx=0)
-            self.precedent = nn.Embedding(size.wide, len(Outcome._fields) - 1, padding_idx=0)
-            nn.init.zeros_(self.wide.weight)
+            self.linear = nn.EmbeddingBag(size.linear_buckets, len(Outcome._fields), mode="sum", padding_idx=0)
+            self.precedent = nn.Embedding(size.linear_buckets, len(Outcome._fields) - 1, padding_idx=0)
+            nn.init.zeros_(self.linear.weight)
             nn.init.zeros_(self.precedent.weight)
         else:
             self.action_encoder = nn.Embedding(len(actions) + 1, size.action)
@@ -168,7 +179,7 @@ class WorldModel(nn.Module):
         self.inverse_head = mlp(3 * size.latent + size.width, size.inverse_width, named, activation=nn.ReLU)
         self.reward_head = mlp(read, size.head_width, size.head_width, 3 if text else 1)
         self.termination_head = mlp(read, size.head_width, 1)
-        if text:  # the wide part is fitted first and alone: the networks start by adding nothing to it
+        if text:  # the linear part is fitted first and alone: the networks start by adding nothing to it
             for head in (self.reward_head, self.termination_head):
                 nn.init.zeros_(head[-1].weight)  # type: ignore[arg-type]
         self.register_buffer("abar", cosine_schedule(size.diffusion_steps).float(), persistent=False)
@@ -228,15 +239,15 @@ class WorldModel(nn.Module):
         """eps_theta(. | h, a) as the diffusion functions take it."""
         return self.score.given(h, action)
 
-    def outcome(self, z: Tensor, h: Tensor, evidence: Tensor | None = None) -> Outcome:
-        """What the heads say of the state after a step, given the ids of its evidence (N, F), 0 for none."""
+    def outcome(self, z: Tensor, h: Tensor, outcome_features: Tensor | None = None) -> Outcome:
+        """What the heads say of the state after a step, given the ids of its outcome features (N, F), 0 for none."""
         read = torch.cat([z, h], -1)
         hazard, rest = self.termination_head(read), self.reward_head(read)
         if not self.architecture.text:
             return Outcome(hazard.squeeze(-1), *(rest.squeeze(-1),) * 3)
         logits = torch.cat([hazard, rest], -1)
-        if evidence is not None:
-            logits = logits + wide_logits(evidence, self.wide.weight, self.precedent.weight)
+        if outcome_features is not None:
+            logits = logits + linear_logits(outcome_features, self.linear.weight, self.precedent.weight)
         return Outcome(*logits.unbind(-1))
 
     def clone_query(self, z: Tensor, h: Tensor) -> Tensor:
@@ -288,13 +299,10 @@ def save_weights(module: nn.Module, path: Path) -> None:
         raise OSError(f"safetensors: {error}") from None
 
 
-def expected_reward(told: Outcome, facts: LogFacts) -> Tensor:
+def expected_reward(outcome: Outcome, facts: LogFacts) -> Tensor:
     """What a step pays in the mean, by calibrated probabilities."""
-    at_end, on_way = (
-        facts.reward_low + share * (facts.reward_high - facts.reward_low)
-        for share in (told.reward_at_end, told.reward_on_way)
-    )
-    return told.hazard * at_end + (1 - told.hazard) * on_way * facts.dense
+    at_end, on_way = facts.reward(outcome.reward_at_end), facts.reward(outcome.reward_on_way)
+    return outcome.hazard * at_end + (1 - outcome.hazard) * on_way * facts.dense
 
 
 def parameter_counts(model: WorldModel) -> dict[str, int]:

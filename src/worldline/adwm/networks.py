@@ -27,10 +27,10 @@ def mlp(*sizes: int, activation: type[nn.Module] = nn.SiLU) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def attended(query: Tensor, known: Tensor, mask: Tensor | None, heads: int) -> Tensor:
+def attended(query: Tensor, keys_values: Tensor, mask: Tensor | None, heads: int) -> Tensor:
     """What queries (B, T, width) find in keys and values (2, B, P, width), by heads."""
     size = heads, query.shape[-1] // heads
-    query, key, value = (part.reshape(*part.shape[:2], *size) for part in (query, *known))
+    query, key, value = (part.reshape(*part.shape[:2], *size) for part in (query, *keys_values))
     if query.shape[1] > 1:
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
@@ -59,11 +59,11 @@ class Block(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """x (B, T, width); `mask` is True where a query may look; `past` (2, B, P, width) holds earlier steps."""
         query, key, value = self.attend(x).chunk(3, -1)
-        known = torch.stack([key, value])
-        known = known if past is None else torch.cat([past, known], 2)
-        x = self.norm_attention(x + self.dropout(self.join(attended(query, known, mask, self.heads))))
+        keys_values = torch.stack([key, value])
+        keys_values = keys_values if past is None else torch.cat([past, keys_values], 2)
+        x = self.norm_attention(x + self.dropout(self.join(attended(query, keys_values, mask, self.heads))))
         x = self.norm_feedforward(x + self.dropout(self.narrow(self.dropout(F.silu(self.widen(x))))))
-        return x, known
+        return x, keys_values
 
 
 class TextEncoder(nn.Module):
@@ -123,8 +123,8 @@ class Cache:
 
     @functools.cached_property
     def lengths(self) -> list[int]:
-        found: list[int] = self.real.sum(1).tolist()
-        return found
+        counts: list[int] = self.real.sum(1).tolist()
+        return counts
 
     @staticmethod
     def stack(rows: Sequence["Row"]) -> "Cache":

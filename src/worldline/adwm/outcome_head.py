@@ -1,6 +1,6 @@
 """What a step did to the episode: did it end, what did it earn, was it a success? Logits, and how to read them.
 
-The heads of the networks are deep; beside them stands a wide part, linear in the outcome features of the narrator.
+The networks have a head for each; beside them stands a linear part over the outcome features of the narrator.
 `CalibratedHeads` undoes the prior of training and applies slope and offset fitted on held-out tasks.
 """
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from worldline.adwm.calibration import logit
 
 PRECEDENTS = 4
-"""The first features of a step's evidence: what other episodes of its task earned."""
+"""The first outcome features of a step: what other episodes of its task earned."""
 
 
 class Outcome(NamedTuple):
@@ -26,12 +26,12 @@ class Outcome(NamedTuple):
     success: Tensor
 
 
-def wide_logits(evidence: Tensor, wide: Tensor, precedent: Tensor) -> Tensor:
-    """(N, F) -> (N, 4): all of it speaks to all heads, but for the precedents, which are silent on the end."""
-    evidence = F.pad(evidence, (0, max(0, PRECEDENTS + 1 - evidence.shape[1])))
-    said = F.embedding_bag(evidence[:, PRECEDENTS:], wide, mode="sum", padding_idx=0)
-    earned = F.embedding_bag(evidence[:, :PRECEDENTS], precedent, mode="sum", padding_idx=0)
-    return said + F.pad(earned, (1, 0))
+def linear_logits(outcome_features: Tensor, linear: Tensor, precedent: Tensor) -> Tensor:
+    """(N, F) -> (N, 4): every feature counts for every head, but precedents do not count for the end."""
+    outcome_features = F.pad(outcome_features, (0, max(0, PRECEDENTS + 1 - outcome_features.shape[1])))
+    logits = F.embedding_bag(outcome_features[:, PRECEDENTS:], linear, mode="sum", padding_idx=0)
+    earned = F.embedding_bag(outcome_features[:, :PRECEDENTS], precedent, mode="sum", padding_idx=0)
+    return logits + F.pad(earned, (1, 0))
 
 
 class Priors(BaseModel):
@@ -44,7 +44,7 @@ class Priors(BaseModel):
     success: tuple[float, float]
 
 
-class Heads(BaseModel):
+class CalibratedHeads(BaseModel):
     """What stands between a logit and a probability: the training prior, then slope and offset on held-out tasks."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,13 +70,13 @@ class Heads(BaseModel):
         """Calibrated probabilities."""
         return self.calibrated(self.corrected(outcome))
 
-    def calibrated(self, told: Outcome) -> Outcome:
+    def calibrated(self, logits: Outcome) -> Outcome:
         """Probabilities from corrected logits."""
         return Outcome(
-            torch.sigmoid(self.hazard[0] * told.hazard + self.hazard[1]),
-            torch.sigmoid(self.reward[0] * told.reward_at_end + self.reward[1]),
-            torch.sigmoid(told.reward_on_way),
-            torch.sigmoid(self.success[0] * told.success + self.success[1]),
+            torch.sigmoid(self.hazard[0] * logits.hazard + self.hazard[1]),
+            torch.sigmoid(self.reward[0] * logits.reward_at_end + self.reward[1]),
+            torch.sigmoid(logits.reward_on_way),
+            torch.sigmoid(self.success[0] * logits.success + self.success[1]),
         )
 
 

@@ -18,7 +18,7 @@ from worldline.adwm.calibration import area_under_curve
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.episodes import Reader, encoded
 from worldline.adwm.model import expected_reward
-from worldline.adwm.world_model_env import MANNERS, ImaginedEnvironment, ImaginedWorld, Manner
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig, ImaginedEnvironment, ImaginedWorld
 from worldline.types import Trajectory, derive_seed
 
 Array = npt.NDArray[np.float64]
@@ -57,26 +57,30 @@ def horizon_curves(
     numbers = _chosen(ensemble, episodes, seed)
     if not numbers:
         return {}
-    able = [name for name in names if MANNERS[name].dynamics == "diffusion" or ensemble.members[0].rivals is not None]
-    return {name: _curve(ensemble, MANNERS[name], numbers, seed) for name in able}
+    able = [
+        name
+        for name in names
+        if IMAGINATION_PRESETS[name].dynamics == "diffusion" or ensemble.members[0].rivals is not None
+    ]
+    return {name: _curve(ensemble, IMAGINATION_PRESETS[name], numbers, seed) for name in able}
 
 
 def _chosen(ensemble: Ensemble, episodes: int, seed: int) -> list[tuple[int, int]]:
     """(member, episode) pairs: each episode with the member that held it out."""
     holders = {task: index for index, member in enumerate(ensemble.members) for task in member.heads.held_out}
-    found = [
+    held_out = [
         (holders[episode.task_id], number)
-        for number, episode in enumerate(ensemble.lore.episodes)
+        for number, episode in enumerate(ensemble.log_model.episodes)
         if episode.task_id in holders
     ]
-    order = np.random.default_rng(derive_seed(seed, "horizon")).permutation(len(found))
-    return [found[at] for at in order[:episodes]]
+    order = np.random.default_rng(derive_seed(seed, "horizon")).permutation(len(held_out))
+    return [held_out[at] for at in order[:episodes]]
 
 
-def _curve(ensemble: Ensemble, manner: Manner, chosen: Sequence[tuple[int, int]], seed: int) -> Curve:
+def _curve(ensemble: Ensemble, config: ImaginationConfig, chosen: Sequence[tuple[int, int]], seed: int) -> Curve:
     rows: list[dict[str, Array]] = []
     for start in range(0, len(chosen), BATCH):
-        rows += _replayed(ensemble, manner, chosen[start : start + BATCH], seed)
+        rows += _replayed(ensemble, config, chosen[start : start + BATCH], seed)
     longest = max(len(row["error"]) for row in rows)
 
     def mean(name: str) -> list[float]:
@@ -97,7 +101,7 @@ def _curve(ensemble: Ensemble, manner: Manner, chosen: Sequence[tuple[int, int]]
         termination_auc=area_under_curve(pooled("hazard"), pooled("ended")),
         early_termination_auc=area_under_curve(pooled("hazard", early), pooled("ended", early)),
         late_termination_auc=area_under_curve(pooled("hazard", late), pooled("ended", late)),
-        value_error=_value_error(rows, [ensemble.lore.episodes[number] for _, number in chosen]),
+        value_error=_value_error(rows, [ensemble.log_model.episodes[number] for _, number in chosen]),
     )
 
 
@@ -111,13 +115,13 @@ def _value_error(rows: Sequence[dict[str, Array]], episodes: Sequence[Trajectory
 
 
 def _replayed(
-    ensemble: Ensemble, manner: Manner, chosen: Sequence[tuple[int, int]], seed: int
+    ensemble: Ensemble, config: ImaginationConfig, chosen: Sequence[tuple[int, int]], seed: int
 ) -> list[dict[str, Array]]:
     """Imagine each episode with its logged actions; what was measured at each step."""
-    world = ImaginedWorld(ensemble, manner)
-    episodes = [ensemble.lore.episodes[number] for _, number in chosen]
+    world = ImaginedWorld(ensemble, config)
+    episodes = [ensemble.log_model.episodes[number] for _, number in chosen]
     running = [_started(world, member, number, seed) for member, number in chosen]
-    truth = [_true_latents(ensemble.members[member], ensemble.lore.episodes[number]) for member, number in chosen]
+    truth = [_true_latents(ensemble.members[member], ensemble.log_model.episodes[number]) for member, number in chosen]
     rows: list[dict[str, list[float]]] = [{} for _ in chosen]
     for step in range(max(len(episode) for episode in episodes)):
         alive = [at for at, episode in enumerate(episodes) if len(episode) > step]
@@ -134,10 +138,10 @@ def _replayed(
 
 def _started(world: ImaginedWorld, member: int, number: int, seed: int) -> ImaginedEnvironment:
     environment = world.make()
-    environment.reset(seed=derive_seed(seed, number), task=world.ensemble.lore.episodes[number].task_id)
+    environment.reset(seed=derive_seed(seed, number), task=world.ensemble.log_model.episodes[number].task_id)
     environment.member = member
-    environment.chronicle.episode = number
-    environment.reader = Reader(world.ensemble.members[member].model, environment.chronicle.goal)
+    environment.history.episode = number
+    environment.reader = Reader(world.ensemble.members[member].model, environment.history.goal)
     return environment
 
 
@@ -157,15 +161,15 @@ def _true_latents(member: Member, episode: Trajectory) -> Tensor:
 def _measured(
     environment: ImaginedEnvironment, episode: Trajectory, step: int, true: Tensor, ensemble: Ensemble
 ) -> dict[str, float]:
-    latent, told = environment.latent, environment.told
-    assert latent is not None
-    assert told is not None
+    sampled, outcome = environment.sampled, environment.outcome
+    assert sampled is not None
+    assert outcome is not None
     pool = ensemble.members[environment.member].narrator.latents
     rng = np.random.default_rng(derive_seed(environment.seed, "pool", step))
-    others = pool[torch.from_numpy(rng.integers(0, len(pool), POOL))].to(latent.device)
-    apart = (latent - true).pow(2).mean()
+    others = pool[torch.from_numpy(rng.integers(0, len(pool), POOL))].to(sampled.device)
+    apart = (sampled - true).pow(2).mean()
     # an equal latent is the same text said elsewhere: no mistake
-    rank = int((((others - latent).pow(2).mean(-1) < apart - 1e-6) & ((others - true).pow(2).mean(-1) > 1e-6)).sum())
+    rank = int((((others - sampled).pow(2).mean(-1) < apart - 1e-6) & ((others - true).pow(2).mean(-1) > 1e-6)).sum())
     last = step + 1 == len(episode)
     answer = episode.final_observation if last else episode.steps[step + 1].observation
     ended = last and episode.terminated
@@ -173,9 +177,9 @@ def _measured(
         "error": float(apart),
         "first": float(rank == 0),
         "tenth": float(rank < 10),
-        "text": float(environment.chronicle.observation == answer),
-        "hazard": float(told.hazard),
-        "paid": float(expected_reward(told, ensemble.members[0].model.facts)),
+        "text": float(environment.history.observation == answer),
+        "hazard": float(outcome.hazard),
+        "paid": float(expected_reward(outcome, ensemble.members[0].model.facts)),
         "ended": float(ended),
         "reward": episode.steps[step].reward,
     }

@@ -5,7 +5,6 @@ its beginning and its end, where the task and the newest lines stand.
 """
 
 import functools
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -32,29 +31,21 @@ class HashTokenizer:
 
 @functools.lru_cache(maxsize=1 << 13)
 def _encoded(text: str, buckets: int, length: int) -> Ids:
-    found = words(text)
-    if len(found) > length:
+    tokens = words(text)
+    if len(tokens) > length:
         head = length // 2
-        found = found[:head] + found[head - length :]
-    ids = np.array([1 + stable_hash(word) % (buckets - 1) for word in found] or [PAD], dtype=np.int64)
+        tokens = tokens[:head] + tokens[head - length :]
+    ids = np.array([1 + stable_hash(word) % (buckets - 1) for word in tokens] or [PAD], dtype=np.int64)
     ids.flags.writeable = False  # it is shared by everyone who asks for this text
     return ids
 
 
-def padded(rows: Sequence[Ids]) -> Ids:
-    """Rows of different length as one (n, longest) array."""
-    out = np.full((len(rows), max((len(row) for row in rows), default=1)), PAD, dtype=np.int64)
-    for index, row in enumerate(rows):
-        out[index, : len(row)] = row
-    return out
-
-
 def marks(ids: Ids, *references: AbstractSet[int]) -> Ids:
     """Per token, one bit for each reference text it occurs in: how a network sees that two texts name one thing."""
-    said = ids.tolist()
-    bits = [0] * len(said)
+    tokens = ids.tolist()
+    bits = [0] * len(tokens)
     for power, reference in enumerate(references):
-        for at, token in enumerate(said):
+        for at, token in enumerate(tokens):
             if token in reference and token != PAD:
                 bits[at] |= 1 << power
     return np.array(bits, dtype=np.int64)

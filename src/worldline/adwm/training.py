@@ -23,12 +23,15 @@ from worldline import training_state
 from worldline.adwm.episodes import EpisodeData, encode, windows
 from worldline.adwm.losses import losses, total
 from worldline.adwm.model import WorldModel
-from worldline.adwm.outcome_head import Outcome, Priors, wide_logits
-from worldline.adwm.tokenizer import padded
+from worldline.adwm.outcome_head import Outcome, Priors, linear_logits
+from worldline.narrator.linear import padded_ids
 from worldline.types import InputError, WorldlineError, derive_seed
 
 Watch = Callable[[dict[str, Any]], None]
-_WIDE = ("wide.", "precedent.")
+_LINEAR = ("linear.", "precedent.")
+_RATE, _DECAY, _BATCH, _EPOCHS = 0.02, 0.01, 128, 32
+"""Of the linear part of the heads; precedents are few and learn faster."""
+_PRECEDENTS_RATE = 5 * _RATE
 _LEAST_RANK = 2.0
 _HELD_OUT_NOISE = 0, -1
 """Seed and epoch of the noise that held-out tasks are evaluated with, at every epoch the same."""
@@ -65,8 +68,8 @@ def train(
     chances = _chances(training, schedule.success_share)
     state = _Progress(checkpoint)
     if model.architecture.text and not state.kept:
-        fit_wide(model, training, held_out or training, chances, seed)
-    deep = [p for name, p in model.named_parameters() if not name.startswith(_WIDE)]
+        fit_linear(model, training, held_out or training, chances, seed)
+    deep = [p for name, p in model.named_parameters() if not name.startswith(_LINEAR)]
     optimizer = torch.optim.AdamW(deep, lr=schedule.rate, weight_decay=schedule.decay)
     first = state.resume(model, optimizer)
     for epoch in range(first, schedule.epochs):
@@ -89,7 +92,7 @@ def train(
     if rank < _LEAST_RANK:
         raise WorldlineError(
             f"the latents collapsed (effective rank {rank:.2f} of {model.architecture.latent}): "
-            "nothing can be told apart in them; fit with another seed or a lower rate"
+            "observations cannot be distinguished by them; fit with another seed or a lower rate"
         )
     return model.eval()
 
@@ -134,12 +137,12 @@ def evaluate(model: WorldModel, data: Sequence[EpisodeData], size: int) -> dict[
 def latents(model: WorldModel, data: Sequence[EpisodeData], size: int) -> Tensor:
     """z of every observation, one row each."""
     model.eval()
-    found = []
+    parts = []
     for batch in _batches(windows(data, model), size):
         out = encode(model, batch)
         there = torch.cat([out.real[:, :1], out.real], 1)
-        found.append(out.z[there].float().cpu())
-    return torch.cat(found)
+        parts.append(out.z[there].float().cpu())
+    return torch.cat(parts)
 
 
 def effective_rank(z: Tensor) -> float:
@@ -252,7 +255,7 @@ class _Progress:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
             # The linear part is fitted before and not by this optimizer: its gradients add up from step to step, and
             # count in the norm that is clipped.
-            linear = {name: p.grad for name, p in model.named_parameters() if name.startswith(_WIDE)}
+            linear = {name: p.grad for name, p in model.named_parameters() if name.startswith(_LINEAR)}
             state["gradients"] = {name: gradient for name, gradient in linear.items() if gradient is not None}
             state |= {"best_epoch": self.best_epoch, "best": self._best, "first": self._first}
             training_state.save(self.path, state | {"best_weights": self.best_weights})
@@ -262,52 +265,48 @@ def _copied(model: WorldModel) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
-_RATE, _DECAY, _BATCH, _EPOCHS = 0.02, 0.01, 128, 32
-_PRECEDENTS_RATE = 5 * _RATE
-
-
-def fit_wide(
+def fit_linear(
     model: WorldModel,
     training: Sequence[EpisodeData],
     held_out: Sequence[EpisodeData],
     chances: npt.NDArray[np.float64],
     seed: int,
 ) -> None:
-    """Fit the wide part of the heads alone, each to its best epoch on held-out tasks."""
+    """Fit the linear part of the heads alone, each to its best epoch on held-out tasks."""
     x, y, w = _evidence(training, torch.from_numpy(chances * len(training)).float())
     xt, yt, wt = _evidence(held_out, torch.ones(len(held_out)))
     # Few of the buckets are ever used: those alone are trained, and then put where they belong.
     used = torch.unique(torch.cat([torch.zeros(1, dtype=torch.long), x.flatten(), xt.flatten()]))
     x, xt = torch.searchsorted(used, x), torch.searchsorted(used, xt)
-    wide, precedent = (
-        torch.nn.Parameter(table.detach().cpu()[used]) for table in (model.wide.weight, model.precedent.weight)
+    linear, precedent = (
+        torch.nn.Parameter(table.detach().cpu()[used]) for table in (model.linear.weight, model.precedent.weight)
     )
     bias = torch.nn.Parameter(torch.zeros(len(Outcome._fields)))
-    groups = [{"params": [wide, bias], "lr": _RATE}, {"params": [precedent], "lr": _PRECEDENTS_RATE}]
+    groups = [{"params": [linear, bias], "lr": _RATE}, {"params": [precedent], "lr": _PRECEDENTS_RATE}]
     optimizer = torch.optim.AdamW(groups, weight_decay=_DECAY)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 - epoch / _EPOCHS)
-    best, kept = torch.full_like(bias, torch.inf), [p.detach().clone() for p in (wide, precedent, bias)]
+    best, kept = torch.full_like(bias, torch.inf), [p.detach().clone() for p in (linear, precedent, bias)]
     for epoch in range(_EPOCHS):
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(derive_seed(seed, epoch, "wide")))
         for rows in torch.split(order, _BATCH):
             optimizer.zero_grad()
-            terms = outcome_terms(wide_logits(x[rows], wide, precedent) + bias, y[rows])
+            terms = outcome_terms(linear_logits(x[rows], linear, precedent) + bias, y[rows])
             (w[rows, None] * terms).sum(-1).mean().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         schedule.step()
         with torch.no_grad():
-            scores = (wt[:, None] * outcome_terms(wide_logits(xt, wide, precedent) + bias, yt)).mean(0)
+            scores = (wt[:, None] * outcome_terms(linear_logits(xt, linear, precedent) + bias, yt)).mean(0)
             better = scores < best
             best = torch.where(better, scores, best)
             # precedents are silent on the first head
-            for at, (now, heads) in enumerate(((wide, better), (precedent, better[1:]), (bias, better))):
+            for at, (now, heads) in enumerate(((linear, better), (precedent, better[1:]), (bias, better))):
                 kept[at] = torch.where(heads, now, kept[at])
     _put(model, used, *kept)
 
 
 @torch.no_grad()
-def _put(model: WorldModel, used: Tensor, wide: Tensor, precedent: Tensor, bias: Tensor) -> None:
-    for table, weight in ((model.wide.weight, wide), (model.precedent.weight, precedent)):
+def _put(model: WorldModel, used: Tensor, linear: Tensor, precedent: Tensor, bias: Tensor) -> None:
+    for table, weight in ((model.linear.weight, linear), (model.precedent.weight, precedent)):
         table[used.to(model.device)] = weight.to(model.device)
     for head, part in ((model.termination_head, bias[:1]), (model.reward_head, bias[1:])):
         list(head.parameters())[-1].copy_(part)
@@ -315,18 +314,18 @@ def _put(model: WorldModel, used: Tensor, wide: Tensor, precedent: Tensor, bias:
 
 def _evidence(data: Sequence[EpisodeData], weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Every step's features (n, F), targets (n, 3: end, reward, success) and weight (n,)."""
-    x = torch.from_numpy(padded([ids for one in data for ids in one.evidence]))
+    x = torch.from_numpy(padded_ids([ids for one in data for ids in one.outcome_features]))
     rows = [(end, reward, one.success) for one in data for end, reward in zip(one.ended, one.rewards, strict=True)]
     w = torch.repeat_interleave(weights, torch.tensor([len(one) for one in data]))
     return x, torch.tensor(rows, dtype=torch.float32), w
 
 
 def outcome_terms(logits: Tensor, y: Tensor) -> Tensor:
-    """(n, 4): the logarithmic score of each head at each step, 0 where it is not asked.
+    """(n, 4): the logarithmic score of each head at each step, 0 where it does not apply.
 
-    Hazard is asked at every step, reward at the end or on the way, success at the end, where it is known.
+    Hazard applies at every step, reward at the end or on the way, success at the end, where the log has it.
     """
     ended, reward, success = y.unbind(-1)
-    told = torch.stack([ended, reward, reward, success.nan_to_num(0.0)], -1)
-    asked = torch.stack([torch.ones_like(ended), ended, 1 - ended, ended * ~success.isnan()], -1)
-    return asked * F.binary_cross_entropy_with_logits(logits, told, reduction="none")
+    targets = torch.stack([ended, reward, reward, success.nan_to_num(0.0)], -1)
+    weights = torch.stack([torch.ones_like(ended), ended, 1 - ended, ended * ~success.isnan()], -1)
+    return weights * F.binary_cross_entropy_with_logits(logits, targets, reduction="none")

@@ -1,6 +1,6 @@
 """The value of a policy by imagination, equation (10): one number per logged episode, for the common interval.
 
-Every task of the log is played in the world model as often as asked; an episode's value is that of its task. Values
+Every task of the log is played in the world model `rollouts` times; an episode's value is that of its task. Values
 come back in the order of the log, so that tasks can be resampled and policies compared in pairs; rollouts of one task
 differ by seed only, and that seed is the same for every policy.
 """
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.rivals.language_model import TextWorld
-from worldline.adwm.world_model_env import MANNERS, Guide, ImaginedWorld, Manner, Support
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, Guide, ImaginationConfig, ImaginedWorld, Support
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
@@ -40,26 +40,25 @@ def imagine(
     ensemble: Ensemble,
     policy: Policy,
     *,
-    manner: Manner = MANNERS["adwm"],
+    config: ImaginationConfig = IMAGINATION_PRESETS["adwm"],
     starts: Sequence[Trajectory] | None = None,
     rollouts: int | None = None,
     gamma: float = 1.0,
     seed: int = 0,
     batch_size: int = 256,
     guide: Guide | None = None,
-    epsilon: float = 0.0,
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
-    """Play `policy` (already mixed, `epsilon` is for the record) at every task of `starts`, `rollouts` times each."""
-    starts = ensemble.lore.episodes if starts is None else starts
-    world = ImaginedWorld(ensemble, manner, guide, starts)
-    player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
+    """Play `policy` at every task of `starts`, `rollouts` times each."""
+    starts = ensemble.log_model.episodes if starts is None else starts
+    world = ImaginedWorld(ensemble, config, guide, starts)
+    player = Rollout(world, policy, batch_size=batch_size)
     played = _played(player, starts, rollouts, gamma, seed, watch)
     return Imagined(played.values, _spread(ensemble, played), world.support, played.trajectories)
 
 
-def tell(
-    speaker: HFPolicy,
+def imagine_text(
+    generator: HFPolicy,
     ensemble: Ensemble,
     policy: Policy,
     *,
@@ -69,20 +68,19 @@ def tell(
     gamma: float = 1.0,
     seed: int = 0,
     batch_size: int = 256,
-    epsilon: float = 0.0,
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
-    """The same in the world that the language model `speaker` tells (`wm-text`)."""
-    starts = ensemble.lore.episodes if starts is None else starts
-    world = TextWorld(speaker, ensemble, temperature, starts)
-    player = Rollout(world, policy, batch_size=batch_size, epsilon=epsilon)
+    """The same in a world whose observations the language model `generator` writes (`wm-text`)."""
+    starts = ensemble.log_model.episodes if starts is None else starts
+    world = TextWorld(generator, ensemble, temperature, starts)
+    player = Rollout(world, policy, batch_size=batch_size)
     played = _played(player, starts, rollouts, gamma, seed, watch)
     return Imagined(played.values, 0.0, Support(), played.trajectories)
 
 
 @dataclass(frozen=True)
 class _Played:
-    """Episodes in the order they were asked for, their returns, and the value of each start's task."""
+    """Episodes in the order they were planned, their returns, and the value of each start's task."""
 
     episodes: list[Episode]
     trajectories: list[Trajectory]
@@ -100,13 +98,13 @@ def _played(
         for number, task in enumerate(tasks)
         for again in range(rollouts)
     ]
-    found: dict[str, Trajectory] = {}
+    trajectories: dict[str, Trajectory] = {}
     for trajectory in player.play(wanted):
-        found[trajectory.id] = trajectory
+        trajectories[trajectory.id] = trajectory
         watch(trajectory)
     if player.failed:
         raise WorldlineError(f"{len(player.failed)} imagined episodes failed; the first: {player.failed[0]}")
-    ordered = [found[episode.id] for episode in wanted]
+    ordered = [trajectories[episode.id] for episode in wanted]
     returns = np.array([discounted(trajectory, gamma) for trajectory in ordered])
     of_task = dict(zip(tasks, returns.reshape(-1, rollouts).mean(1), strict=True))
     return _Played(wanted, ordered, returns, np.array([of_task[start.task_id] for start in starts]))

@@ -18,7 +18,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.soft_tokens.connect import connect
 from worldline.adwm.value import imagine
-from worldline.adwm.world_model_env import MANNERS, Manner
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.bench import Figures, rank
 from worldline.bench.stage import Stage
 from worldline.config import Config, Folder, option, suggest
@@ -26,7 +26,7 @@ from worldline.ope.agreement import spearman
 from worldline.types import InputError, Policy, Trajectory
 
 Env = Literal["household", "shop", "searchqa"]
-PAPER = MANNERS["adwm-paper"]
+PAPER = IMAGINATION_PRESETS["adwm-paper"]
 GUIDED = replace(PAPER, steps=10, eta=0.0)
 """The paper's manner in as many diffusion steps as ours: each asks a language model for a gradient."""
 
@@ -35,7 +35,7 @@ GUIDED = replace(PAPER, steps=10, eta=0.0)
 class Variant:
     """One row: how to imagine, how policies perceive it, what the world model is fitted on, and who is judged."""
 
-    manner: Manner = MANNERS["adwm"]
+    manner: ImaginationConfig = IMAGINATION_PRESETS["adwm"]
     interface: Literal["text", "soft", "distilled"] = "text"
     loggers: int = 3
     latent: int | None = None
@@ -44,8 +44,8 @@ class Variant:
 
 VARIANTS: dict[str, Variant] = {
     "adwm": Variant(),
-    "adwm, DDPM-50": Variant(replace(MANNERS["adwm"], steps=50, eta=1.0)),
-    "adwm, with CFG": Variant(replace(MANNERS["adwm"], w=0.5)),
+    "adwm, DDPM-50": Variant(replace(IMAGINATION_PRESETS["adwm"], steps=50, eta=1.0)),
+    "adwm, with CFG": Variant(replace(IMAGINATION_PRESETS["adwm"], w=0.5)),
     "adwm, one behaviour policy": Variant(loggers=1),
     "adwm, d_z halved": Variant(latent=16),
     "paper, no adapter": Variant(replace(PAPER, alpha=0.0)),
@@ -147,7 +147,7 @@ def _imagined(
     channel = connect(policy, ensemble, variant.interface, folder=folder / "adapters", seed=settings.seed)
     guide = channel.guide if variant.manner.alpha else None
     played = imagine(
-        ensemble, channel.policy, manner=variant.manner, guide=guide, starts=starts, rollouts=1, seed=settings.seed
+        ensemble, channel.policy, config=variant.manner, guide=guide, starts=starts, rollouts=1, seed=settings.seed
     )
     return float(played.values.mean())
 
@@ -162,7 +162,7 @@ def _fitted(variant: Variant, log: Sequence[Trajectory], folder: Path, settings:
     out = folder / f"{variant.loggers}-loggers-{variant.latent or 'full'}-{settings.seed}"
     if (out / "figures.json").is_file():
         return Ensemble.load(out)
-    fitting = FitSettings(members=1, rivals=False, horizon=0, latent=variant.latent, seed=settings.seed)
+    fitting = FitSettings(members=1, rivals=False, replayed_episodes=0, latent=variant.latent, seed=settings.seed)
     fitted = fit_ensemble(log, fitting)
     fitted.save(out)
     return fitted.ensemble

@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from worldline import policies, store
 from worldline.policies import PolicyConfig, mix
-from worldline.policies.mixing import uniform
 from worldline.rollout import Episode, Rollout
 from worldline.sft import SftConfig, sft
-from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World, derive_seed
+from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World, derive_seed, uniform
 
 _VERB = re.compile(r"[\s\[>]")
 Make = Callable[[World, Sequence[Path]], Policy]

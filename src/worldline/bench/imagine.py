@@ -20,14 +20,14 @@ from worldline.adwm.diffusion import sample
 from worldline.adwm.ensemble import BOUND, Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
-from worldline.adwm.soft_tokens.connect import ChannelConfig, connect
-from worldline.adwm.world_model_env import MANNERS, Guide, ImaginedWorld, Manner
+from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, Guide, ImaginationConfig, ImaginedWorld
 from worldline.bench import Figures
 from worldline.config import option
 from worldline.policies import PolicyConfig
-from worldline.policies.mixing import RandomPolicy, uniform
+from worldline.policies.mixing import RandomPolicy
 from worldline.rollout import Episode, Rollout, plan
-from worldline.types import Decision, Policy, Trajectory, Turn, derive_seed
+from worldline.types import Decision, Policy, Trajectory, Turn, derive_seed, uniform
 
 _EPSILONS = (0.2, 0.5, 0.8)
 _ROUNDS = 15
@@ -95,9 +95,9 @@ def _played(settings: Settings) -> list[Trajectory]:
 
 def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
     """Seconds per imagined step of random play, and of the sampler alone."""
-    fast, slow = MANNERS["adwm"], replace(MANNERS["adwm"], steps=50, eta=1.0)
+    fast, slow = IMAGINATION_PRESETS["adwm"], replace(IMAGINATION_PRESETS["adwm"], steps=50, eta=1.0)
 
-    def each(name: str, manner: Manner, batch: int, count: int) -> float:
+    def each(name: str, manner: ImaginationConfig, batch: int, count: int) -> float:
         wanted = _wanted(ensemble, count, settings.seed)
         steps, seconds = _play(ensemble, RandomPolicy(), wanted, manner, batch, settings)
         rows.append(_row(name, batch, steps, seconds))
@@ -125,12 +125,12 @@ def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]
 def _through_soft_tokens(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
     """The paper's manner with the fast sampler: guided by actions and by the policy, soft tokens for observations."""
     policy = policies.load(settings.policy, None, settings)
-    config = ChannelConfig(adapter=AdapterConfig(batch=settings.adapter_batch), redraw=settings.redraw)
+    config = PolicyInterfaceConfig(adapter=AdapterConfig(batch=settings.adapter_batch), redraw=settings.redraw)
     started = time.perf_counter()
     channel = connect(policy, ensemble, "soft", config, seed=settings.seed)
     adapted = time.perf_counter() - started
     eta = 1.0 if settings.diffusion_steps == ensemble.members[0].model.architecture.diffusion_steps else 0.0
-    manner = replace(MANNERS["adwm-paper"], steps=settings.diffusion_steps, eta=eta)
+    manner = replace(IMAGINATION_PRESETS["adwm-paper"], steps=settings.diffusion_steps, eta=eta)
     sweep = Sweep(channel.policy)
     wanted = [
         episode
@@ -184,7 +184,7 @@ def _play(
     ensemble: Ensemble,
     policy: Policy,
     wanted: Sequence[Episode],
-    manner: Manner,
+    manner: ImaginationConfig,
     batch: int,
     settings: Settings,
     guide: Guide | None = None,
@@ -198,7 +198,7 @@ def _play(
 
 
 @torch.no_grad()
-def _latent_step(ensemble: Ensemble, batch: int, manner: Manner, steps: int = 12) -> float:
+def _latent_step(ensemble: Ensemble, batch: int, manner: ImaginationConfig, steps: int = 12) -> float:
     """Seconds of one step of `batch` episodes in latents alone: the median of `steps` that follow one another."""
     model = ensemble.members[0].model
     action, latent = model.null_action(batch), torch.randn(batch, model.architecture.latent, device=model.device)

@@ -22,7 +22,7 @@ import numpy as np
 from worldline import envs, store
 from worldline.adwm.ensemble import FIGURES, Ensemble
 from worldline.adwm.fit import FitSettings, Watch, fit_ensemble
-from worldline.adwm.world_model_env import MANNERS
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS
 from worldline.bench.cast import Cast, Clone, Make, ladder, played
 from worldline.config import Config, option
 from worldline.evaluate import EvaluateConfig
@@ -145,7 +145,9 @@ class Stage:
             if found.members[0].rivals is not None or not rivals:
                 return found
             shutil.rmtree(folder)
-        settings = FitSettings(members=self.config.members, rivals=rivals, horizon=self.config.horizon, seed=seed)
+        settings = FitSettings(
+            members=self.config.members, rivals=rivals, replayed_episodes=self.config.horizon, seed=seed
+        )
         fitted = fit_ensemble(self.log(), settings, watch)
         fitted.save(folder)
         return fitted.ensemble
@@ -208,7 +210,7 @@ class Stage:
     def questions(self, seed: int) -> list[Work]:
         """All that an evaluation will ask, one by one."""
         scores = [Work("score", name) for name in (*self.cast.loggers, *self.cast.targets)] if seed == 0 else []
-        names = [name for name in (*MANNERS, TOLD) if self._asks(seed, name)]
+        names = [name for name in (*IMAGINATION_PRESETS, TOLD) if self._asks(seed, name)]
         players = (*self.cast.targets, *(self.cast.loggers if self.config.certificate else ()))
         imagined = [Work("imagine", player, seed, name) for name in names for player in players]
         certified = self.config.certificate and self.config.refit and seed == 0

@@ -15,8 +15,8 @@ def run(settings: FitConfig) -> Outcome:
 
         def watch(row: dict[str, Any]) -> None:
             losses = " ".join(f"{name} {row[f'held_out_{name}']:.3f}" for name in _WATCHED)
-            told = f"member {row['member'] + 1} of {settings.members}"
-            bar.update(line, description=told, total=row["of"], completed=row["epoch"], detail=losses)
+            member = f"member {row['member'] + 1} of {settings.members}"
+            bar.update(line, description=member, total=row["of"], completed=row["epoch"], detail=losses)
 
         fitted = fit(settings, watch)
     for text in fitted.notes:

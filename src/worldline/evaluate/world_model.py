@@ -19,9 +19,9 @@ import numpy as np
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
-from worldline.adwm.soft_tokens.connect import Channel, connect
-from worldline.adwm.value import Imagined, discounted, enough, imagine, tell
-from worldline.adwm.world_model_env import MANNERS, Manner
+from worldline.adwm.soft_tokens.connect import PolicyInterface, connect
+from worldline.adwm.value import Imagined, discounted, enough, imagine, imagine_text
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
 from worldline.evaluate.folder import IMAGINED
@@ -71,7 +71,7 @@ class WorldModelEstimators:
         self._played: dict[tuple[str, float, str], Imagined] = {}
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
         rivals = self.ensemble.members[0].rivals is not None
-        self.manners = {n: m for n, m in MANNERS.items() if rivals or m.dynamics == "diffusion"}
+        self.manners = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics == "diffusion"}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -153,19 +153,27 @@ class WorldModelEstimators:
         policy = player.load()
         if name == TOLD:
             drawn = derive_seed(config.seed, seed)
-            return tell(self._speaker, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how)
+            return imagine_text(
+                self._speaker, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how
+            )
         channel = self.connected(policy, ensemble)
         return self.play(ensemble, channel, player.epsilon, self.manners[name], seed, **how)
 
     def play(
-        self, ensemble: Ensemble, channel: Channel, epsilon: float, manner: Manner, seed: int = 0, **how: Any
+        self,
+        ensemble: Ensemble,
+        channel: PolicyInterface,
+        epsilon: float,
+        manner: ImaginationConfig,
+        seed: int = 0,
+        **how: Any,
     ) -> Imagined:
         """A connected policy, mixed with chance, in one manner; `how` is for `imagine`."""
         config = self.case.config
         return imagine(
             ensemble,
             mix(channel.policy, epsilon),
-            manner=manner,
+            config=manner,
             guide=channel.guide,
             batch_size=config.imagined_at_once,
             seed=derive_seed(config.seed, seed),
@@ -173,7 +181,7 @@ class WorldModelEstimators:
             **how,
         )
 
-    def connected(self, policy: Policy, ensemble: Ensemble) -> Channel:
+    def connected(self, policy: Policy, ensemble: Ensemble) -> PolicyInterface:
         """The policy as it perceives this imagined world."""
         config = self.case.config
         folder = config.out / "adapters" if config.out is not None else None
@@ -301,7 +309,7 @@ class WorldModelEstimators:
             latent=model.architecture.latent,
             members=1,
             rivals=self.ensemble.members[0].rivals is not None,
-            horizon=0,
+            replayed_episodes=0,
             seed=self.case.config.seed,
             device=str(model.device),
         )

@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from worldline.narrator.grammar import Command, Grammar, kind, renamed
-from worldline.narrator.history import Chronicle
+from worldline.narrator.history import History
 from worldline.narrator.linear import Hashed, padded_ids
-from worldline.narrator.retrieval import Candidate, Custom
+from worldline.narrator.retrieval import Candidate, ContentsModel
 from worldline.narrator.words import stable_hash
 from worldline.types import Trajectory
 
 BUCKETS = 1 << 16
 _MOST_FILLERS = 24
-_MOST_KNOWN = 1 << 18
+_MOST_KEPT = 1 << 18
 _NAME = 4
 """Words of a name at most; whole sentences are listed after names."""
 
@@ -51,12 +51,12 @@ class Fillers:
     def _fill(self, things: tuple[str, ...]) -> frozenset[str]:
         """Every action that the log's templates can say about `things`."""
         kinds = {thing: kind(thing) for thing in things}
-        found = []
+        actions = []
         for shape, accepted in self.slots.items():
             fits = [[thing for thing in kinds if kinds[thing] in slot] for slot in accepted]
             spelled = self.spelled[shape]
-            found += [spelled.format(*filled) for filled in itertools.product(*fits) if len({*filled}) == len(filled)]
-        return frozenset(found)
+            actions += [spelled.format(*filled) for filled in itertools.product(*fits) if len({*filled}) == len(filled)]
+        return frozenset(actions)
 
 
 def _spelling(action: str, command: Command) -> str:
@@ -69,45 +69,45 @@ def _spelling(action: str, command: Command) -> str:
 
 
 class Situation:
-    """What admissibility depends on after an answer: the episode up to it, and the lists that were known."""
+    """What admissibility depends on after an answer: the episode up to it, and the lists seen so far."""
 
     def __init__(
         self,
-        chronicle: Chronicle,
-        custom: Custom,
+        history: History,
+        contents_model: ContentsModel,
         source: Candidate | None,
         earlier: Sequence[str] | None,
         start: Sequence[str] | None,
     ) -> None:
-        self.chronicle, self.grammar = chronicle, chronicle.grammar
+        self.history, self.grammar = history, history.grammar
         listed = source.source.admissible if source is not None and source.source is not None else None
         self.source = None if listed is None or source is None else _renamed(listed, source.names)
         self.before = tuple(earlier or ())
         self.earlier = frozenset(self.before)
         self.start = frozenset(start or ())
-        self.action = chronicle.actions[-1] if chronicle.actions else ""
-        self.command = chronicle.commands[-1] if chronicle.commands else Command("", ())
-        self.shown = self.grammar.things(chronicle.observation)
-        self.wanted = frozenset(self.grammar.goal_roles(chronicle.goal).values())
-        self.around = custom.contents(chronicle, self.command.things[-1]) if self.command.things else frozenset()
-        self.outline = self.grammar.outline(chronicle.observation)
-        held = next((past for past in reversed(chronicle.commands) if len(past.things) > 1), None)
+        self.action = history.actions[-1] if history.actions else ""
+        self.command = history.commands[-1] if history.commands else Command("", ())
+        self.shown = self.grammar.things(history.observation)
+        self.wanted = frozenset(self.grammar.goal_roles(history.goal).values())
+        self.around = contents_model.contents(history, self.command.things[-1]) if self.command.things else frozenset()
+        self.outline = self.grammar.outline(history.observation)
+        held = next((past for past in reversed(history.commands) if len(past.things) > 1), None)
         self.held = held.things[0] if held is not None else None
         self._hands = tuple(f"{held.template if held is not None else ''}|{holds}" for holds in (False, True))
         self._roles: dict[str, str] = {}
         self.visited: dict[str, str] = {}
-        for past in chronicle.commands:
+        for past in history.commands:
             self.visited[past.template] = past.things[0] if past.things else ""
 
-    def of(self, chronicle: Chronicle) -> "Situation":
+    def of(self, history: History) -> "Situation":
         """The same situation in a copy of the episode."""
         twin = copy.copy(self)
-        twin.chronicle = chronicle
+        twin.history = history
         return twin
 
     def proposals(self, fillers: Fillers) -> list[str]:
         """Actions worth asking about: anything listed lately, and what the templates say about what is in view."""
-        focus = [*self.shown, *sorted(self.around), *self.command.things, *self.chronicle.status]
+        focus = [*self.shown, *sorted(self.around), *self.command.things, *self.history.status]
         local = [t for action in sorted(self.earlier - self.start) for t in self.grammar.parse(action).things]
         things = list(dict.fromkeys([*focus, *local]))[:_MOST_FILLERS]
         filled = fillers.fill(tuple(sorted(things)))
@@ -118,7 +118,7 @@ class Situation:
         parsed = [self.grammar.parse(action).template for action in self.before]
         shapes = {shape: at for at, shape in enumerate(dict.fromkeys(parsed))}
         before = {action: at for at, action in enumerate(self.before)}
-        text = self.chronicle.observation.lower()
+        text = self.history.observation.lower()
 
         def place(action: str) -> tuple[int, int, bool, int, str]:
             command = self.grammar.parse(action)
@@ -136,7 +136,7 @@ class Situation:
     def relations(self, action: str) -> "Relations":
         """How `action` relates to what was just done, just seen and listed before."""
         command = self.grammar.parse(action)
-        things, status = command.things, self.chronicle.status
+        things, status = command.things, self.history.status
         source = "-" if self.source is None else f"{action in self.source:d}"
         return Relations(
             command.template,
@@ -216,22 +216,22 @@ class Admissibility(Hashed):
     def __init__(self) -> None:
         super().__init__(BUCKETS)
         self.bias = nn.Parameter(torch.tensor(-2.0))
-        self._known: dict[Relations, float] = {}
+        self._logits: dict[Relations, float] = {}
 
     @torch.no_grad()
     def judged(self, relations: Sequence[Relations]) -> list[float]:
         """The logit of each. The same few thousand come up again and again: each is worked out once."""
-        new = [one for one in dict.fromkeys(relations) if one not in self._known]
+        new = [one for one in dict.fromkeys(relations) if one not in self._logits]
         if new:
-            if len(self._known) > _MOST_KNOWN:
-                self._known, new = {}, list(dict.fromkeys(relations))
+            if len(self._logits) > _MOST_KEPT:
+                self._logits, new = {}, list(dict.fromkeys(relations))
             logits = self(torch.from_numpy(padded_ids([_ids(one) for one in new])))
-            self._known |= dict(zip(new, logits.tolist(), strict=True))
-        return [self._known[one] for one in relations]
+            self._logits |= dict(zip(new, logits.tolist(), strict=True))
+        return [self._logits[one] for one in relations]
 
     def forget(self) -> None:
         """To be called when the weights have changed."""
-        self._known.clear()
+        self._logits.clear()
 
     def forward(self, features: Tensor) -> Tensor:
         """features (n, F) -> logits (n,)."""
@@ -240,11 +240,11 @@ class Admissibility(Hashed):
 
 def listed_actions(episodes: Sequence[Trajectory]) -> list[str]:
     """Every distinct action a log took or listed."""
-    found: dict[str, None] = {}
+    listed: dict[str, None] = {}
     taken: dict[str, None] = {}
     for episode in episodes:
         for step in episode.steps:
             taken[step.action] = None
             for action in step.admissible or ():
-                found[action] = None
-    return [*found, *(action for action in taken if action not in found)]
+                listed[action] = None
+    return [*listed, *(action for action in taken if action not in listed)]

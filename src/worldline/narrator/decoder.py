@@ -1,4 +1,4 @@
-"""From a latent to text: which of the memory's candidates the world answers with, p(o | z_hat, h, a).
+"""From a latent to text: which of the log's candidates the world answers with, p(o | z_hat, h, a).
 
 The paper decodes nothing; a policy that reads text needs it. A log-linear model over hashed features of a candidate
 (how near its source is, whether its things agree with what this episode and this task have shown, what has become of
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from worldline.narrator.grammar import kind, listing
-from worldline.narrator.history import Chronicle, shared
-from worldline.narrator.linear import Hashed
-from worldline.narrator.retrieval import KIND, OWN, SAME, SHAPE, VIEW, Candidate, Memory
+from worldline.narrator.history import History, shared
+from worldline.narrator.linear import Hashed, padded_ids
+from worldline.narrator.retrieval import KIND, OWN, SAME, SHAPE, VIEW, Candidate, TransitionIndex
 from worldline.narrator.words import stable_hash
 
 Array = npt.NDArray[np.float64]
@@ -37,22 +37,19 @@ class Choice:
 
     def described(self, listed: str) -> npt.NDArray[np.int64]:
         """The features, with one more: whether the source was valid, and how likely the world offered the action."""
-        said = [_hashed(f"valid|{c.source is None or c.source.valid}|{listed}") for c in self.candidates]
-        return np.column_stack([np.array(said, dtype=np.int64), self.features])
+        validity = [_hashed(f"valid|{c.source is None or c.source.valid}|{listed}") for c in self.candidates]
+        return np.column_stack([np.array(validity, dtype=np.int64), self.features])
 
 
-def choice(memory: Memory, chronicle: Chronicle, action: str) -> Choice:
+def choice(index: TransitionIndex, history: History, action: str) -> Choice:
     """The candidates for the answer to `action`, described."""
-    found = memory.candidates(chronicle, action)
-    rows = _Describer(memory, chronicle, action).rows(found)
-    table = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.int64)
-    for row, ids in zip(table, rows, strict=True):
-        row[: len(ids)] = ids
+    candidates = index.candidates(history, action)
+    rows = _Describer(index, history, action).rows(candidates)
     return Choice(
-        found,
-        table,
-        np.array([_NEAR[candidate.near] for candidate in found], dtype=np.int64),
-        np.array([-1 if c.source is None else c.source.index for c in found], dtype=np.int64),
+        candidates,
+        padded_ids(rows),
+        np.array([_NEAR[candidate.near] for candidate in candidates], dtype=np.int64),
+        np.array([-1 if c.source is None else c.source.index for c in candidates], dtype=np.int64),
     )
 
 
@@ -78,30 +75,30 @@ def _source_ids(shape: str, near: str, same: str, aligned: bool, alike: str, goa
 class _Describer:
     """Features of the candidates for one answer."""
 
-    def __init__(self, memory: Memory, chronicle: Chronicle, action: str) -> None:
-        self.grammar, self.chronicle, self.action = memory.grammar, chronicle, action
-        self.command = memory.grammar.parse(action)
-        self.states = chronicle.states(self.command)
-        self.known = memory.known(chronicle)
-        last = chronicle.answers(action)
-        self.last = set(memory.grammar.things(last[0])) - set(self.command.things) if last else set()
-        self.here = {thing for thing, actions in self.known.items() if action in actions}
+    def __init__(self, index: TransitionIndex, history: History, action: str) -> None:
+        self.grammar, self.history, self.action = index.grammar, history, action
+        self.command = index.grammar.parse(action)
+        self.states = history.states(self.command)
+        self.places = index.known_places(history)
+        last = history.answers(action)
+        self.last = set(index.grammar.things(last[0])) - set(self.command.things) if last else set()
+        self.here = {thing for thing, actions in self.places.items() if action in actions}
         self.goals = [(role, name, self._whereabouts(name)) for role, name in self._roles()]
-        self.asked = memory.grammar.outline(chronicle.goal)
-        self.left = _bucket(sum(thing not in chronicle.status for thing in chronicle.first_things))
-        self._said_by: dict[str, list[str]] = {}
+        self.goal_outline = index.grammar.outline(history.goal)
+        self.left = _bucket(sum(thing not in history.status for thing in history.first_things))
+        self._features_of: dict[str, list[str]] = {}
         self._memo: dict[tuple[str, str], list[int]] = {}
 
     def rows(self, candidates: Sequence[Candidate]) -> list[list[int]]:
         return [[*self._source(c), *self._text(c.text, c.near)] for c in candidates]
 
     def _roles(self) -> list[tuple[str, str]]:
-        return sorted(self.grammar.goal_roles(self.chronicle.goal).items())
+        return sorted(self.grammar.goal_roles(self.history.goal).items())
 
     def _whereabouts(self, name: str) -> str:
-        """What is known of the goal's kind of thing: how many were seen, and whether the log has more here."""
-        seen = {thing for thing in self.chronicle.where if kind(thing) == name}
-        others = [a for thing, a in self.known.items() if kind(thing) == name and thing not in seen]
+        """How many things of a kind that the goal names were seen, and whether the log has more of them here."""
+        seen = {thing for thing in self.history.where if kind(thing) == name}
+        others = [a for thing, a in self.places.items() if kind(thing) == name and thing not in seen]
         more = "unknown" if not others else "here" if any(self.action in a for a in others) else "elsewhere"
         return f"{min(len(seen), 2)}{more}"
 
@@ -112,22 +109,26 @@ class _Describer:
         alike = goals = ""
         if source is not None and near in (SAME, KIND, SHAPE):
             alike = _likeness(" ".join(source.command.things), " ".join(self.command.things))
-            goals = _likeness(source.goal, self.chronicle.goal)
+            goals = _likeness(source.goal, self.history.goal)
         return _source_ids(self.command.template, near, same, c.aligned, alike, goals)
 
     def _text(self, text: str, near: str) -> list[int]:
         """What the text says, and whether that agrees with what has been seen."""
-        found = self._memo.get((text, near))
-        if found is None:
-            features = self._said_by.get(text)
+        ids = self._memo.get((text, near))
+        if ids is None:
+            features = self._features_of.get(text)
             if features is None:
                 things = [thing for thing in self.grammar.things(text) if thing not in self.command.things]
-                features = self._said_by[text] = [*self._said(text), *self._agreement(things), *self._goal(things)]
-            told = [*features, *[f"{near}|{feature}" for feature in features[2:6]]]
-            found = self._memo[text, near] = [_hashed(feature) for feature in told]
-        return found
+                features = self._features_of[text] = [
+                    *self._wording(text),
+                    *self._agreement(things),
+                    *self._goal(things),
+                ]
+            described = [*features, *[f"{near}|{feature}" for feature in features[2:6]]]
+            ids = self._memo[text, near] = [_hashed(feature) for feature in described]
+        return ids
 
-    def _said(self, text: str) -> list[str]:
+    def _wording(self, text: str) -> list[str]:
         outline, shape = self.grammar.outline(text), self.command.template
         shown = listing(text, self.grammar)
         size = "-" if shown is None else str(min(len(shown.things), 4))
@@ -135,23 +136,23 @@ class _Describer:
         return [f"{shape}|{self.states[-1]}|{outline}", f"{shape}|{kinds}|{size}"]
 
     def _agreement(self, things: Sequence[str]) -> list[str]:
-        """Counts of things that were seen elsewhere, known elsewhere, new, or missing; and what befell each."""
+        """Counts of things that were seen elsewhere, logged elsewhere, new, or missing; and what befell each."""
         moved = elsewhere = new = 0
         features = []
         for thing in things:
-            status = self.chronicle.fate(thing, self.command.things)
+            status = self.history.fate(thing, self.command.things)
             if status is not None:
                 features.append(f"there|{status}")
-            elif thing in self.chronicle.where:
-                moved += self.action not in self.chronicle.where[thing] and thing not in self.last
-            elif thing in self.known:
+            elif thing in self.history.where:
+                moved += self.action not in self.history.where[thing] and thing not in self.last
+            elif thing in self.places:
                 elsewhere += thing not in self.here
             else:
                 new += 1
         present = set(things)
-        missing = [thing for thing in self.last - present if thing not in self.chronicle.status]
-        unseen = [thing for thing in self.here - present if thing not in self.chronicle.status]
-        fates = (self.chronicle.fate(thing, self.command.things) for thing in sorted(self.last - present))
+        missing = [thing for thing in self.last - present if thing not in self.history.status]
+        unseen = [thing for thing in self.here - present if thing not in self.history.status]
+        fates = (self.history.fate(thing, self.command.things) for thing in sorted(self.last - present))
         features += [f"gone|{fate}" for fate in fates if fate is not None]
         counts = (("moved", moved), ("elsewhere", elsewhere), ("missing", len(missing)), ("unseen", len(unseen)))
         return [*(f"{name}|{min(count, 3)}" for name, count in counts), f"new|{min(new, 4)}", *features]
@@ -159,12 +160,16 @@ class _Describer:
     def _goal(self, things: Sequence[str]) -> list[str]:
         """Whether a thing of a kind the goal names turns up that had not been seen before."""
         features = []
-        fresh = {kind(thing) for thing in things if thing not in self.chronicle.where}
+        fresh = {kind(thing) for thing in things if thing not in self.history.where}
         kinds = ",".join(self.command.kinds)
         for role, name, whereabouts in self.goals:
-            said = f"{role}|{name in fresh}|{whereabouts}"
-            features += [f"goal|{said}", f"goal|{said}|{self.command.template}", f"goal|{said}|{kinds}"]
-            features += [f"goal|{said}|{kinds}|{name}", f"goal|{said}|left {self.left}", f"goal|{said}|{self.asked}"]
+            event = f"{role}|{name in fresh}|{whereabouts}"
+            features += [f"goal|{event}", f"goal|{event}|{self.command.template}", f"goal|{event}|{kinds}"]
+            features += [
+                f"goal|{event}|{kinds}|{name}",
+                f"goal|{event}|left {self.left}",
+                f"goal|{event}|{self.goal_outline}",
+            ]
         return features
 
 
@@ -186,20 +191,20 @@ class Decoder(Hashed):
         return self.score(features) + self.prior[near] - nn.functional.softplus(self.distance[near] - 2) * distance
 
 
-def targets(candidates: Sequence[Candidate], answer: str, memory: Memory, goal: str) -> Array:
+def targets(candidates: Sequence[Candidate], answer: str, index: TransitionIndex, goal: str) -> Array:
     """Which candidates are the answer; where none is, which come nearest to it, weighed to one in all."""
     exact = np.array([candidate.text == answer for candidate in candidates], dtype=np.float64)
     if exact.any() or not len(exact):
         return exact
-    grammar = memory.grammar
+    grammar = index.grammar
     wanted, outline = grammar.things(answer), grammar.outline(answer)
     named = set(grammar.goal_roles(goal).values())
-    found = named & {kind(thing) for thing in wanted}
+    present = named & {kind(thing) for thing in wanted}
     near = np.array(
         [
             shared(set(grammar.things(c.text)), set(wanted))
             + 2 * (grammar.outline(c.text).split()[:6] == outline.split()[:6])
-            + 2 * (named & {kind(thing) for thing in grammar.things(c.text)} == found)
+            + 2 * (named & {kind(thing) for thing in grammar.things(c.text)} == present)
             for c in candidates
         ]
     )

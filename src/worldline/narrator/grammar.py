@@ -73,7 +73,7 @@ class Grammar:
         by_verb: dict[str, list[list[str]]] = defaultdict(list)
         for action in counted:
             by_verb[_verb(tokens := words(action))].append(tokens)
-        frames = {verb: _frame(verb, said) for verb, said in by_verb.items()}
+        frames = {verb: _frame(verb, tokenised) for verb, tokenised in by_verb.items()}
         plain = cls(frames, {})
         fills: dict[str, Counter[str]] = defaultdict(Counter)
         for action, count in counted.items():
@@ -101,7 +101,7 @@ class Grammar:
 
     def _things(self, text: str) -> tuple[str, ...]:
         """The things a text names, in order of appearance, each once."""
-        return tuple(dict.fromkeys(found for found in self._segments(text)[1]))
+        return tuple(dict.fromkeys(thing for thing in self._segments(text)[1]))
 
     def _outline(self, text: str) -> str:
         """The beginning of a text with its things left out: "you arrive at * . the * is closed ."."""
@@ -110,18 +110,18 @@ class Grammar:
     def _cut(self, text: str) -> tuple[list[str], list[str]]:
         """The words of a text with its things left out, and the things. Web pages repeat what brackets set apart."""
         shape: list[str] = []
-        found: list[str] = []
+        things: list[str] = []
         room = _LONGEST_TEXT
         for part in _BRACKET.split(text) if self._brackets_apart else (text,):
-            said, named, size = self._piece(part)
+            words_left, named, size = self._piece(part)
             if size > room:
-                said, named = self._taken_apart(words(part)[:room])
-            shape += said
-            found += named
+                words_left, named = self._taken_apart(words(part)[:room])
+            shape += words_left
+            things += named
             room -= size
             if room <= 0:
                 break
-        return shape, found
+        return shape, things
 
     def _cut_piece(self, text: str) -> tuple[list[str], list[str], int]:
         tokens = words(text)
@@ -129,15 +129,15 @@ class Grammar:
 
     def _taken_apart(self, tokens: list[str]) -> tuple[list[str], list[str]]:
         shape: list[str] = []
-        found: list[str] = []
+        things: list[str] = []
         at = 0
         while at < len(tokens):
             length = self._named(tokens, at) if tokens[at] in self._reach else 0
             if length:
-                found.append(" ".join(tokens[at : at + length]))
+                things.append(" ".join(tokens[at : at + length]))
             shape.append(SLOT if length else tokens[at])
             at += length or 1
-        return shape, found
+        return shape, things
 
     def _named(self, tokens: list[str], at: int) -> int:
         """How many tokens from `at` on are the longest name of a thing; 0 if none are."""
@@ -163,11 +163,11 @@ def _verb(tokens: list[str]) -> str:
     return next((token for token in tokens if token[0].isalnum()), "")
 
 
-def _frame(verb: str, said: list[list[str]]) -> frozenset[str]:
-    if len(said) == 1:
-        return frozenset(said[0])
-    counts = Counter(token for tokens in said for token in set(tokens))
-    return frozenset(token for token, count in counts.items() if count > _MOST * len(said)) | {verb}
+def _frame(verb: str, tokenised: list[list[str]]) -> frozenset[str]:
+    if len(tokenised) == 1:
+        return frozenset(tokenised[0])
+    counts = Counter(token for tokens in tokenised for token in set(tokens))
+    return frozenset(token for token, count in counts.items() if count > _MOST * len(tokenised)) | {verb}
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
@@ -219,8 +219,8 @@ class Listing:
 
     def text(self) -> str:
         named = [f"a {thing}" for thing in self.things] or ["nothing"]
-        said = named[0] if len(named) == 1 else f"{', '.join(named[:-1])}, and {named[-1]}"
-        return f"{self.head}{said}{self.tail}"
+        enumeration = named[0] if len(named) == 1 else f"{', '.join(named[:-1])}, and {named[-1]}"
+        return f"{self.head}{enumeration}{self.tail}"
 
 
 def listing(text: str, grammar: Grammar) -> Listing | None:
@@ -235,9 +235,9 @@ def _listing(text: str, names: tuple[str, ...]) -> Listing | None:
         items: list[tuple[int, int, int]] = []
         for article in _ARTICLE.finditer(text):
             at = article.end()
-            found = next((n for n in longest_first if lowered.startswith(n, at) and _ends(text, at + len(n))), None)
-            if found is not None:
-                items.append((article.start(), at, at + len(found)))
+            name = next((n for n in longest_first if lowered.startswith(n, at) and _ends(text, at + len(n))), None)
+            if name is not None:
+                items.append((article.start(), at, at + len(name)))
         if items:
             return Listing(text[: items[0][0]], tuple(text[at:end] for _, at, end in items), text[items[-1][2] :])
     empty = _EMPTY.search(text)
@@ -251,11 +251,11 @@ def _ends(text: str, at: int) -> bool:
 
 def relisted(text: str, grammar: Grammar, gone: Iterable[str], there: Iterable[str]) -> str:
     """`text` with `gone` out of its enumeration and `there` in it, in order where it was ordered."""
-    found = listing(text, grammar)
-    if found is None:
+    old = listing(text, grammar)
+    if old is None:
         return text
-    left = [thing for thing in found.things if thing not in set(gone)]
+    left = [thing for thing in old.things if thing not in set(gone)]
     new = [thing for thing in there if thing not in left]
     ordered = left == sorted(left)
     things = tuple(sorted([*left, *new]) if ordered else [*left, *new])
-    return text if things == found.things else Listing(found.head, things, found.tail).text()
+    return text if things == old.things else Listing(old.head, things, old.tail).text()

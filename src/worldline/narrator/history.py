@@ -1,8 +1,8 @@
 """One episode as text so far, indexed by the things it is about.
 
-A chronicle answers the questions that what comes next depends on: what was last done to a thing, what was last seen
+It answers the questions that what comes next depends on: what was last done to a thing, what was last seen
 of it, where a thing was last seen. It is the same object for a logged episode that is replayed and for one
-that is being imagined. The networks' view of an episode is `reading`.
+that is being imagined. The networks' view of an episode is `adwm.episodes`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _VIEW = 6
 _NOTHING = Command("", ())
 
 
-class Chronicle:
+class History:
     """Everything said and done in one episode. `episode` is its number in the log, -1 for an imagined one."""
 
     __slots__ = (
@@ -73,8 +73,8 @@ class Chronicle:
             if thing not in command.things:
                 self.where.setdefault(thing, set()).add(action)
 
-    def copy(self) -> "Chronicle":
-        twin = Chronicle.__new__(Chronicle)
+    def copy(self) -> "History":
+        twin = History.__new__(History)
         twin.grammar, twin.task, twin.goal, twin.episode = self.grammar, self.task, self.goal, self.episode
         twin.actions, twin.commands, twin.observations = [*self.actions], [*self.commands], [*self.observations]
         twin.first_things = self.first_things

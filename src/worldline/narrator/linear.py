@@ -22,8 +22,8 @@ class Hashed(nn.Module):
 
     def score(self, features: Tensor) -> Tensor:
         """features (n, F) -> (n,)."""
-        said: Tensor = self.weights(features)
-        return said.squeeze(-1)
+        scores: Tensor = self.weights(features)
+        return scores.squeeze(-1)
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def stacked(tables: Sequence[Ids]) -> Ids:
     return out
 
 
-def padded_ids(rows: Sequence[Sequence[int]]) -> Ids:
-    """Lists of ids as one table."""
+def padded_ids(rows: Sequence[Sequence[int] | Ids]) -> Ids:
+    """Rows of ids of different length as one (n, longest) table, 0 where there is nothing."""
     table = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.int64)
     for row, ids in zip(table, rows, strict=True):
         row[: len(ids)] = ids

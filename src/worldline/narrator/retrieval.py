@@ -1,4 +1,4 @@
-"""The log as a memory: what the world once answered, found again and carried over to another episode.
+"""The log's transitions, indexed: what the world once answered, carried over to another episode.
 
 For an action in an episode, `candidates` proposes answers: what this episode has already seen, what other episodes
 of the same task saw, and what the same kind of action met in other tasks, with the things of that episode renamed
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.narrator.grammar import Command, Grammar, kind, listing, relisted, renamed
-from worldline.narrator.history import Chronicle
+from worldline.narrator.history import History
 from worldline.narrator.words import stable_hash
 from worldline.types import Trajectory
 
@@ -44,58 +44,58 @@ def _head(sentence: str, grammar: Grammar) -> tuple[str, ...] | None:
     return (things[0], *grammar.outline(sentence).split()[:_HEAD]) if things else None
 
 
-class Custom:
+class ContentsModel:
     """Whether a thing is in the next view of a place after an action named them both: counted, by slot."""
 
     def __init__(self, counts: dict[str, tuple[int, int]]) -> None:
         self.counts = counts
 
     @classmethod
-    def of(cls, grammar: Grammar, episodes: Sequence[Trajectory]) -> "Custom":
+    def of(cls, grammar: Grammar, episodes: Sequence[Trajectory]) -> "ContentsModel":
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for episode in episodes:
-            seen = Chronicle(grammar, episode.task_id, episode.goal, episode.steps[0].observation)
+            seen = History(grammar, episode.task_id, episode.goal, episode.steps[0].observation)
             answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
             for step, answer in zip(episode.steps, answers, strict=True):
-                found = listing(answer, grammar)
+                shown = listing(answer, grammar)
                 things = grammar.parse(step.action).things
-                if found is not None and len(things) == 1:
+                if shown is not None and len(things) == 1:
                     for thing, here in seen.handled(things[0]):
                         if here:
-                            counts[seen.status[thing]][thing in found.things] += 1
+                            counts[seen.status[thing]][thing in shown.things] += 1
                 seen.advance(step.action, answer, step.valid)
         return cls({slot: (absent, present) for slot, (absent, present) in counts.items()})
 
-    def changes(self, chronicle: Chronicle, place: str, since: int) -> tuple[list[str], list[str]]:
+    def changes(self, history: History, place: str, since: int) -> tuple[list[str], list[str]]:
         """What left `place` and what came to it by the actions from step `since` on."""
         gone: list[str] = []
         there: list[str] = []
-        for thing, here in chronicle.handled(place, since):
-            absent, present = self.counts.get(chronicle.status[thing], (1, 0)) if here else (1, 0)
+        for thing, here in history.handled(place, since):
+            absent, present = self.counts.get(history.status[thing], (1, 0)) if here else (1, 0)
             (there if present > absent else gone).append(thing)
         return gone, there
 
-    def contents(self, chronicle: Chronicle, place: str) -> frozenset[str]:
+    def contents(self, history: History, place: str) -> frozenset[str]:
         """What is at `place` by its last view and by what was done since."""
-        views = chronicle.views(place)
+        views = history.views(place)
         if not views:
             return frozenset()
-        shown = listing(chronicle.observations[views[0]], chronicle.grammar)
-        gone, there = self.changes(chronicle, place, views[0])
+        shown = listing(history.observations[views[0]], history.grammar)
+        gone, there = self.changes(history, place, views[0])
         return frozenset(shown.things if shown else ()) - set(gone) | set(there)
 
 
-def recalled(frames: Iterable[str], chronicle: Chronicle, place: str, custom: Custom) -> list[str]:
+def recalled(frames: Iterable[str], history: History, place: str, contents_model: ContentsModel) -> list[str]:
     """Answers that repeat this episode's last view of `place` inside each of `frames`, where one fits."""
     views = []
-    for at in chronicle.views(place):
-        gone, there = custom.changes(chronicle, place, at)
-        views.append(relisted(chronicle.observations[at], chronicle.grammar, gone, there))
-    found = []
+    for at in history.views(place):
+        gone, there = contents_model.changes(history, place, at)
+        views.append(relisted(history.observations[at], history.grammar, gone, there))
+    texts = []
     for frame in frames:
-        fits = (spliced(frame, view, chronicle.grammar) for view in views)
-        found.append(next((text for text in fits if text is not None), None))
-    return list(dict.fromkeys(text for text in found if text is not None))
+        fits = (spliced(frame, view, history.grammar) for view in views)
+        texts.append(next((text for text in fits if text is not None), None))
+    return list(dict.fromkeys(text for text in texts if text is not None))
 
 
 OWN, VIEW, TASK, SAME, KIND, SHAPE, REFUSED = "own", "view", "task", "same", "kind", "shape", "refused"
@@ -148,18 +148,18 @@ class Candidate:
         return self.near in (TASK, SAME, KIND) and self.source is not None and self.source.valid
 
 
-class Memory:
+class TransitionIndex:
     """All transitions of a log, indexed by what one looks for."""
 
-    def __init__(self, grammar: Grammar, transitions: Sequence[Transition], custom: Custom) -> None:
+    def __init__(self, grammar: Grammar, transitions: Sequence[Transition], contents_model: ContentsModel) -> None:
         self.grammar = grammar
-        self.custom = custom
+        self.contents_model = contents_model
         self.transitions = list(transitions)
         self._touched = [
             tuple(status for thing, status in zip(tr.things, tr.statuses, strict=True) if _handled(thing, status))
             for tr in self.transitions
         ]
-        self._known: dict[str, dict[str, dict[str, set[int]]]] = defaultdict(lambda: defaultdict(dict))
+        self._places: dict[str, dict[str, dict[str, set[int]]]] = defaultdict(lambda: defaultdict(dict))
         self._index: dict[tuple[object, ...], list[int]] = defaultdict(list)
         # a fixed shuffle: the first few of any list are a fair sample of it
         for transition in sorted(self.transitions, key=lambda tr: stable_hash(f"{tr.episode}/{tr.step}")):
@@ -167,75 +167,75 @@ class Memory:
                 self._index[key].append(transition.index)
             for thing, status in zip(transition.things, transition.statuses, strict=True):
                 if not status and thing not in transition.command.things:
-                    found = self._known[transition.task][thing]
-                    found.setdefault(transition.action, set()).add(transition.episode)
+                    actions = self._places[transition.task][thing]
+                    actions.setdefault(transition.action, set()).add(transition.episode)
         # Policies and rollouts meet the same tasks over and over: what depends on little is worked out once.
-        self._known_to = functools.lru_cache(_MEMO >> 7)(self._known_apart_from)
+        self._places_apart_from = functools.lru_cache(_MEMO >> 7)(self._find_places)
         self._renamed = functools.lru_cache(_MEMO)(self._carry)
         self._table = functools.lru_cache(_MEMO >> 7)(self._listed)
         self.episodes = np.array([tr.episode for tr in self.transitions], dtype=np.int64)
 
     @classmethod
-    def of(cls, grammar: Grammar, episodes: Sequence[Trajectory]) -> "Memory":
+    def of(cls, grammar: Grammar, episodes: Sequence[Trajectory]) -> "TransitionIndex":
         transitions: list[Transition] = []
         for number, episode in enumerate(episodes):
             for transition in replay(grammar, episode, number):
                 transitions.append(_numbered(transition, len(transitions)))
-        return cls(grammar, transitions, Custom.of(grammar, episodes))
+        return cls(grammar, transitions, ContentsModel.of(grammar, episodes))
 
-    def known(self, chronicle: Chronicle) -> dict[str, set[str]]:
+    def known_places(self, history: History) -> dict[str, set[str]]:
         """Thing -> the actions whose answers named it, untouched, in other logged episodes of this task."""
-        return self._known_to(chronicle.task, chronicle.episode)
+        return self._places_apart_from(history.task, history.episode)
 
-    def _known_apart_from(self, task: str, episode: int) -> dict[str, set[str]]:
-        facts, own = self._known.get(task, {}), {episode}
+    def _find_places(self, task: str, episode: int) -> dict[str, set[str]]:
+        facts, own = self._places.get(task, {}), {episode}
         return {
             thing: actions
             for thing, where in facts.items()
             if (actions := {action for action, episodes in where.items() if episodes - own})
         }
 
-    def candidates(self, chronicle: Chronicle, action: str) -> list[Candidate]:
+    def candidates(self, history: History, action: str) -> list[Candidate]:
         """Answers the world might give to `action` now, nearest first."""
         command = self.grammar.parse(action)
-        found = [Candidate(OWN, text, None) for text in chronicle.answers(action)[: LIMITS[OWN]]]
+        candidates = [Candidate(OWN, text, None) for text in history.answers(action)[: LIMITS[OWN]]]
         taken: set[int] = set()
-        states, roles = chronicle.states(command), self.grammar.goal_roles(chronicle.goal)
-        known = False
-        for near, keys in _questions(chronicle.task, action, command, states, roles):
-            room = _ENOUGH if known and near != REFUSED else LIMITS[near]
+        states, roles = history.states(command), self.grammar.goal_roles(history.goal)
+        seen_here = False
+        for near, keys in _questions(history.task, action, command, states, roles):
+            room = _ENOUGH if seen_here and near != REFUSED else LIMITS[near]
             for index in itertools.chain.from_iterable(self._index.get(key, ()) for key in keys):
                 if not room:
                     break
                 source = self.transitions[index]
-                if index not in taken and source.episode != chronicle.episode:
+                if index not in taken and source.episode != history.episode:
                     taken.add(index)
                     room -= 1
-                    known = known or (near == TASK and source.states == states)
-                    found.append(self._carried(near, source, chronicle, command))
-        return [*self._recalled(found, chronicle, command), *found]
+                    seen_here = seen_here or (near == TASK and source.states == states)
+                    candidates.append(self._carried(near, source, history, command))
+        return [*self._recalled(candidates, history, command), *candidates]
 
     def like(self, action: str, episode: int = -1) -> npt.NDArray[np.int64]:
         """The transitions of this very action, else of its template, else all; none of them of `episode`."""
         shape = self.grammar.parse(action).template
         key = next((key for key in ((SAME, action), (SHAPE, shape)) if self._index.get(key)), None)
-        found: npt.NDArray[np.int64] = self._table(key)
-        return np.compress(self.episodes[found] != episode, found)
+        transitions: npt.NDArray[np.int64] = self._table(key)
+        return np.compress(self.episodes[transitions] != episode, transitions)
 
     def _listed(self, key: tuple[object, ...] | None) -> npt.NDArray[np.int64]:
         return np.array(range(len(self.transitions)) if key is None else self._index[key], dtype=np.int64)
 
-    def _recalled(self, found: Sequence[Candidate], chronicle: Chronicle, command: Command) -> Iterator[Candidate]:
+    def _recalled(self, candidates: Sequence[Candidate], history: History, command: Command) -> Iterator[Candidate]:
         """What this episode last saw of the place the action is about, as the other candidates would put it."""
         if command.things:
-            frames = dict.fromkeys(c.text for c in found if c.near not in (OWN, REFUSED))
-            texts = recalled(itertools.islice(frames, _FRAMES), chronicle, command.things[-1], self.custom)
+            frames = dict.fromkeys(c.text for c in candidates if c.near not in (OWN, REFUSED))
+            texts = recalled(itertools.islice(frames, _FRAMES), history, command.things[-1], self.contents_model)
             yield from (Candidate(VIEW, text, None) for text in texts)
 
-    def _carried(self, near: str, source: Transition, chronicle: Chronicle, command: Command) -> Candidate:
+    def _carried(self, near: str, source: Transition, history: History, command: Command) -> Candidate:
         """The source's answer in this episode's names."""
-        touched = tuple([chronicle.counterpart(status) for status in self._touched[source.index]])
-        return self._renamed(near, source.index, command.things, chronicle.goal, touched)
+        touched = tuple([history.counterpart(status) for status in self._touched[source.index]])
+        return self._renamed(near, source.index, command.things, history.goal, touched)
 
     def _carry(
         self, near: str, index: int, things: tuple[str, ...], ours: str, touched: tuple[str | None, ...]
@@ -271,7 +271,7 @@ def _handled(thing: str, status: str) -> bool:
 def replay(grammar: Grammar, episode: Trajectory, number: int) -> Iterator[Transition]:
     """The transitions of one logged episode, each seen from the history it had."""
     steps = episode.steps
-    chronicle = Chronicle(grammar, episode.task_id, episode.goal, steps[0].observation, number)
+    history = History(grammar, episode.task_id, episode.goal, steps[0].observation, number)
     for at, step in enumerate(steps):
         command = grammar.parse(step.action)
         last = at + 1 == len(steps)
@@ -285,16 +285,16 @@ def replay(grammar: Grammar, episode: Trajectory, number: int) -> Iterator[Trans
             goal=episode.goal,
             action=step.action,
             command=command,
-            states=chronicle.states(command),
+            states=history.states(command),
             answer=answer,
             things=things,
-            statuses=tuple(chronicle.status.get(thing, "") for thing in things),
+            statuses=tuple(history.status.get(thing, "") for thing in things),
             valid=step.valid,
             reward=step.reward,
             ended=last and episode.terminated,
             admissible=None if last else steps[at + 1].admissible,
         )
-        chronicle.advance(step.action, answer, step.valid)
+        history.advance(step.action, answer, step.valid)
 
 
 def _numbered(transition: Transition, index: int) -> Transition:

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from worldline.policies.mixing import uniform
 from worldline.policies.prompts import TEMPLATES, Counts, View, render, shortened, view
 from worldline.policies.settings import PolicyConfig
-from worldline.types import Decision, InputError, Turn, WorldlineError
+from worldline.types import Decision, InputError, Turn, WorldlineError, uniform
 
 _CHARS_PER_TOKEN = 4
 _LONGEST_WAIT = 30.0

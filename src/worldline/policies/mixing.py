@@ -11,12 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from worldline.types import Decision, InputError, Policy, ScoringPolicy, Turn, World, derive_seed
-
-
-def uniform(seed: int, *purpose: int | str) -> float:
-    """A number in [0, 1) that is a function of `seed` and `purpose`."""
-    return (derive_seed(seed, *purpose) >> 10) / 2**53
+from worldline.types import Decision, InputError, Policy, ScoringPolicy, Turn, World, uniform
 
 
 def pick(probabilities: Sequence[float] | npt.NDArray[np.float64], draw: float) -> int:

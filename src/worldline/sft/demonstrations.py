@@ -8,9 +8,8 @@ injection as in DART (Laskey et al. 2017).
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from worldline.policies.mixing import uniform
 from worldline.rollout import Episode, Rollout
-from worldline.types import Decision, Trajectory, Turn, World, turns
+from worldline.types import Decision, Trajectory, Turn, World, turns, uniform
 
 
 @dataclass(frozen=True)

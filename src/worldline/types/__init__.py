@@ -3,7 +3,7 @@
 from worldline.types.environment import EagerEnvironment, Environment, Info, LazyActions, StepResult, World
 from worldline.types.errors import InputError, WorldlineError
 from worldline.types.policy import Decision, Exchange, Policy, ScoringPolicy, Turn, turns
-from worldline.types.randomness import derive_seed
+from worldline.types.randomness import derive_seed, uniform
 from worldline.types.trajectory import SCHEMA_VERSION, Step, Trajectory
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "WorldlineError",
     "derive_seed",
     "turns",
+    "uniform",
 ]

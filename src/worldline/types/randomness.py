@@ -11,3 +11,8 @@ def derive_seed(*keys: int | str) -> int:
     """
     text = "\x1f".join(f"{type(key).__name__}:{key}" for key in keys)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def uniform(seed: int, *purpose: int | str) -> float:
+    """A number in [0, 1) that is a function of `seed` and `purpose`."""
+    return (derive_seed(seed, *purpose) >> 10) / 2**53

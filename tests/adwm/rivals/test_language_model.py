@@ -20,7 +20,7 @@ from worldline.sft.small import small_tokenizer
 from worldline.types import Environment, InputError, Trajectory, World
 
 
-def speaker(episodes: list[Trajectory], folder: Any, epochs: float, outcome: bool = True) -> HFPolicy:
+def generator(episodes: list[Trajectory], folder: Any, epochs: float, outcome: bool = True) -> HFPolicy:
     """A tiny language model trained on what the world said in `episodes`."""
     shown = [of_log(episode) for episode in episodes]
     tokenizer = small_tokenizer(texts(shown), 500)
@@ -44,7 +44,7 @@ def few(log: list[Trajectory]) -> list[Trajectory]:
 
 @pytest.fixture(scope="module")
 def memorised(few: list[Trajectory], fitted: Fitted, tmp_path_factory: pytest.TempPathFactory) -> TextWorld:
-    return TextWorld(speaker(few, tmp_path_factory.mktemp("speaker"), 60), fitted.ensemble, temperature=0.0)
+    return TextWorld(generator(few, tmp_path_factory.mktemp("speaker"), 60), fitted.ensemble, temperature=0.0)
 
 
 def test_an_overfit_model_reproduces_its_log_exactly(memorised: TextWorld, few: list[Trajectory]) -> None:
@@ -72,9 +72,9 @@ def test_it_is_a_world_like_any_other(
     fitted: Fitted, few: list[Trajectory], tmp_path_factory: pytest.TempPathFactory, house: World
 ) -> None:
     """Even an untrained one can be played in to the end; sampling depends on the episode's seed only."""
-    policy = speaker(few, tmp_path_factory.mktemp("untrained"), 0)
+    policy = generator(few, tmp_path_factory.mktemp("untrained"), 0)
     world = TextWorld(policy, fitted.ensemble)
-    world.max_steps, world.speaker.longest = 4, 12
+    world.max_steps, world.generator.longest = 4, 12
     assert isinstance(world, World)
     assert isinstance(world.make(), Environment)
 
@@ -111,18 +111,18 @@ def test_a_clone_goes_its_own_way(memorised: TextWorld, few: list[Trajectory]) -
     twin = environment.clone()
     action = few[0].steps[0].action
     assert twin.step(action)[0] == environment.step(action)[0]
-    assert len(twin.chronicle.actions) == 1
+    assert len(twin.history.actions) == 1
 
 
 def test_features_of_the_log_judge_where_the_model_says_nothing(fitted: Fitted) -> None:
     """Ends that happened are thought likelier than ends that did not, and as frequent as they were."""
-    judge, lore = Judge(fitted.ensemble.members[0]), fitted.ensemble.lore
+    judge, log_model = Judge(fitted.ensemble.members[0]), fitted.ensemble.log_model
     verdicts = [
-        judge(chronicle, action, answer)
-        for number in range(len(lore.episodes))
-        for chronicle, _, action, answer in lore.replay(number)
+        judge(history, action, answer)
+        for number in range(len(log_model.episodes))
+        for history, _, action, answer in log_model.replay(number)
     ]
-    ended = np.array([transition.ended for transition in lore.memory.transitions])
+    ended = np.array([transition.ended for transition in log_model.index.transitions])
     hazard = np.array([verdict.hazard for verdict in verdicts])
     assert hazard[ended].mean() > 0.7
     assert hazard[~ended].mean() < 0.05
@@ -132,9 +132,9 @@ def test_features_of_the_log_judge_where_the_model_says_nothing(fitted: Fitted) 
 def test_a_model_without_outcomes_ends_by_the_judge(
     fitted: Fitted, few: list[Trajectory], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    policy = speaker(few, tmp_path_factory.mktemp("silent"), 0, outcome=False)
+    policy = generator(few, tmp_path_factory.mktemp("silent"), 0, outcome=False)
     world = TextWorld(policy, fitted.ensemble)
-    world.speaker.longest = 8
+    world.generator.longest = 8
     assert world.judge is not None
     environment = world.make()
     environment.reset(seed=0, task=few[0].task_id)

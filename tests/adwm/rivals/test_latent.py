@@ -60,10 +60,10 @@ def test_neighbours_repeat_the_nearest_step() -> None:
 
 
 def test_pairs_cover_every_step_in_order(fitted: Fitted) -> None:
-    member, lore = fitted.ensemble.members[0], fitted.ensemble.lore
-    data = [read_episode(member.model, episode, n, None) for n, episode in enumerate(lore.episodes[:5])]
+    member, log_model = fitted.ensemble.members[0], fitted.ensemble.log_model
+    data = [read_episode(member.model, episode, n, None) for n, episode in enumerate(log_model.episodes[:5])]
     found = pairs(member.model, data)
-    assert len(found.h) == sum(len(episode) for episode in lore.episodes[:5])
+    assert len(found.h) == sum(len(episode) for episode in log_model.episodes[:5])
     assert torch.allclose(found.after, member.narrator.latents[: len(found.after)], atol=1e-4)
     latent, action = member.model.architecture.latent, member.model.architecture.action
     assert torch.equal(found.ahead[:, :latent], found.after)

@@ -17,7 +17,7 @@ from worldline.adwm.soft_tokens.adapter import (
     mean_embeddings,
     retrieval,
 )
-from worldline.narrator.log_model import Lore
+from worldline.narrator.log_model import LogModel
 from worldline.narrator.narrator import Narrator
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError
@@ -82,19 +82,19 @@ def test_soft_tokens_lie_where_the_embeddings_of_the_text_lie(
 ) -> None:
     """The mean of the soft tokens is closer to the mean embedding of its own text than the average text's is."""
     narrator = fitted.ensemble.members[0].narrator
-    texts = [transition.answer for transition in narrator.lore.memory.transitions]
+    texts = [transition.answer for transition in narrator.log_model.index.transitions]
     target = mean_embeddings(texts, reader.encoder.tokenizer, reader.model.get_input_embeddings().weight)
     told = learned.adapter(narrator.latents).mean(1)
     assert float((told - target).pow(2).mean()) < 0.5 * float((target - target.mean(0)).pow(2).mean())
 
 
 def test_a_log_of_one_observation_is_refused(fitted: Fitted, reader: HFPolicy) -> None:
-    episode = fitted.ensemble.lore.episodes[0]
+    episode = fitted.ensemble.log_model.episodes[0]
     same = episode.model_copy(
         update={"steps": episode.steps[:1], "final_observation": "Nothing happens.", "id": "only"}
     )
-    lore = Lore.of([same], 64)
-    member = replace(fitted.ensemble.members[0], narrator=Narrator(lore, 32))
+    log_model = LogModel.of([same], 64)
+    member = replace(fitted.ensemble.members[0], narrator=Narrator(log_model, 32))
     table = reader.model.get_input_embeddings().weight
     with pytest.raises(InputError, match="--interface text"):
         fit_adapter(member, reader.encoder.tokenizer, table, QUICK)

@@ -8,16 +8,16 @@ from tiny_house import mixed
 
 from worldline.adwm.fit import Fitted
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
-from worldline.adwm.soft_tokens.connect import ChannelConfig, connect, decodable
+from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect, decodable
 from worldline.adwm.soft_tokens.distillation import DistillationConfig
 from worldline.adwm.soft_tokens.tokens import SoftModel
 from worldline.adwm.value import imagine
-from worldline.adwm.world_model_env import MANNERS, Manner
+from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.policies import load, mix
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError, World
 
-QUICK = ChannelConfig(
+QUICK = PolicyInterfaceConfig(
     adapter=AdapterConfig(epochs=2, hidden=32),
     distillation=DistillationConfig(episodes=8, epochs=1, compared=4),
     redraw=2,
@@ -41,7 +41,7 @@ def test_soft_tokens_need_weights(fitted: Fitted, house: World, interface: str) 
 def test_auto_follows_its_rule(fitted: Fitted, house: World, agent: HFPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     assert connect(load("random"), fitted.ensemble, "auto").interface == "text"
     for share, expected in ((0.81, "text"), (0.79, "distilled")):
-        monkeypatch.setattr("worldline.adwm.soft_tokens.connect.decodable", lambda lore, share=share: share)
+        monkeypatch.setattr("worldline.adwm.soft_tokens.connect.decodable", lambda log_model, share=share: share)
         channel = connect(agent, fitted.ensemble, "auto", QUICK)
         assert channel.interface == expected
         assert f"{share:.0%}" in channel.reason
@@ -49,13 +49,13 @@ def test_auto_follows_its_rule(fitted: Fitted, house: World, agent: HFPolicy, mo
 
 def test_decodable_counts_answers_other_episodes_gave(fitted: Fitted) -> None:
     """By brute force over the memory's candidates, on every step."""
-    lore = fitted.ensemble.lore
+    log_model = fitted.ensemble.log_model
     hits = [
-        answer in {candidate.text for candidate in lore.memory.candidates(chronicle, action)}
-        for number in range(len(lore.episodes))
-        for chronicle, _, action, answer in lore.replay(number)
+        answer in {candidate.text for candidate in log_model.index.candidates(history, action)}
+        for number in range(len(log_model.episodes))
+        for history, _, action, answer in log_model.replay(number)
     ]
-    assert decodable(lore, 10**6) == pytest.approx(np.mean(hits))
+    assert decodable(log_model, 10**6) == pytest.approx(np.mean(hits))
 
 
 def test_adapters_are_fitted_once(fitted: Fitted, agent: HFPolicy, tmp_path: Path) -> None:
@@ -80,11 +80,16 @@ def _adapters(policy: HFPolicy) -> list[object]:
     return list(policy.model.adapters)
 
 
-@pytest.mark.parametrize("manner", [MANNERS["adwm"], Manner(steps=2, w=0.5, alpha=0.1, decode="nearest", reread=False)])
-def test_a_value_through_soft_tokens_with_and_without_guidance(fitted: Fitted, agent: HFPolicy, manner: Manner) -> None:
+@pytest.mark.parametrize(
+    "config",
+    [IMAGINATION_PRESETS["adwm"], ImaginationConfig(steps=2, w=0.5, alpha=0.1, decode="nearest", reread=False)],
+)
+def test_a_value_through_soft_tokens_with_and_without_guidance(
+    fitted: Fitted, agent: HFPolicy, config: ImaginationConfig
+) -> None:
     channel = connect(agent, fitted.ensemble, "soft", QUICK)
     assert 0 <= channel.figures["top1"] <= 1
-    found = imagine(fitted.ensemble, mix(channel.policy, 0.2), manner=manner, guide=channel.guide, rollouts=1)
-    assert len(found.values) == len(fitted.ensemble.lore.episodes)
+    found = imagine(fitted.ensemble, mix(channel.policy, 0.2), config=config, guide=channel.guide, rollouts=1)
+    assert len(found.values) == len(fitted.ensemble.log_model.episodes)
     assert np.isfinite(found.values).all()
     assert {episode.policy for episode in found.trajectories} == {"hf:agent+eps0.2"}

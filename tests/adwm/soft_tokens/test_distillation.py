@@ -5,8 +5,9 @@ import torch
 
 from worldline.adwm.fit import Fitted
 from worldline.adwm.soft_tokens.adapter import Adapter, AdapterConfig, fit_adapter
-from worldline.adwm.soft_tokens.distillation import DistillationConfig, _divergence, _pairs, distil, dreams
-from worldline.adwm.soft_tokens.tokens import Sight, soft_policy
+from worldline.adwm.soft_tokens.distillation import DistillationConfig, _divergence, _pairs, distil, imagined_turns
+from worldline.adwm.soft_tokens.tokens import soft_policy
+from worldline.adwm.world_model_env import ImaginedObservation
 from worldline.policies.language_model.hf import HFPolicy, ScoringHFPolicy
 from worldline.types import Trajectory, turns
 
@@ -15,14 +16,16 @@ def test_a_logged_episode_as_it_would_be_imagined(log: list[Trajectory]) -> None
     """The first observation stays text, the later ones are sights; everything else is as it was."""
     episode = next(episode for episode in log if len(episode) >= 4)
     latents = [torch.full((32,), float(at)) for at in range(len(episode))]
-    steps = dreams(episode, latents)
+    steps = imagined_turns(episode, latents)
     for at, ((turn, dream, action), real) in enumerate(zip(steps, turns(episode), strict=True)):
         assert turn == real
         assert dream == turn  # a sight is its text
         assert action == episode.steps[at].action
         seen = [*(exchange.observation for exchange in dream.history), dream.observation]
-        assert [isinstance(text, Sight) for text in seen] == [False] + [True] * at
-        assert [float(text.latent[0]) for text in seen[1:] if isinstance(text, Sight)] == [float(i) for i in range(at)]
+        assert [isinstance(text, ImaginedObservation) for text in seen] == [False] + [True] * at
+        assert [float(text.latent[0]) for text in seen[1:] if isinstance(text, ImaginedObservation)] == [
+            float(i) for i in range(at)
+        ]
 
 
 def test_divergence_is_that_of_the_next_token_distributions(
@@ -32,7 +35,7 @@ def test_divergence_is_that_of_the_next_token_distributions(
     adapter = Adapter(32, 64, tokens=3, hidden=16).eval()
     soft = soft_policy(agent, [adapter])
     episodes = [episode for episode in log if len(episode) >= 3][:2]
-    kept = [dreams(episode, [torch.randn(32) for _ in episode.steps]) for episode in episodes]
+    kept = [imagined_turns(episode, [torch.randn(32) for _ in episode.steps]) for episode in episodes]
     pairs = list(_pairs(agent, soft, kept))
     found = _divergence(agent, soft, pairs).detach()
     assert len(found) == sum(sum(pair.text.is_action) for pair in pairs)

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from worldline.adwm.fit import Fitted
 from worldline.adwm.soft_tokens.adapter import Adapter
 from worldline.adwm.soft_tokens.guidance import Continuation, guide_through
-from worldline.adwm.soft_tokens.tokens import Sight, soft_policy
-from worldline.adwm.world_model_env import ImaginedEnvironment, ImaginedWorld, Manner
+from worldline.adwm.soft_tokens.tokens import soft_policy
+from worldline.adwm.world_model_env import ImaginationConfig, ImaginedEnvironment, ImaginedObservation, ImaginedWorld
 from worldline.policies import mix
 from worldline.policies.language_model.hf import HFPolicy, ScoringHFPolicy, from_model
 from worldline.policies.settings import PolicyConfig
 from worldline.rollout import Rollout, plan
 from worldline.types import Exchange, InputError, Trajectory, Turn
 
-GUIDED = Manner(steps=6, alpha=0.5)
+GUIDED = ImaginationConfig(steps=6, alpha=0.5)
 
 
 class Oracle(nn.Module):
@@ -78,27 +78,40 @@ def test_with_an_oracle_adapter_it_is_the_text_policy(reader: HFPolicy, prompt: 
     soft = soft_policy(plain, [Oracle(table, size)])  # type: ignore[list-item]
     assert isinstance(soft, ScoringHFPolicy)
     real = turns_of(["You are in a room.", *texts])
-    sights = [Sight("unreadable", torch.tensor(ids[text]).float()) for text in texts]
-    dreamt = turns_of(["You are in a room.", *sights])
+    observations = [ImaginedObservation("unreadable", torch.tensor(ids[text]).float()) for text in texts]
+    dreamt = turns_of(["You are in a room.", *observations])
     actions = [turn.admissible or () for turn in real]
     for told, meant in zip(soft.logprobs(dreamt, actions), plain.logprobs(real, actions), strict=True):
         np.testing.assert_allclose(told, meant, atol=1e-4)
     assert [d.action for d in soft.act(dreamt)] == [d.action for d in plain.act(real)]
 
 
-def test_a_sight_is_its_text_to_everybody_else(reader: HFPolicy) -> None:
-    sight = Sight("You open the fridge 1.", torch.ones(4))
-    assert sight == "You open the fridge 1."
-    assert {sight: 1}["You open the fridge 1."] == 1
-    assert reader.encoder.prompt(turns_of([sight])[0]) == reader.encoder.prompt(turns_of([str(sight)])[0])
-    assert Sight.of(sight.number) is sight
+def test_an_imagined_observation_is_its_text_to_everybody_else(reader: HFPolicy) -> None:
+    observation = ImaginedObservation("You open the fridge 1.", torch.ones(4))
+    assert observation == "You open the fridge 1."
+    assert {observation: 1}["You open the fridge 1."] == 1
+    assert reader.encoder.prompt(turns_of([observation])[0]) == reader.encoder.prompt(turns_of([str(observation)])[0])
+
+
+def test_an_observation_is_resolved_while_its_turn_is_held(reader: HFPolicy, adapters: list[Adapter]) -> None:
+    """By the policy that read the turn and by no other; when the turn is gone, nothing of it is kept."""
+    soft, other = soft_policy(reader, adapters), soft_policy(reader, adapters)
+    turns = turns_of(["You are in a room.", ImaginedObservation("x", torch.randn(32))])
+    ids = torch.tensor([soft.encoder.prompt(turns[-1])])
+    assert int((ids < 0).sum()) == 3
+    assert soft.model.embed(ids).shape == (*ids.shape, 32)
+    with pytest.raises(KeyError):
+        other.model.embed(ids)
+    del turns
+    with pytest.raises(KeyError):
+        soft.model.embed(ids)
 
 
 def test_what_is_remembered_is_what_would_be_read_again(reader: HFPolicy, adapters: list[Adapter]) -> None:
-    """The policy's memory knows two sights apart, though both are soft tokens in the same place."""
-    sights = [Sight("same text", torch.randn(32), member) for member in (0, 1, 0)]
-    dreamt = turns_of(["You are in a room.", *sights])
-    others = turns_of(["You are in a room.", *(Sight("same text", torch.randn(32)) for _ in range(3))])
+    """The prefix cache tells two observations apart, though both are soft tokens in the same place."""
+    observations = [ImaginedObservation("same text", torch.randn(32), member) for member in (0, 1, 0)]
+    dreamt = turns_of(["You are in a room.", *observations])
+    others = turns_of(["You are in a room.", *(ImaginedObservation("same text", torch.randn(32)) for _ in range(3))])
     actions = [turn.admissible or () for turn in dreamt]
     kept, fresh = (soft_policy(remade(reader, mode="choose", cache_gib=gib), adapters) for gib in (4.0, 0.0))
     assert isinstance(kept, ScoringHFPolicy)
@@ -109,14 +122,14 @@ def test_what_is_remembered_is_what_would_be_read_again(reader: HFPolicy, adapte
     assert np.abs(kept.logprobs(dreamt, actions)[3] - kept.logprobs(others, actions)[3]).max() > 1e-2
 
 
-def test_a_prompt_over_its_budget_loses_whole_sights(reader: HFPolicy, adapters: list[Adapter]) -> None:
+def test_a_prompt_over_its_budget_loses_whole_observations(reader: HFPolicy, adapters: list[Adapter]) -> None:
     soft = soft_policy(reader, adapters)
     soft.encoder.max_tokens = 60
-    sights = [Sight("x", torch.randn(32)) for _ in range(12)]
-    prompt = soft.encoder.prompt(turns_of(["You are in a room.", *sights])[-1])
+    observations = [ImaginedObservation("x", torch.randn(32)) for _ in range(12)]
+    prompt = soft.encoder.prompt(turns_of(["You are in a room.", *observations])[-1])
     assert len(prompt) <= 60
     assert sum(token < 0 for token in prompt) % 3 == 0
-    assert [token for token in prompt if token < 0][-3:] == soft.encoder.soft_ids(sights[-1].number)  # type: ignore[attr-defined]
+    assert [token for token in prompt if token < 0][-3:] == soft.encoder.soft_ids(observations[-1])  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("mode", ["choose", "generate"])
@@ -143,19 +156,19 @@ def test_soft_tokens_are_read_where_observations_are_imagined(
     environment, turn = dreamt(fitted, log[0])
     soft = soft_policy(reader, adapters)
     prompt = soft.encoder.prompt(turn)
-    numbers = [text.number for text in environment.shown if isinstance(text, Sight)]
-    assert len(numbers) == 2
+    imagined = [text for text in environment.shown if isinstance(text, ImaginedObservation)]
+    assert len(imagined) == 2
     assert [token for token in prompt if token < 0] == [
         token
-        for number in numbers
-        for token in soft.encoder.soft_ids(number)  # type: ignore[attr-defined]
+        for text in imagined
+        for token in soft.encoder.soft_ids(text)  # type: ignore[attr-defined]
     ]
     assert log[0].steps[0].observation in soft.encoder.decode([token for token in prompt if token >= 0])
 
 
 def dreamt(fitted: Fitted, episode: Trajectory) -> tuple[ImaginedEnvironment, Turn]:
     """Two steps into an imagined episode."""
-    world = ImaginedWorld(fitted.ensemble, Manner(reread=False))
+    world = ImaginedWorld(fitted.ensemble, ImaginationConfig(reread=False))
     environment = world.make()
     seen, info = environment.reset(seed=5, task=episode.task_id)
     past = []
@@ -186,7 +199,7 @@ def test_guidance_is_the_gradient_of_the_policy_s_log_probability(
 
     def scored(latent: Tensor) -> float:
         past = (*turn.history, Exchange(turn.observation, environment.action or ""))
-        after = replace(turn, observation=Sight("", latent, environment.member), history=past)
+        after = replace(turn, observation=ImaginedObservation("", latent, environment.member), history=past)
         prompt = soft.encoder.prompt(after)
         totals = [s.token_logprobs[0][0].sum() for s in soft._score([prompt], [[ids]], 0.7)]
         return float(totals[0])
@@ -200,16 +213,16 @@ def test_guidance_is_the_gradient_of_the_policy_s_log_probability(
             assert float(gradient[0, axis]) == pytest.approx(slope, abs=3e-3)
 
 
-def sampled_latents(fitted: Fitted, manner: Manner, guide: object, log: list[Trajectory]) -> Tensor:
+def sampled_latents(fitted: Fitted, config: ImaginationConfig, guide: object, log: list[Trajectory]) -> Tensor:
     """The latent of the first imagined step of 16 episodes."""
-    world = ImaginedWorld(fitted.ensemble, manner, guide)  # type: ignore[arg-type]
+    world = ImaginedWorld(fitted.ensemble, config, guide)  # type: ignore[arg-type]
     environments = [world.make() for _ in range(16)]
     for index, environment in enumerate(environments):
         environment.reset(seed=index, task=log[index].task_id)
         environment.begin("look")
     for environment in environments:
         environment.step("look")
-    return torch.stack([environment.latent for environment in environments if environment.latent is not None])
+    return torch.stack([environment.sampled for environment in environments if environment.sampled is not None])
 
 
 def test_guidance_with_an_analytic_policy_moves_along_its_gradient(fitted: Fitted, log: list[Trajectory]) -> None:

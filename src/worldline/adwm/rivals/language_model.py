@@ -3,7 +3,7 @@
 It reads `h_t | a_t` as agents' transcripts spell it and writes o_{t+1}: the rows of `worldline sft --target
 observation` and of PaW. Trained with --outcome it writes the reward and the end too; any other checkpoint says neither,
 and then a few numbers fitted on the log's own features do (`Judge`). Starts, horizon and admissible actions are those
-of the log, as in `imagine`, so agents of any kind act here directly.
+of the log, as in `world_model_env`, so agents of any kind act here directly.
 """
 
 from collections.abc import Sequence
@@ -15,16 +15,17 @@ import torch
 
 from worldline.adwm.calibration import Platt, fit_platt, sigmoid
 from worldline.adwm.ensemble import Ensemble, Member
-from worldline.adwm.outcome_head import wide_logits
+from worldline.adwm.outcome_head import linear_logits
 from worldline.adwm.world_model_env import SPLIT, LogWorld, WaitingEnvironment
 from worldline.narrator.admissible import Situation
-from worldline.narrator.history import Chronicle
+from worldline.narrator.history import History
 from worldline.narrator.retrieval import Candidate
 from worldline.policies.language_model.decoding import generate
 from worldline.policies.language_model.encoding import Encoder
 from worldline.policies.language_model.forward import chunks, inference, read, shares_prefix
 from worldline.policies.language_model.hf import HFPolicy
-from worldline.policies.language_model.outcome_line import heard, told
+from worldline.policies.language_model.outcome_line import heard as read_outcome_line
+from worldline.policies.language_model.outcome_line import told as with_outcome_line
 from worldline.policies.language_model.prefix_cache import Memory
 from worldline.types import Exchange, Info, InputError, Trajectory, Turn, derive_seed
 
@@ -34,8 +35,8 @@ _SPARE = 8
 _LEAST = 64
 
 
-class Speaker:
-    """Says the world's answers, at `temperature` (0: the likeliest), each from its own seed."""
+class ObservationGenerator:
+    """Writes the world's answers, at `temperature` (0: the likeliest), each from its own seed."""
 
     def __init__(self, policy: HFPolicy, answers: Sequence[str], temperature: float) -> None:
         self._model, self._temperature = policy.model, temperature
@@ -44,7 +45,9 @@ class Speaker:
         trained: dict[str, Any] = getattr(policy.model.config, "worldline", None) or {}
         self.says_outcome = bool(trained.get("outcome"))
         self._chat = given.template.chat
-        spelled = [told(text, 0.125, True) if self.says_outcome else text for text in dict.fromkeys(answers)]
+        spelled = [
+            with_outcome_line(text, 0.125, True) if self.says_outcome else text for text in dict.fromkeys(answers)
+        ]
         tokens = tokenizer(spelled, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         self.longest = max(map(len, tokens)) + _SPARE
         context = getattr(policy.model.config.get_text_config(), "max_position_embeddings", None) or 1 << 20
@@ -64,27 +67,31 @@ class Speaker:
             [*prompt, *action]
             for prompt, action in zip(self._encoder.prompts(turns), self._encoder.actions(actions), strict=True)
         ]
-        said: list[list[int]] = [[] for _ in prompts]
+        responses: list[list[int]] = [[] for _ in prompts]
         going, rounds = list(range(len(prompts))), 0
         with inference(self._model):
             while going:  # once, but for texts that have the sign of the next action inside them
                 for rows in chunks([len(prompts[at]) + self.longest for at in going], self._batch_tokens):
-                    self._say([going[row] for row in rows], prompts, said, [derive_seed(s, rounds) for s in seeds])
-                going, rounds = [at for at in going if not self._over(said[at])], rounds + 1
-        return [self._text(ids) for ids in said]
+                    self._extend(
+                        [going[row] for row in rows], prompts, responses, [derive_seed(s, rounds) for s in seeds]
+                    )
+                going, rounds = [at for at in going if not self._over(responses[at])], rounds + 1
+        return [self._text(ids) for ids in responses]
 
-    def _say(self, rows: Sequence[int], prompts: list[list[int]], said: list[list[int]], seeds: Sequence[int]) -> None:
-        whole = [[*prompts[row], *said[row]] for row in rows]
-        responses = generate(
+    def _extend(
+        self, rows: Sequence[int], prompts: list[list[int]], responses: list[list[int]], seeds: Sequence[int]
+    ) -> None:
+        whole = [[*prompts[row], *responses[row]] for row in rows]
+        new = generate(
             self._model,
             self._memory.read(whole) if self._memory else read(self._model, whole),
             [seeds[row] for row in rows],
             stops=self._stops,
-            max_new_tokens=self.longest - min(len(said[row]) for row in rows),
+            max_new_tokens=self.longest - min(len(responses[row]) for row in rows),
             temperature=self._temperature,
         )
-        for row, response in zip(rows, responses, strict=True):
-            said[row] = [*said[row], *response.ids][: self.longest]
+        for row, one in zip(rows, new, strict=True):
+            responses[row] = [*responses[row], *one.ids][: self.longest]
 
     def _over(self, ids: Sequence[int]) -> bool:
         ended = ids[-1] == self._encoder.tokenizer.eos_token_id or len(ids) >= self.longest
@@ -105,7 +112,7 @@ class Verdict:
 
 
 class Judge:
-    """Reward and end from features of the text alone: the wide part of a member's heads, calibrated on the log."""
+    """Reward and end from features of the text alone: the linear part of a member's heads, calibrated on the log."""
 
     def __init__(self, member: Member) -> None:
         if not member.model.architecture.text:
@@ -113,43 +120,39 @@ class Judge:
                 "wm-text: the model says neither reward nor end: train it by worldline sft --target observation"
                 " --outcome, or fit the world model with --preset small or base"
             )
-        self._member, self._lore = member, member.narrator.lore
+        self._member, self._log_model = member, member.narrator.log_model
         seen = [
-            self._logits(chronicle, action, answer)
-            for number in range(len(self._lore.episodes))
-            for chronicle, _, action, answer in self._lore.replay(number)
+            self._logits(history, action, answer)
+            for number in range(len(self._log_model.episodes))
+            for history, _, action, answer in self._log_model.replay(number)
         ]
         logits = np.array(seen)
-        transitions = self._lore.memory.transitions
+        transitions, facts = self._log_model.index.transitions, member.model.facts
         ended = np.array([transition.ended for transition in transitions])
-        earned = np.array([self._share(transition.reward) for transition in transitions])
+        earned = np.array([facts.reward_share(transition.reward) for transition in transitions])
         self._hazard = fit_platt(logits[:, 0], ended)
         self._at_end = fit_platt(logits[ended, 1], earned[ended]) if ended.any() else Platt()
 
-    def __call__(self, chronicle: Chronicle, action: str, answer: str) -> Verdict:
-        hazard, at_end, on_way, _ = self._logits(chronicle, action, answer)
+    def __call__(self, history: History, action: str, answer: str) -> Verdict:
+        hazard, at_end, on_way, _ = self._logits(history, action, answer)
         return Verdict(
             float(sigmoid(self._hazard(hazard))), float(sigmoid(self._at_end(at_end))), float(sigmoid(on_way))
         )
 
     @torch.no_grad()
-    def _logits(self, chronicle: Chronicle, action: str, answer: str) -> list[float]:
+    def _logits(self, history: History, action: str, answer: str) -> list[float]:
         model = self._member.model
-        ids = torch.tensor([self._lore.evidence.ids(chronicle, action, answer)], device=model.device)
-        said: list[float] = wide_logits(ids, model.wide.weight, model.precedent.weight)[0].tolist()
-        return said
-
-    def _share(self, reward: float) -> float:
-        facts = self._member.model.facts
-        return (reward - facts.reward_low) / (facts.reward_high - facts.reward_low)
+        ids = torch.tensor([self._log_model.outcome_features.ids(history, action, answer)], device=model.device)
+        logits: list[float] = linear_logits(ids, model.linear.weight, model.precedent.weight)[0].tolist()
+        return logits
 
 
 class TextWorld(LogWorld):
-    """Where episodes told by a language model come from: the tasks of the log, or those of `starts`."""
+    """A world whose observations a language model writes; episodes begin as those of the log, or of `starts`."""
 
     def __init__(
         self,
-        speaker: HFPolicy,
+        generator: HFPolicy,
         ensemble: Ensemble,
         temperature: float = 1.0,
         starts: Sequence[Trajectory] | None = None,
@@ -157,9 +160,9 @@ class TextWorld(LogWorld):
         super().__init__("told", ensemble, starts)
         member = ensemble.members[0]
         self.narrator = member.narrator
-        answers = [transition.answer for transition in ensemble.lore.memory.transitions]
-        self.speaker = Speaker(speaker, answers, temperature)
-        self.judge = None if self.speaker.says_outcome else Judge(member)
+        answers = [transition.answer for transition in ensemble.log_model.index.transitions]
+        self.generator = ObservationGenerator(generator, answers, temperature)
+        self.judge = None if self.generator.says_outcome else Judge(member)
         self.malformed = 0
         """Answers without the line of reward and end that the model was trained to write."""
 
@@ -169,29 +172,29 @@ class TextWorld(LogWorld):
     def advance(self) -> None:
         """One step for every waiting episode, in one batch."""
         waiting, self.waiting = self.waiting, []
-        texts = self.speaker.answers(
+        texts = self.generator.answers(
             [environment.turn() for environment in waiting],
             [environment.action or "" for environment in waiting],
-            [environment.luck() for environment in waiting],
+            [environment.answer_seed() for environment in waiting],
         )
         for environment, text in zip(waiting, texts, strict=True):
-            environment.hear(text)
+            environment.receive(text)
         self._offer([environment for environment in waiting if not environment.over])
 
     def _offer(self, going: Sequence["TextEnvironment"]) -> None:
-        if self.lore.lists and going:
+        if self.log_model.lists and going:
             allowed = self.narrator.allowed([environment.situation() for environment in going])
             for environment, actions in zip(going, allowed, strict=True):
                 environment.offer(actions)
 
 
 class TextEnvironment(WaitingEnvironment[TextWorld]):
-    """One episode told by a language model."""
+    """One episode whose observations a language model writes."""
 
     def __init__(self, world: TextWorld) -> None:
         super().__init__(world)
-        self.chronicle: Chronicle
-        self.told: list[str] = []
+        self.history: History
+        self.transcript: list[str] = []
         """The observations as the language model wrote them, lines of reward and end included."""
         self.source: Candidate | None = None
         """The logged answer that the last one repeats, if one does."""
@@ -202,56 +205,58 @@ class TextEnvironment(WaitingEnvironment[TextWorld]):
         task = task or world.get_task(SPLIT, derive_seed(self.seed, "task") % world.num_tasks(SPLIT))
         start = world.start(task)
         observation = start.steps[0].observation
-        self.chronicle = Chronicle(world.lore.grammar, task, start.goal, observation)
-        self.told = [observation]
+        self.history = History(world.log_model.grammar, task, start.goal, observation)
+        self.transcript = [observation]
         return self._began(task, start)
 
     def clone(self) -> Self:
         twin = type(self)(self._world)
         twin.__dict__ |= self.__dict__
         if not self.over:
-            twin.chronicle, twin.told = self.chronicle.copy(), [*self.told]
+            twin.history, twin.transcript = self.history.copy(), [*self.transcript]
         return twin
 
     def turn(self) -> Turn:
         """h_t, as the language model reads it."""
-        past = tuple(Exchange(*pair) for pair in zip(self.told[:-1], self.chronicle.actions, strict=True))
-        return Turn(self._world.family, self.chronicle.goal, self.told[-1], self.allowed or None, past)
+        past = tuple(Exchange(*pair) for pair in zip(self.transcript[:-1], self.history.actions, strict=True))
+        return Turn(self._world.family, self.history.goal, self.transcript[-1], self.allowed or None, past)
 
-    def luck(self) -> int:
+    def answer_seed(self) -> int:
         """The seed of the pending answer: the same for whoever does the same for the same time."""
         done = self.action or ""
-        return derive_seed(self.seed, "answer", done, len(self.chronicle.answers(done)))
+        return derive_seed(self.seed, "answer", done, len(self.history.answers(done)))
 
-    def hear(self, text: str) -> None:
+    def receive(self, text: str) -> None:
         """Take the answer to the pending action apart, and record it."""
         world, done = self._world, self.action or ""
-        said = heard(text)
-        reward, ended = said.reward, said.ended
+        answer = read_outcome_line(text)
+        reward, ended = answer.reward, answer.ended
         if world.judge is not None:
-            reward, ended = self._judged(world.judge(self.chronicle, done, said.observation), done)
+            reward, ended = self._judged(world.judge(self.history, done, answer.observation), done)
         elif reward is None or ended is None:
             world.malformed += 1
             reward, ended = 0.0, False
-        found = world.lore.memory.candidates(self.chronicle, done) if world.lore.lists else ()
-        self.source = next((c for c in found if c.text == said.observation and c.source is not None), None)
+        candidates = world.log_model.index.candidates(self.history, done) if world.log_model.lists else ()
+        self.source = next((c for c in candidates if c.text == answer.observation and c.source is not None), None)
         won = ended and reward >= world.facts.reward_high - 1e-6
-        self.chronicle.advance(done, said.observation)
-        self.told.append(told(said.observation, reward, ended) if world.judge is None else said.observation)
-        cut = not ended and len(self.chronicle.actions) >= world.max_steps
+        self.history.advance(done, answer.observation)
+        self.transcript.append(
+            with_outcome_line(answer.observation, reward, ended) if world.judge is None else answer.observation
+        )
+        cut = not ended and len(self.history.actions) >= world.max_steps
         self.over = ended or cut
-        valid = not world.lore.lists or done in self.allowed
+        valid = not world.log_model.lists or done in self.allowed
         self.allowed = () if self.over else self.allowed
         info: Info = {"won": won, "score": reward if ended else 0.0, "valid": valid, "admissible": self._listed()}
-        self.result = (said.observation, reward, ended, cut, info)
+        self.result = (answer.observation, reward, ended, cut, info)
 
     def _judged(self, verdict: Verdict, action: str) -> tuple[float, bool]:
-        facts, step = self._world.facts, len(self.chronicle.actions)
-        ended = (derive_seed(self.seed, "end", action, step) >> 10) / 2**53 < verdict.hazard
+        facts, step = self._world.facts, len(self.history.actions)
+        ended = self.uniform("end", action, step) < verdict.hazard
         share = verdict.at_end if ended else verdict.on_way
         earns = facts.dense or ended
-        return (facts.reward_low + share * (facts.reward_high - facts.reward_low) if earns else 0.0), ended
+        return (facts.reward(share) if earns else 0.0), ended
 
     def situation(self) -> Situation:
         """Where the episode stands, for the log's rule of what can be done."""
-        return self._world.lore.situation(self.chronicle, self.source, self.allowed, self.first)
+        return self._world.log_model.situation(self.history, self.source, self.allowed, self.first)

@@ -45,7 +45,7 @@ class Pairs:
 @torch.no_grad()
 def pairs(model: WorldModel, data: Sequence[EpisodeData], size: int = 32) -> Pairs:
     model.eval()
-    found: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+    rows: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     pieces = windows(data, model)
     for start in range(0, len(pieces), size):
         out = encode(model, pieces[start : start + size])
@@ -55,8 +55,8 @@ def pairs(model: WorldModel, data: Sequence[EpisodeData], size: int = 32) -> Pai
             turns = torch.arange(steps, device=z.device).unsqueeze(1) + torch.arange(SPAN, device=z.device)
             turns = turns.clamp(max=steps - 1)
             then = action[(turns + 1).clamp(max=steps - 1)]
-            found.append((out.h[row, :steps], action, z, torch.cat([z[turns], then], -1).flatten(1)))
-    return Pairs(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+            rows.append((out.h[row, :steps], action, z, torch.cat([z[turns], then], -1).flatten(1)))
+    return Pairs(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
 
 
 class Regressor(nn.Module):
@@ -145,7 +145,7 @@ class Rivals(nn.Module):
         return {"wm-ar": self.ar, "wm-joint": self.joint}
 
     def fit(self, training: Pairs, every: Pairs, seed: int) -> None:
-        """`training` leaves the held-out tasks out; the neighbours remember everything, as our own memory does."""
+        """`training` leaves the held-out tasks out; the neighbours hold the whole log, as our own decoder does."""
         for name in ("ar", "joint"):
             rival = getattr(self, name)
             optimizer = torch.optim.AdamW(rival.parameters(), lr=_RATE)

@@ -103,7 +103,7 @@ def fit_adapter(
     An epoch shows every distinct text once, with the latent of one of its occurrences: a text is never its own
     negative.
     """
-    answers = [transition.answer for transition in member.narrator.lore.memory.transitions]
+    answers = [transition.answer for transition in member.narrator.log_model.index.transitions]
     distinct = list(dict.fromkeys(answers))
     rng = np.random.default_rng(derive_seed(seed, "adapter"))
     order = [int(at) for at in rng.permutation(len(distinct))]
@@ -126,16 +126,19 @@ def fit_adapter(
     optimizer = torch.optim.Adam(adapter.parameters(), lr=config.rate)
 
     def occurrence(text: int) -> int:
-        found = places[distinct[text]]
-        return found[int(rng.integers(len(found)))]
+        occurrences = places[distinct[text]]
+        return occurrences[int(rng.integers(len(occurrences)))]
 
     for _ in range(config.epochs):
         shown = rng.permutation(taught)
         rows = torch.tensor([occurrence(text) for text in shown], device=device)
         wanted = torch.from_numpy(shown).to(device)
         for start in range(0, len(shown) - 1, config.batch):
-            said, meant = adapter.summary(latents[rows[start:][: config.batch]]), target[wanted[start:][: config.batch]]
-            loss = info_nce(said, meant, config.temperature) + config.mse * F.mse_loss(said, meant)
+            summaries, embeddings = (
+                adapter.summary(latents[rows[start:][: config.batch]]),
+                target[wanted[start:][: config.batch]],
+            )
+            loss = info_nce(summaries, embeddings, config.temperature) + config.mse * F.mse_loss(summaries, embeddings)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -145,15 +148,15 @@ def fit_adapter(
 
 @torch.no_grad()
 def _measured(adapter: Adapter, latents: Tensor, target: Tensor, config: AdapterConfig) -> dict[str, float]:
-    said = adapter.summary(latents)
+    summaries = adapter.summary(latents)
     batches = [
-        retrieval(said[start:][: config.batch], target[start:][: config.batch])
-        for start in range(0, len(said) - config.batch + 1, config.batch)
+        retrieval(summaries[start:][: config.batch], target[start:][: config.batch])
+        for start in range(0, len(summaries) - config.batch + 1, config.batch)
     ]
     return {
-        "texts": float(len(said)),
-        "top1": retrieval(said, target),
-        "top1_chance": 1 / len(said),
-        "top1_in_batch": float(np.mean(batches)) if batches else retrieval(said, target),
-        "mse": float(F.mse_loss(said, target)),
+        "texts": float(len(summaries)),
+        "top1": retrieval(summaries, target),
+        "top1_chance": 1 / len(summaries),
+        "top1_in_batch": float(np.mean(batches)) if batches else retrieval(summaries, target),
+        "mse": float(F.mse_loss(summaries, target)),
     }

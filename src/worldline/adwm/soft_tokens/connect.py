@@ -25,7 +25,7 @@ from worldline.adwm.soft_tokens.distillation import DistillationConfig, distil
 from worldline.adwm.soft_tokens.guidance import guide_through
 from worldline.adwm.soft_tokens.tokens import soft_policy
 from worldline.adwm.world_model_env import Guide
-from worldline.narrator.log_model import Lore
+from worldline.narrator.log_model import LogModel
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError, Policy, derive_seed
 
@@ -34,7 +34,7 @@ SAID_WELL = 0.8
 _SAMPLE = 200
 
 
-class ChannelConfig(BaseModel):
+class PolicyInterfaceConfig(BaseModel):
     """How adapters are made, and how often guidance asks the policy anew for its next action."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -45,7 +45,7 @@ class ChannelConfig(BaseModel):
 
 
 @dataclass(frozen=True)
-class Channel:
+class PolicyInterface:
     """How a policy perceives an imagined world. `policy` acts there; mix epsilon into it, not into what was given."""
 
     interface: Literal["soft", "distilled", "text"]
@@ -61,18 +61,18 @@ def connect(
     policy: Policy,
     ensemble: Ensemble,
     interface: Interface = "auto",
-    config: ChannelConfig | None = None,
+    config: PolicyInterfaceConfig | None = None,
     *,
     folder: Path | None = None,
     seed: int = 0,
-) -> Channel:
+) -> PolicyInterface:
     """`policy` as it plays in `ensemble` through `interface`."""
-    config = config or ChannelConfig()
+    config = config or PolicyInterfaceConfig()
     reason = f"--interface {interface}"
     if interface == "auto":
-        interface, reason = _automatic(policy, ensemble.lore)
+        interface, reason = _automatic(policy, ensemble.log_model)
     if interface == "text":
-        return Channel("text", policy, reason=reason)
+        return PolicyInterface("text", policy, reason=reason)
     if not isinstance(policy, HFPolicy):
         raise InputError(
             f"--interface {interface}: {policy.name} has no weights here that could read soft tokens: --interface text"
@@ -84,31 +84,33 @@ def connect(
         fitted = [_distilled(policy, member, index, one, config, folder, seed) for (index, member), one in pairs]
     playing = soft_policy(policy, [one.adapter for one in fitted])
     figures = {name: sum(one.figures[name] for one in fitted) / len(fitted) for name in fitted[0].figures}
-    return Channel(interface, playing, guide_through(playing, config.redraw), figures, reason)
+    return PolicyInterface(interface, playing, guide_through(playing, config.redraw), figures, reason)
 
 
-def decodable(lore: Lore, steps: int = _SAMPLE) -> float:
+def decodable(log_model: LogModel, steps: int = _SAMPLE) -> float:
     """Share of logged answers that the log's other episodes have the words for."""
     rng = random.Random(0)
-    numbers = rng.sample(range(len(lore.episodes)), min(len(lore.episodes), steps // 5))
-    said: list[bool] = []
+    numbers = rng.sample(range(len(log_model.episodes)), min(len(log_model.episodes), steps // 5))
+    decoded: list[bool] = []
     for number in numbers:
-        for chronicle, _, action, answer in lore.replay(number):
-            said.append(any(candidate.text == answer for candidate in lore.memory.candidates(chronicle, action)))
-        if len(said) >= steps:
+        for history, _, action, answer in log_model.replay(number):
+            decoded.append(any(candidate.text == answer for candidate in log_model.index.candidates(history, action)))
+        if len(decoded) >= steps:
             break
-    return sum(said) / max(1, len(said))
+    return sum(decoded) / max(1, len(decoded))
 
 
-def _automatic(policy: Policy, lore: Lore) -> tuple[Literal["text", "distilled"], str]:
+def _automatic(policy: Policy, log_model: LogModel) -> tuple[Literal["text", "distilled"], str]:
     if not isinstance(policy, HFPolicy):
         return "text", f"auto: {policy.name} has no weights to read soft tokens with"
-    share = decodable(lore)
+    share = decodable(log_model)
     words = f"auto: {share:.0%} of the log's answers can be said in the words of its other episodes"
     return ("text" if share >= SAID_WELL else "distilled"), words
 
 
-def _adapter(policy: HFPolicy, member: Member, config: ChannelConfig, folder: Path | None, seed: int) -> FittedAdapter:
+def _adapter(
+    policy: HFPolicy, member: Member, config: PolicyInterfaceConfig, folder: Path | None, seed: int
+) -> FittedAdapter:
     table = policy.model.get_input_embeddings().weight
     key = _digest([table, member.narrator.latents], f"{config.adapter.model_dump_json()} {seed}")
     path = folder / f"soft-{key}.safetensors" if folder else None
@@ -123,7 +125,7 @@ def _distilled(
     member: Member,
     index: int,
     start: FittedAdapter,
-    config: ChannelConfig,
+    config: PolicyInterfaceConfig,
     folder: Path | None,
     seed: int,
 ) -> FittedAdapter:

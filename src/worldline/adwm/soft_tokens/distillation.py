@@ -17,7 +17,8 @@ from torch import Tensor
 
 from worldline.adwm.ensemble import Member
 from worldline.adwm.soft_tokens.adapter import Adapter
-from worldline.adwm.soft_tokens.tokens import Sight, soft_policy
+from worldline.adwm.soft_tokens.tokens import soft_policy
+from worldline.adwm.world_model_env import ImaginedObservation
 from worldline.policies.language_model.encoding import Example
 from worldline.policies.language_model.forward import left_padded, positions, takes_positions
 from worldline.policies.language_model.hf import HFPolicy
@@ -55,24 +56,26 @@ class _Pair:
     text: Example
     soft: Example
     turn: Turn
-    """Holds the sights alive that `soft` names."""
+    """Holds the imagined observations that `soft` names."""
 
 
 def distil(
     policy: HFPolicy, member: Member, index: int, adapter: Adapter, config: DistillationConfig, *, seed: int = 0
 ) -> Distilled:
     """Train a copy of `adapter` for `policy` and member number `index`; whole episodes are held out."""
-    lore = member.narrator.lore
+    log_model = member.narrator.log_model
     rng = np.random.default_rng(derive_seed(seed, "distillation"))
-    order = [int(n) for n in rng.permutation(len(lore.episodes))][: config.episodes]
+    order = [int(n) for n in rng.permutation(len(log_model.episodes))][: config.episodes]
     apart = order[: max(1, round(config.held_out * len(order)))]
     if len(order) - len(apart) < 1:
         raise InputError("the log has one episode: too few to distil an adapter; --interface soft or text")
     places = _places(member)
     learner = _copy(adapter).train().requires_grad_(True)
     soft = soft_policy(policy, [learner] * (index + 1))
-    training = list(_pairs(policy, soft, [dreams(lore.episodes[n], places[n], index) for n in order[len(apart) :]]))
-    kept = [dreams(lore.episodes[n], places[n], index) for n in apart]
+    training = list(
+        _pairs(policy, soft, [imagined_turns(log_model.episodes[n], places[n], index) for n in order[len(apart) :]])
+    )
+    kept = [imagined_turns(log_model.episodes[n], places[n], index) for n in apart]
     testing = list(_pairs(policy, soft, kept))
     before = _held_out(policy, soft, testing, kept, config)
     optimizer = torch.optim.Adam(learner.parameters(), lr=config.rate)
@@ -101,39 +104,44 @@ def _copy(adapter: Adapter) -> Adapter:
 
 def _places(member: Member) -> list[list[Tensor]]:
     """For each logged episode, the latents of the answers to its steps."""
-    found: list[list[Tensor]] = [[] for _ in member.narrator.lore.episodes]
-    for transition, latent in zip(member.narrator.lore.memory.transitions, member.narrator.latents, strict=True):
-        found[transition.episode].append(latent)
-    return found
+    places: list[list[Tensor]] = [[] for _ in member.narrator.log_model.episodes]
+    for transition, latent in zip(member.narrator.log_model.index.transitions, member.narrator.latents, strict=True):
+        places[transition.episode].append(latent)
+    return places
 
 
-def dreams(episode: Trajectory, latents: Sequence[Tensor], member: int = 0) -> list[tuple[Turn, Turn, str]]:
+def imagined_turns(episode: Trajectory, latents: Sequence[Tensor], member: int = 0) -> list[tuple[Turn, Turn, str]]:
     """Each step of a logged episode: the turn as it was, as it would be imagined, and the logged action."""
     answers = [step.observation for step in episode.steps]
-    sights = [answers[0], *(Sight(text, z, member) for text, z in zip(answers[1:], latents, strict=False))]
-    found = []
+    observations = [
+        answers[0],
+        *(ImaginedObservation(text, z, member) for text, z in zip(answers[1:], latents, strict=False)),
+    ]
+    steps = []
     for at, (turn, step) in enumerate(zip(turns(episode), episode.steps, strict=True)):
-        past = tuple(Exchange(seen, exchange.action) for seen, exchange in zip(sights, turn.history, strict=False))
-        found.append((turn, replace(turn, observation=sights[at], history=past), step.action))
-    return found
+        past = tuple(
+            Exchange(seen, exchange.action) for seen, exchange in zip(observations, turn.history, strict=False)
+        )
+        steps.append((turn, replace(turn, observation=observations[at], history=past), step.action))
+    return steps
 
 
 def _pairs(policy: HFPolicy, soft: HFPolicy, episodes: Sequence[Sequence[tuple[Turn, Turn, str]]]) -> Iterator[_Pair]:
-    """Whole transcripts, or the steps of the other templates. Steps without a sight have nothing to teach."""
+    """Whole transcripts, or the steps of the other templates. A step that was not imagined teaches nothing."""
     for steps in episodes:
         chosen = steps if policy.encoder.template.chat else steps[-1:]
-        for turn, dream, action in chosen:
-            if dream.history:
-                yield _Pair(policy.encoder.example(turn, action), soft.encoder.example(dream, action), dream)
+        for turn, imagined, action in chosen:
+            if imagined.history:
+                yield _Pair(policy.encoder.example(turn, action), soft.encoder.example(imagined, action), imagined)
 
 
 def _divergence(policy: HFPolicy, soft: HFPolicy, batch: Sequence[_Pair]) -> Tensor:
     """KL(pi(. | text) || pi(. | soft tokens)) at every action token that both sequences hold, (N,)."""
     counts = [min(sum(pair.text.is_action), sum(pair.soft.is_action)) for pair in batch]
     with torch.no_grad():
-        meant = _logprobs(policy.model, [pair.text for pair in batch], counts)
-    said = _logprobs(soft.model, [pair.soft for pair in batch], counts)
-    return (meant.exp() * (meant - said)).sum(-1)
+        given_text = _logprobs(policy.model, [pair.text for pair in batch], counts)
+    given_soft = _logprobs(soft.model, [pair.soft for pair in batch], counts)
+    return (given_text.exp() * (given_text - given_soft)).sum(-1)
 
 
 def _logprobs(model: Any, examples: Sequence[Example], counts: Sequence[int]) -> Tensor:
@@ -143,7 +151,7 @@ def _logprobs(model: Any, examples: Sequence[Example], counts: Sequence[int]) ->
     wanted = [
         (row, longest - len(example.ids) + at - 1)
         for row, (example, count) in enumerate(zip(examples, counts, strict=True))
-        for at in [at for at, said in enumerate(example.is_action) if said][-count:]
+        for at in [at for at, is_action in enumerate(example.is_action) if is_action][-count:]
     ]
     columns = sorted({column for _, column in wanted})
     where = {column: at for at, column in enumerate(columns)}
@@ -163,8 +171,10 @@ def _held_out(
     config: DistillationConfig,
 ) -> dict[str, float]:
     soft.model.eval()
-    found = [_divergence(policy, soft, pairs[at : at + config.batch]) for at in range(0, len(pairs), config.batch)]
-    figures = {"kl": float(torch.cat(found).mean()) if found else float("nan")}
+    divergences = [
+        _divergence(policy, soft, pairs[at : at + config.batch]) for at in range(0, len(pairs), config.batch)
+    ]
+    figures = {"kl": float(torch.cat(divergences).mean()) if divergences else float("nan")}
     steps = [step for episode in episodes for step in episode if step[1].history and step[0].admissible]
     return figures | compared(policy, soft, steps[:: max(1, len(steps) // config.compared)])
 
@@ -174,11 +184,13 @@ def compared(policy: HFPolicy, soft: HFPolicy, steps: Sequence[tuple[Turn, Turn,
     if not (steps and isinstance(policy, ScoringPolicy) and isinstance(soft, ScoringPolicy)):
         return {}
     actions = [tuple(dict.fromkeys(turn.admissible or ())) for turn, _, _ in steps]
-    meant = [_normal(row) for row in policy.logprobs([turn for turn, _, _ in steps], actions)]
-    said = [_normal(row) for row in soft.logprobs([dream for _, dream, _ in steps], actions)]
+    given_text = [_normal(row) for row in policy.logprobs([turn for turn, _, _ in steps], actions)]
+    given_soft = [_normal(row) for row in soft.logprobs([imagined for _, imagined, _ in steps], actions)]
     return {
-        "choice_kl": float(np.mean([(p.exp() * (p - q)).sum() for p, q in zip(meant, said, strict=True)])),
-        "agreement": float(np.mean([int(p.argmax()) == int(q.argmax()) for p, q in zip(meant, said, strict=True)])),
+        "choice_kl": float(np.mean([(p.exp() * (p - q)).sum() for p, q in zip(given_text, given_soft, strict=True)])),
+        "agreement": float(
+            np.mean([int(p.argmax()) == int(q.argmax()) for p, q in zip(given_text, given_soft, strict=True)])
+        ),
     }
 
 

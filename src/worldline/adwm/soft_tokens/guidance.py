@@ -3,20 +3,19 @@
 The policy reads its usual prompt with the denoised estimate of the next observation as soft tokens; a_{t+1} is what it
 does then. The part of the prompt before that observation is the same at every diffusion step, so it is read once.
 Scaling, annealing and clipping are `diffusion.guided`'s. Section 4 of the design says why this is a bias when the
-model is exact; the default manner leaves it out.
+model is exact; the default configuration leaves it out.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
 from worldline.adwm.diffusion import LogPolicy
-from worldline.adwm.soft_tokens.tokens import Sight, SoftEncoder
-from worldline.adwm.world_model_env import Guide, ImaginedEnvironment
+from worldline.adwm.soft_tokens.tokens import SoftEncoder
+from worldline.adwm.world_model_env import Batch, Guide, ImaginedEnvironment, ImaginedObservation
 from worldline.policies.language_model.decoding import generate
 from worldline.policies.language_model.forward import (
     ROOM,
@@ -34,19 +33,17 @@ from worldline.policies.language_model.forward import (
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import Exchange, InputError, Turn, derive_seed
 
-Batch: TypeAlias = Sequence[ImaginedEnvironment]
-
 
 def guide_through(policy: HFPolicy, redraw: int = 1) -> Guide:
-    """The guide of a soft policy (`interface.soft_policy`); a_{t+1} is drawn anew at every `redraw`-th diffusion step.
+    """The guide of a soft policy (`tokens.soft_policy`); a_{t+1} is drawn anew at every `redraw`-th diffusion step.
 
-    The next list of admissible actions is not known before the next observation is: the present one stands for it.
+    The next list of admissible actions comes with the next observation: until then the present one stands for it.
     """
     if not isinstance(policy.encoder, SoftEncoder):
         raise InputError(
             f"{policy.name}: guidance needs the gradient through soft tokens: --interface soft or distilled"
         )
-    # The guesses are read once and never again: they must not push real histories out of the policy's memory.
+    # The guesses are read once and never again: they must not push real histories out of the policy's prefix cache.
     forgetful = type(policy)(
         policy.model, policy.encoder, policy.settings.model_copy(update={"cache_gib": 0.0}), policy.name
     )
@@ -63,10 +60,10 @@ def _members(batch: Batch) -> list[int]:
 
 def _next_turn(environment: ImaginedEnvironment) -> Turn:
     """The turn after the pending action, its observation still to be put in."""
-    done = [*environment.chronicle.actions, environment.action or ""]
+    done = [*environment.history.actions, environment.action or ""]
     return Turn(
         family=environment.family,
-        goal=environment.chronicle.goal,
+        goal=environment.history.goal,
         observation="",
         admissible=environment.allowed or None,
         history=tuple(Exchange(*pair) for pair in zip(environment.shown, done, strict=True)),
@@ -113,40 +110,42 @@ class Continuation:
         self._temperature = 1.0 if settings.mode == "choose" else settings.temperature or 1.0
 
     def __call__(self, z: Tensor) -> Tensor:
-        sights = [Sight("", row, member) for row, member in zip(z, self._members, strict=True)]
+        observations = [ImaginedObservation("", row, member) for row, member in zip(z, self._members, strict=True)]
         if not self._read:
             self._read_ahead()
-        found: dict[int, Tensor] = {}
+        log_probs: dict[int, Tensor] = {}
         for rows, past in self._read.items():
-            behind = [self._behind(row, sights[row], past is not None) for row in rows]
+            behind = [self._behind(row, observations[row], past is not None) for row in rows]
             if self._calls % self._redraw == 0:
-                turns = [replace(self._turns[row], observation=sights[row]) for row in rows]
-                said = self._drawn(turns, behind, past)
-                self._actions |= dict(zip(rows, said, strict=True))
+                turns = [replace(self._turns[row], observation=observations[row]) for row in rows]
+                drawn = self._drawn(turns, behind, past)
+                self._actions |= dict(zip(rows, drawn, strict=True))
             values = self._scored(behind, [self._actions[row] for row in rows], past)
-            found |= dict(zip(rows, values, strict=True))
+            log_probs |= dict(zip(rows, values, strict=True))
         self._calls += 1
         # a prompt that had no room for the observation does not depend on it, and its gradient is 0
-        return torch.stack([found[row] for row in range(len(self._turns))]).to(z.device) + 0 * z.sum(-1)
+        return torch.stack([log_probs[row] for row in range(len(self._turns))]).to(z.device) + 0 * z.sum(-1)
 
     def _around(self) -> list[tuple[list[int], list[int] | None]]:
         """Each prompt before and behind the observation that is to come: only that changes as the diffusion goes on."""
-        sights = [Sight("", torch.empty(0), member) for member in self._members]
-        turns = [replace(turn, observation=sight) for turn, sight in zip(self._turns, sights, strict=True)]
+        observations = [ImaginedObservation("", torch.empty(0), member) for member in self._members]
+        turns = [
+            replace(turn, observation=observation) for turn, observation in zip(self._turns, observations, strict=True)
+        ]
         written: list[tuple[list[int], list[int] | None]] = []
-        for prompt, sight in zip(self._encoder.prompts(turns), sights, strict=True):
-            first = self._encoder.soft_ids(sight.number)[0]
+        for prompt, observation in zip(self._encoder.prompts(turns), observations, strict=True):
+            first = self._encoder.soft_ids(observation)[0]
             at = prompt.index(first) if first in prompt else None
             # Where the budget left no room for the observation, nothing depends on it.
             written.append((prompt, None) if at is None else (prompt[:at], prompt[at + self._encoder.tokens :]))
         return written
 
-    def _behind(self, row: int, sight: Sight, read: bool) -> list[int]:
+    def _behind(self, row: int, observation: ImaginedObservation, read: bool) -> list[int]:
         """What follows what was read: the observation and the rest; with nothing read, the whole prompt."""
         before, rest = self._written[row]
         if rest is None:
             return before
-        return [*([] if read else before), *self._encoder.soft_ids(sight.number), *rest]
+        return [*([] if read else before), *self._encoder.soft_ids(observation), *rest]
 
     @torch.no_grad()
     def _read_ahead(self) -> None:
@@ -180,8 +179,8 @@ class Continuation:
         longest = max(len(action) for action in actions)
         cache = None if past is None else past.cache(self._policy.model)
         logits = self._forward(whole, past, cache, keep=longest + 1).logits[:, :-1] / self._temperature
-        said, real = left_padded(actions, logits.device)
-        each = logits.gather(-1, said.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
+        tokens, real = left_padded(actions, logits.device)
+        each = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
         return (each * real).sum(-1)
 
     def _forward(

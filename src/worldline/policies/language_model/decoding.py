@@ -26,7 +26,7 @@ from worldline.policies.language_model.forward import (
     log_softmax,
     shares_prefix,
 )
-from worldline.policies.mixing import uniform
+from worldline.types import uniform
 
 LEAST = 8
 """Tokens below which recording a step costs more than it saves."""

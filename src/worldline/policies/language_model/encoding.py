@@ -53,7 +53,7 @@ class Encoder:
         self.template = template
         self.max_tokens = max_tokens
         self.counts = Counts()
-        self._history = history
+        self.history = history
         self._chat = template.chat and tokenizer.chat_template is not None
         self._start = [] if self._chat else [t for t in tokenizer.encode("") if t == tokenizer.bos_token_id][:1]
         self._known: dict[str, list[int]] = {}
@@ -64,19 +64,19 @@ class Encoder:
 
     def prompts(self, turns: Sequence[Turn]) -> list[list[int]]:
         """The tokens of each turn's prompt, never more than the budget."""
-        return [[token for piece in pieces for token in piece.ids] for pieces in self._fitted(turns)]
+        return [[token for piece in pieces for token in piece.ids] for pieces in self.pieces(turns)]
 
     def action(self, action: str) -> list[int]:
         return self.actions([action])[0]
 
     def actions(self, actions: Sequence[str]) -> list[list[int]]:
         """The tokens of the response that means each action, the end token included."""
-        return [[*ids, self.end] for ids in self._ids([self.template.answer(action) for action in actions])]
+        return [[*ids, self.end] for ids in self.tokenised([self.template.answer(action) for action in actions])]
 
     def example(self, turn: Turn, action: str) -> Example:
         """A training sequence. In a transcript the actions of the history are marked too, so that the last
         turn of an episode gives the whole episode; elsewhere only `action` is."""
-        pieces = [*self._fitted([turn])[0], Piece(self.action(action), action=True)]
+        pieces = [*self.pieces([turn])[0], Piece(self.action(action), action=True)]
         return Example(
             [token for piece in pieces for token in piece.ids],
             [piece.action for piece in pieces for _ in piece.ids],
@@ -102,17 +102,18 @@ class Encoder:
             raise InputError("the tokenizer has neither a line break nor an end-of-text token: no response could end")
         return int(end)
 
-    def _fitted(self, turns: Sequence[Turn]) -> list[list[Piece]]:
-        views = [view(self.template, turn, self._history, _CHARS_PER_TOKEN * self.max_tokens) for turn in turns]
+    def pieces(self, turns: Sequence[Turn]) -> list[list[Piece]]:
+        """Each turn's prompt in tokenised segments, within the budget."""
+        views = [view(self.template, turn, self.history, _CHARS_PER_TOKEN * self.max_tokens) for turn in turns]
         self.counts.prompts += len(turns)
         return [
             pieces if _length(pieces) <= self.max_tokens else self._shortened(shown)
-            for shown, pieces in zip(views, self._pieces(views), strict=True)
+            for shown, pieces in zip(views, self._segmented(views), strict=True)
         ]
 
     def _shortened(self, shown: View) -> list[Piece]:
-        kept = shortened(shown, lambda v: _length(self._pieces([v])[0]) <= self.max_tokens, self.counts)
-        pieces = self._pieces([kept])[0]
+        kept = shortened(shown, lambda v: _length(self._segmented([v])[0]) <= self.max_tokens, self.counts)
+        pieces = self._segmented([kept])[0]
         excess = _length(pieces) - self.max_tokens
         if excess <= 0:
             return pieces
@@ -120,11 +121,11 @@ class Encoder:
         half = self.max_tokens // 2
         return [Piece(ids[:half] + ids[half + excess :], action=False)]
 
-    def _pieces(self, views: Sequence[View]) -> list[list[Piece]]:
+    def _segmented(self, views: Sequence[View]) -> list[list[Piece]]:
         segments = [self.template.segments(shown.turn, shown.history) for shown in views]
         texts = [self._message(segment.text) for prompt in segments for segment in prompt]
         # A transcript's segments come back at every step; whole messages never do.
-        ids = iter(self._ids(texts, remember=not self.template.chat))
+        ids = iter(self.tokenised(texts, remember=not self.template.chat))
         start = [Piece(self._start, action=False)] if self._start else []
         return [
             start
@@ -148,7 +149,8 @@ class Encoder:
         )
         return message
 
-    def _ids(self, texts: Sequence[str], remember: bool = True) -> list[list[int]]:
+    def tokenised(self, texts: Sequence[str], remember: bool = True) -> list[list[int]]:
+        """The tokens of each text; `remember` those that will come back."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if len(self._known) + len(new) > _REMEMBERED:
             self._known.clear()

@@ -34,10 +34,10 @@ from worldline.policies.language_model.forward import (
 )
 from worldline.policies.language_model.prefix_cache import Memory, waves
 from worldline.policies.language_model.scoring import Scores, score
-from worldline.policies.mixing import admissible, pick, uniform
+from worldline.policies.mixing import admissible, pick
 from worldline.policies.prompts import TEMPLATES, Counts
 from worldline.policies.settings import PolicyConfig
-from worldline.types import Decision, InputError, Turn, WorldlineError
+from worldline.types import Decision, InputError, Turn, WorldlineError, uniform
 
 Floats = npt.NDArray[np.float64]
 
