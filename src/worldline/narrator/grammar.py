@@ -2,8 +2,9 @@
 
 "take apple 1 from countertop 2" is the template "take * from *" about the things "apple 1" and "countertop 2"; a
 word is part of the template when most actions of that verb have it. Things are what observations, goals and
-actions share, so they are how knowledge moves from one episode to another. No environment is known here: web and
+actions share, so they are how knowledge moves from one episode to another. Nothing here is about one environment: web and
 search actions ("click[buy now]") come apart the same way, with one slot. Ours; the paper drops arguments (E.6).
+At the end, the enumerations of a text ("you see an apple 1, and a cup 2"): read, and written anew.
 """
 
 import functools
@@ -21,6 +22,8 @@ _MOST = 0.5
 _LONGEST_THING = 4
 _LONGEST_TEXT = 400
 _BRACKET = re.compile(r"([\[\]])")
+_ARTICLE = re.compile(r"\b(?:an?|some) ", re.IGNORECASE)
+_EMPTY = re.compile(r"\bnothing\b")
 _MEMO = 1 << 16
 
 
@@ -203,10 +206,6 @@ def _places(text: str, name: str) -> Iterator[int]:
 
 def _in_word(letter: str) -> bool:
     return letter.isalnum() or letter == "_"
-
-
-_ARTICLE = re.compile(r"\b(?:an?|some) ", re.IGNORECASE)
-_EMPTY = re.compile(r"\bnothing\b")
 
 
 @dataclass(frozen=True, slots=True)

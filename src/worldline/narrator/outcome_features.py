@@ -21,6 +21,10 @@ _ALIKE = 0.5
 """Least share of common words for an end to be a precedent."""
 _LAST = 6
 """Actions that make up the path to an end."""
+Attempt: TypeAlias = tuple[str, frozenset[str]]
+"""The sort of goal and of action, and what had been done before to the thing it is about."""
+_FEW = 3
+"""So many successes have something in common by more than chance."""
 
 
 class OutcomeFeatures:
@@ -139,12 +143,6 @@ def _best(ends: Sequence[tuple[float, float]]) -> str:
 
 
 _DESCRIBE = {"nearest": _nearest, "best": _best}
-
-
-Attempt: TypeAlias = tuple[str, frozenset[str]]
-"""The sort of goal and of action, and what had been done before to the thing it is about."""
-_FEW = 3
-"""So many successes have something in common by more than chance."""
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,57 @@ from worldline.narrator.history import History
 from worldline.narrator.words import stable_hash
 from worldline.types import Trajectory
 
+OWN, VIEW, TASK, SAME, KIND, SHAPE, REFUSED = "own", "view", "task", "same", "kind", "shape", "refused"
+"""How near a source is: an earlier answer of this episode, its last view of the place, this task, the same words,
+the same kinds of things, the same template; and answers to actions the world did not understand."""
+_FRAMES = 8
+_ENOUGH = 3
+"""Of each farther kind, where this task has been seen in this very state."""
+_MEMO = 1 << 17
+LIMITS = {OWN: 2, TASK: 8, SAME: 12, KIND: 16, SHAPE: 8, REFUSED: 2}
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _HEAD = 5
 """Words of a sentence's outline that tell whether two sentences say the same sort of thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A logged step with what its answer depended on."""
+
+    index: int
+    episode: int
+    step: int
+    task: str
+    goal: str
+    action: str
+    command: Command
+    states: tuple[str, ...]
+    answer: str
+    things: tuple[str, ...]
+    statuses: tuple[str, ...]
+    """What had last been done to each of `things`, this step not counted."""
+    valid: bool
+    reward: float
+    ended: bool
+    admissible: tuple[str, ...] | None
+    """What could be done after it; None where the log does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An answer the world might give: where it comes from, and how it reads here."""
+
+    near: str
+    text: str
+    source: Transition | None
+    names: tuple[tuple[str, str], ...] = ()
+    aligned: bool = True
+    """Whether everything in it that had a history there has a counterpart here."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it is of an action like this one, with things of these kinds, that the log's world did."""
+        return self.near in (TASK, SAME, KIND) and self.source is not None and self.source.valid
 
 
 def spliced(frame: str, view: str, grammar: Grammar) -> str | None:
@@ -96,56 +144,6 @@ def recalled(frames: Iterable[str], history: History, place: str, contents_model
         fits = (spliced(frame, view, history.grammar) for view in views)
         texts.append(next((text for text in fits if text is not None), None))
     return list(dict.fromkeys(text for text in texts if text is not None))
-
-
-OWN, VIEW, TASK, SAME, KIND, SHAPE, REFUSED = "own", "view", "task", "same", "kind", "shape", "refused"
-"""How near a source is: an earlier answer of this episode, its last view of the place, this task, the same words,
-the same kinds of things, the same template; and answers to actions the world did not understand."""
-_FRAMES = 8
-_ENOUGH = 3
-"""Of each farther kind, where this task has been seen in this very state."""
-_MEMO = 1 << 17
-LIMITS = {OWN: 2, TASK: 8, SAME: 12, KIND: 16, SHAPE: 8, REFUSED: 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """A logged step with what its answer depended on."""
-
-    index: int
-    episode: int
-    step: int
-    task: str
-    goal: str
-    action: str
-    command: Command
-    states: tuple[str, ...]
-    answer: str
-    things: tuple[str, ...]
-    statuses: tuple[str, ...]
-    """What had last been done to each of `things`, this step not counted."""
-    valid: bool
-    reward: float
-    ended: bool
-    admissible: tuple[str, ...] | None
-    """What could be done after it; None where the log does not say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An answer the world might give: where it comes from, and how it reads here."""
-
-    near: str
-    text: str
-    source: Transition | None
-    names: tuple[tuple[str, str], ...] = ()
-    aligned: bool = True
-    """Whether everything in it that had a history there has a counterpart here."""
-
-    @property
-    def done(self) -> bool:
-        """Whether it is of an action like this one, with things of these kinds, that the log's world did."""
-        return self.near in (TASK, SAME, KIND) and self.source is not None and self.source.valid
 
 
 class TransitionIndex:
