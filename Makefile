@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint demo clean
+.PHONY: install test lint demo kill clean
 
 install: $(STAMP)
 
@@ -21,6 +21,9 @@ lint: install
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
+
+kill: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/kill.py
 
 demo: install
 	$(BIN)/worldline demo --overwrite

@@ -1,6 +1,7 @@
 """Collecting: resumable, shareable, never overwritten; what a killed run leaves is whole."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,10 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from transformers import AutoModelForCausalLM
 
-from worldline import store
+from worldline import files, store
 from worldline.collect import CollectConfig, collect
-from worldline.types import Decision, InputError, Turn, WorldlineError
+from worldline.types import Decision, InputError, Trajectory, Turn, WorldlineError
 
 
 def config(out: Path | None = None, **settings: object) -> CollectConfig:
@@ -20,7 +22,7 @@ def config(out: Path | None = None, **settings: object) -> CollectConfig:
     )
 
 
-def content(folder: Path) -> dict[str, object]:
+def content(folder: Path) -> dict[str, Trajectory]:
     return {trajectory.id: trajectory for trajectory in store.read(folder)}
 
 
@@ -28,9 +30,9 @@ def test_summary_tells_success_with_an_honest_interval(tmp_path: Path) -> None:
     told = collect(config(tmp_path / "log", max_steps=3)).summary()
     episodes = content(tmp_path / "log").values()
     assert told["episodes"] == 30 == len(episodes)
-    assert told["success"] == pytest.approx(sum(t.success for t in episodes) / 30)  # type: ignore[attr-defined]
+    assert told["success"] == pytest.approx(sum(t.success for t in episodes) / 30)
     assert told["success_low"] < told["success"] < told["success_high"]
-    assert told["steps"] == sum(len(t) for t in episodes)  # type: ignore[arg-type]
+    assert told["steps"] == sum(len(t) for t in episodes)
 
 
 def test_wilson_interval_is_open_at_the_edges() -> None:
@@ -61,6 +63,56 @@ def test_other_runs_share_the_folder_and_survive_an_overwrite(tmp_path: Path) ->
     collect(config(tmp_path, episodes=6, seed=2, overwrite=True))
     assert store.count(tmp_path) == 10
     store.check_unique(tmp_path)
+
+
+def retrained(model: Path) -> None:
+    """Other weights in the same folder."""
+    lm = AutoModelForCausalLM.from_pretrained(model)
+    lm.get_input_embeddings().weight.data += 0.01
+    lm.save_pretrained(model)
+
+
+def test_a_checkpoint_that_was_retrained_is_another_run(start: Path, tmp_path: Path) -> None:
+    model, log = tmp_path / "model", tmp_path / "log"
+    shutil.copytree(start, model)
+    settings = {"policy": f"hf:{model}", "max_new_tokens": 4, "device": "cpu", "max_steps": 2}
+    collect(config(log, **settings, episodes=4))
+    before = content(log)
+    (model / "training_state.pt").write_bytes(b"not read by anyone who plays")
+    collect(config(log, **settings, episodes=6, resume=True))
+    assert content(log).items() > before.items()
+    retrained(model)
+    for how in ({}, {"resume": True}):
+        with pytest.raises(InputError, match=f"holds 6 episodes that hf:{model} played before it was changed: --overw"):
+            collect(config(log, **settings, episodes=6, **how))
+    assert len(content(log)) == 6
+    collect(config(log, **settings, episodes=6, overwrite=True))
+    after = content(log)
+    assert not after.keys() & before.keys()
+    assert {name[-6:]: e.seed for name, e in before.items()}.items() < {
+        n[-6:]: e.seed for n, e in after.items()
+    }.items()
+    collect(config(log, **settings, episodes=6, name="the second"))
+    retrained(model)
+    collect(config(log, **settings, episodes=6, name="the third"))
+    assert len(content(log)) == 18
+
+
+def test_the_lock_is_held_through_the_last_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes it next sees every episode."""
+    flush, seen = store.StoreWriter.flush, []
+
+    def watched(writer: store.StoreWriter) -> None:
+        (lock,) = tmp_path.glob(".*.lock")
+        with pytest.raises(InputError, match="taken"), files.locked(lock, taken="taken"):
+            pass
+        flush(writer)
+        seen.append(store.count(tmp_path))
+
+    monkeypatch.setattr(store.StoreWriter, "flush", watched)
+    collect(config(tmp_path, episodes=70))
+    assert seen == [64, 70]
+    assert not list(tmp_path.glob(".*.lock"))
 
 
 def test_bad_tasks_and_splits_are_one_line() -> None:

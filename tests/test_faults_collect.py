@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import faults
-from worldline import store
+from worldline import files, store
 from worldline.collect import CollectConfig, collect
 from worldline.types import Trajectory
 
@@ -30,7 +30,7 @@ def test_a_broken_collection_resumes_to_the_same(how: faults.How, tmp_path: Path
         assert episodes(left).items() <= whole.items()
         play(left)
         assert episodes(left) == whole
-        assert len([path for path in left.iterdir() if path.suffix != ".parquet"]) == 0, "nothing is left behind"
+        assert not [path for path in left.iterdir() if files.is_temporary(path)], "nothing is left behind"
 
 
 @pytest.mark.parametrize("how", ["full", "killed"])

@@ -26,7 +26,9 @@ def save(path: Path, state: dict[str, Any]) -> None:
         try:
             torch.save(state, cast(IO[bytes], checked))
         except RuntimeError:
-            raise checked.error or RuntimeError(f"{path}: torch cannot save the state") from None
+            if checked.error is None:
+                raise
+            raise checked.error from None
         file.write(checked.digest.digest())
 
 
@@ -34,14 +36,15 @@ def load(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     """The state in a file; InputError where it is not as it was saved, or no training state."""
     try:
         with path.open("rb") as file:
-            if not _is_whole(file):
-                raise ValueError("cut short or corrupt")
-        state = torch.load(path, map_location=device, weights_only=True)
-        if not isinstance(state, dict):
-            raise TypeError(f"holds {type(state).__name__}")
-    except (RuntimeError, OSError, ValueError, TypeError, pickle.UnpicklingError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{path}: no training state to go on from: {reason}: --overwrite starts anew") from None
+            whole = _is_whole(file)
+        state = torch.load(path, map_location=device, weights_only=True) if whole else None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (RuntimeError, pickle.UnpicklingError):
+        state = None
+    if not isinstance(state, dict):
+        problem = "not tensors and plain values" if whole else "cut short or corrupt"
+        raise InputError(f"{path}: no training state to go on from: {problem}: --overwrite starts anew")
     return state
 
 

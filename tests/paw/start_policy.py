@@ -13,6 +13,10 @@ WORDS = ["<pad>", "<eos>", "\n", ">", " up", " stay", "at", "Task:", " count", "
 
 @pytest.fixture(scope="session")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_start(tmp_path_factory.mktemp("start"))
+
+
+def save_start(folder: Path) -> Path:
     """Goes up or stays with equal chances, and always says one of the two; saved as a transformers folder."""
     words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<pad>"))
     words.pre_tokenizer = pre_tokenizers.Split(Regex(r" ?[A-Za-z]+:?| ?[0-9]|\n|>"), behavior="isolated")
@@ -38,7 +42,6 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model(input_ids=batch["input_ids"], labels=batch["input_ids"]).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    folder = tmp_path_factory.mktemp("start")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -1,11 +1,13 @@
 """Training with each of its file system calls broken in turn: what is there is whole, and resuming gives the same."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from counting_recipe import RECIPE
+from transformers import AutoConfig, AutoModelForCausalLM
 
 import faults
 from training_states import values
@@ -22,7 +24,7 @@ SHORT = {
     "rollout": {"max_new_tokens": 1, "device": "cpu"},
     "checkpoint_every": 1,
     "evaluation": {"every": 2, "episodes": 1},
-    "update": {"mini_batch": 0},
+    "update": {"mini_batch": 0, "kl": 0.0},
     "wm": "off",
     "resume": True,
 }
@@ -46,10 +48,18 @@ def checkpoints(out: Path) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="module")
+def model(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of one layer, which knows nothing."""
+    folder = shutil.copytree(start, tmp_path_factory.mktemp("model") / "model")
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(start, num_hidden_layers=1)).save_pretrained(folder)
+    return folder
+
+
 @pytest.mark.parametrize("how", ["full", "killed"])
-def test_a_broken_training_is_whole_and_resumes_to_the_same(start: Path, how: faults.How, tmp_path: Path) -> None:
+def test_a_broken_training_is_whole_and_resumes_to_the_same(model: Path, how: faults.How, tmp_path: Path) -> None:
     def work(out: Path) -> None:
-        train(TrainConfig.model_validate({**RECIPE, "model": str(start), "out": out} | SHORT))
+        train(TrainConfig.model_validate({**RECIPE, "model": str(model), "out": out} | SHORT))
 
     whole = tmp_path / "whole"
     work(whole)

@@ -1,6 +1,7 @@
 """The whole loop on the counting world: it learns, it resumes exactly, and it stops as it says it does."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,10 @@ def test_a_killed_run_resumes_as_if_it_had_never_stopped(
         train(config, kill(patch))
     with (killed / "metrics.jsonl").open("a") as file:
         file.write('{"update": 3, "rew')  # torn by the crash
-    train(config.model_copy(update={"resume": True}))
+    resumed = train(config.model_copy(update={"resume": True}))
+    assert [note.rpartition("metrics.jsonl: ")[2] for note in resumed.notes] == [
+        "its last line was cut short by a crash and is left out"
+    ]
     assert lines(killed) == lines(whole)
     assert sorted(e.id for e in store.read(killed)) == sorted(e.id for e in store.read(whole))
     for one, two in zip(*(_weights(run / "checkpoints" / "update-000004") for run in (whole, killed)), strict=True):
@@ -171,6 +175,27 @@ def test_a_folder_with_a_run_is_not_overwritten_silently(start: Path, tmp_path: 
     train(recipe(start, out, updates=1, overwrite=True, seed=5))
     assert [line["update"] for line in lines(out)] == [0, 1]
     assert len(list(store.read(out))) == 12
+
+
+def test_a_run_goes_on_only_with_the_model_it_began_with(start: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "model", tmp_path / "run"
+    shutil.copytree(start, model)
+    whole = train(recipe(model, out, updates=1))
+    again = train(recipe(model, out, updates=1, resume=True))
+    assert again == whole, "nothing was left to do"
+    other = AutoModelForCausalLM.from_pretrained(model)
+    other.get_input_embeddings().weight.data += 0.01
+    other.save_pretrained(model)
+    with pytest.raises(InputError, match=f"{model}: has changed since the run in {out} began: .*--overwrite"):
+        train(recipe(model, out, updates=2, resume=True))
+
+
+def test_a_training_state_that_is_not_whole_is_one_line(start: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    state = train(recipe(start, out, updates=1)).checkpoint / "training_state.pt"
+    state.write_bytes(state.read_bytes()[:-1])
+    with pytest.raises(InputError, match=f"{state}: no training state to go on from: cut short or corrupt"):
+        train(recipe(start, out, updates=2, resume=True))
 
 
 def test_an_environment_that_raises_costs_its_episodes_only(start: Path, tmp_path: Path) -> None:

@@ -1,13 +1,20 @@
 """Cloning: learns what it is shown, only what it is shown, and goes on where it stopped."""
 
+import hashlib
 import json
+import resource
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+import faults
 from worldline import envs
+from worldline.cli import main
 from worldline.collect import CollectConfig, collect
 from worldline.config import read
 from worldline.policies import TEMPLATES, Encoder
@@ -16,8 +23,10 @@ from worldline.sft import SftConfig, sft
 from worldline.sft.clone import Progress, cloning_loss
 from worldline.sft.demonstrations import Demonstration, of_expert
 from worldline.sft.examples import sequences, texts
-from worldline.sft.small import small_model, small_tokenizer
+from worldline.sft.small import SIZES, small_model, small_tokenizer
 from worldline.types import InputError, turns
+
+NEVER = 10**9
 
 
 def settings(out: Path, **more: object) -> SftConfig:
@@ -125,22 +134,127 @@ def test_what_is_merely_read_weighs_little_unless_told_otherwise(tmp_path: Path)
     assert weight(reading=0.01) == 0.01
 
 
-def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(tiny: None, tmp_path: Path) -> None:
     sft(settings(tmp_path / "whole"))
+    with pytest.raises(KeyboardInterrupt):
+        sft(settings(tmp_path / "cut"), trained=stop_at(2 * len(metrics(tmp_path / "whole")) // 3 + 1))
+    sft(settings(tmp_path / "cut", resume=True))
+    assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
+    again = sft(settings(tmp_path / "cut", resume=True))  # nothing is left to do
+    assert asdict(again.progress) == metrics(tmp_path / "whole")[-1]
 
+
+def metrics(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def stop_at(step: int) -> Callable[[Progress], None]:
     def stop(progress: Progress) -> None:
-        if progress.step == 2 * progress.steps // 3 + 1:
+        if progress.step == step:
             raise KeyboardInterrupt
 
+    return stop
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nano model that is made and trained in no time."""
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    monkeypatch.setitem(SIZES, "nano", sizes)
+
+
+def test_what_comes_before_the_first_checkpoint_is_made_again(tiny: None, tmp_path: Path) -> None:
+    sft(settings(tmp_path / "whole", checkpoints=1))
     with pytest.raises(KeyboardInterrupt):
-        sft(settings(tmp_path / "cut"), trained=stop)
-    sft(settings(tmp_path / "cut", resume=True))
-    whole, cut = (
-        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        for name in ("whole", "cut")
-    )
-    assert [row["step"] for row in cut] == list(range(1, len(whole) + 1))
-    assert [row["loss"] for row in cut] == pytest.approx([row["loss"] for row in whole], abs=1e-6)
+        sft(settings(tmp_path / "cut", checkpoints=1), trained=stop_at(3))
+    assert len(metrics(tmp_path / "cut")) == 3
+    sft(settings(tmp_path / "cut", checkpoints=1, resume=True))
+    assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
+
+
+def test_a_torn_line_of_metrics_is_left_out_with_a_note(
+    tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = settings(tmp_path / "run", epochs=1)
+    whole = sft(config)
+    rows = metrics(config.out)
+    with (config.out / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 99, "lo')
+    flags = "--episodes 24 --epochs 1 --context 256 --vocabulary 300 --batch-tokens 512 --checkpoints 3 --resume"
+    assert main(["sft", config.source, "--out", str(config.out), *flags.split()]) == 0
+    assert "metrics.jsonl: its last line was cut short by a crash" in capsys.readouterr().err
+    assert metrics(config.out) == rows
+    assert whole.notes == ()
+    with (config.out / "metrics.jsonl").open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(InputError, match=f"metrics.jsonl: line {len(rows) + 1} is no JSON object with a 'step'"):
+        sft(config.model_copy(update={"resume": True}))
+
+
+def test_a_resumed_clone_reads_the_log_and_the_model_it_began_with(tiny: None, tmp_path: Path) -> None:
+    log, start = tmp_path / "log", sft(settings(tmp_path / "start", epochs=0.1)).summary()["model"]
+    more = CollectConfig(env="counting:CountingWorld", policy="expert", episodes=6, out=log)
+    collect(more)
+    config = settings(tmp_path / "run", source=str(log), model=start, epochs=1, resume=True)
+    sft(config)
+    sft(config)
+    collect(more.model_copy(update={"episodes": 8, "resume": True}))
+    with pytest.raises(InputError, match=f"{log}: has changed since the cloning run in .* began"):
+        sft(config)
+    sft(config.model_copy(update={"resume": False, "overwrite": True}))
+    sft(settings(tmp_path / "start", epochs=0.1, seed=1, overwrite=True))
+    with pytest.raises(InputError, match=f"{start}: has changed since the cloning run in .* began"):
+        sft(config)
+
+
+def test_a_training_state_is_data_and_as_it_was_saved(tiny: None, tmp_path: Path) -> None:
+    config = settings(tmp_path / "run", epochs=1)
+    sft(config)
+    state, resumed = config.out / "training_state.pt", config.model_copy(update={"resume": True})
+    whole = state.read_bytes()
+    torch.save({"progress": Trap(tmp_path / "sprung")}, state)
+    for content in (whole[: len(whole) // 2], whole[:-200] + b"!" + whole[-199:], b"", state.read_bytes()):
+        state.write_bytes(content)
+        with pytest.raises(
+            InputError, match=f"{state}: no training state to go on from: cut short or corrupt: --overwrite"
+        ):
+            sft(resumed)
+    signed = state.read_bytes()
+    state.write_bytes(signed + hashlib.blake2b(signed, digest_size=16).digest())
+    with pytest.raises(InputError, match=f"{state}: no training state to go on from: not tensors and plain values"):
+        sft(resumed)
+    assert not (tmp_path / "sprung").exists()
+    state.write_bytes(whole)
+    sft(resumed)
+
+
+class Trap:
+    """Pickles as a call that leaves a trace."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.trace,)
+
+
+def test_a_run_that_cannot_begin_leaves_the_one_it_would_replace(tiny: None, tmp_path: Path) -> None:
+    sft(settings(tmp_path / "run", epochs=1))
+    before = faults.snapshot(tmp_path / "run")
+    for wrong in ({"target": "observation", "prompt": "plain"}, {"model": "no/such/folder/here"}):
+        with pytest.raises(InputError, match="--"):
+            sft(settings(tmp_path / "run", overwrite=True, **wrong))
+    assert faults.snapshot(tmp_path / "run") == before
+
+
+def test_a_full_disk_is_one_line(tiny: None, tmp_path: Path) -> None:
+    """The libraries that write models raise errors of their own for it."""
+
+    def work() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))  # no larger file can be written
+        sft(settings(tmp_path / "run", epochs=1))
+
+    assert faults.broken(work, number=NEVER, how="full") == faults.REFUSED
 
 
 @pytest.mark.parametrize(("name", "noise"), [("alfworld", 0.15), ("scienceworld", 0.1)])

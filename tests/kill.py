@@ -1,0 +1,133 @@
+"""kill -9 at random moments of a verb, resume, compare: `python tests/kill.py [VERB ...] [--moments 10] [--seed 0]`.
+
+`make kill` runs all. Moments are uniform over the time that the undisturbed run took after its first file: before that
+there is nothing to lose. To add a verb, add it to `VERBS`.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import worldline
+from faults import snapshot
+from paw.counting_recipe import RECIPE
+from paw.start_policy import save_start
+from training_states import values
+from worldline import files, store
+
+Words = Sequence[str | Path]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command that is killed and resumed."""
+
+    prepare: Callable[[Path], Words]
+    """Makes what the command reads in a folder; the command line without `--out`."""
+    result: Callable[[Path], Any]
+    """What must be equal in the output folder of an undisturbed and a resumed run."""
+    resume: str = "--resume"
+
+
+def _sft(folder: Path) -> Words:
+    flags = "--episodes 100 --epochs 80 --batch-tokens 256 --context 128 --checkpoints 50"
+    return ["counting:CountingWorld", "--model", save_start(folder / "start"), *flags.split()]
+
+
+def _train(folder: Path) -> Words:
+    recipe = folder / "recipe.yaml"  # JSON is YAML
+    recipe.write_text(json.dumps(RECIPE | {"updates": 24, "model": str(save_start(folder / "start"))}))
+    return [recipe]
+
+
+def _checkpoints_and_metrics(out: Path) -> dict[str, Any]:
+    """All that is in the folder, as far as it is the same in every run."""
+    result: dict[str, Any] = {}
+    for name, content in snapshot(out).items():
+        if name.endswith("training_state.pt"):
+            result[name] = values(out / name)
+        elif name == "metrics.jsonl":
+            rows = [json.loads(line) for line in files.read_lines(out / name).whole]
+            result[name] = [{k: v for k, v in row.items() if not k.startswith(("seconds", "peak"))} for row in rows]
+        elif name != "config.json" and not name.endswith(".parquet"):
+            result[name] = content
+    return result
+
+
+def _run_with_log(out: Path) -> dict[str, Any]:
+    store.check_unique(out)
+    return _checkpoints_and_metrics(out) | {episode.id: episode for episode in store.read(out)}
+
+
+VERBS = {
+    "sft": Verb(_sft, _checkpoints_and_metrics),
+    "train": Verb(_train, _run_with_log),
+}
+
+
+def kill(name: str, moments: int, seed: int) -> bool:
+    """Whether the verb, killed at each of the moments and resumed, came to the undisturbed result."""
+    verb, rng = VERBS[name], random.Random(seed)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        words = verb.prepare(folder)
+        process = _start(name, words, folder / "whole")
+        started = time.monotonic()
+        _finish(process)
+        duration = time.monotonic() - started
+        whole = verb.result(folder / "whole")
+        equal = 0
+        for number, moment in enumerate(sorted(rng.uniform(0, duration) for _ in range(moments))):
+            out = folder / str(number)
+            process = _start(name, words, out)
+            time.sleep(moment)
+            process.send_signal(signal.SIGKILL)
+            finished = process.wait() == 0
+            left = len(list(out.rglob("*")))
+            _finish(_start(name, [*words, verb.resume], out))
+            same = verb.result(out) == whole
+            equal += same
+            when = "after its end" if finished else f"after {moment:.2f} of {duration:.2f} s with {left} files"
+            print(f"{name}: killed {when}: {'equal' if same else 'DIFFERENT'}", flush=True)
+    print(f"{name}: {equal} of {moments} equal", flush=True)
+    return equal == moments
+
+
+def _start(name: str, words: Words, out: Path) -> subprocess.Popen[str]:
+    """The command, which has just begun to write."""
+    here = (str(Path(__file__).parent), str(Path(worldline.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "worldline", name, *map(str, words), "--out", str(out)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(here), "HF_HUB_OFFLINE": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not out.exists():
+        time.sleep(0.005)
+    return process
+
+
+def _finish(process: subprocess.Popen[str]) -> None:
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="kill -9 at random moments, resume, compare")
+    parser.add_argument("verbs", nargs="*", help=f"of {', '.join(VERBS)}; default: all")
+    parser.add_argument("--moments", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    equal = [kill(name, given.moments, given.seed) for name in given.verbs or VERBS]
+    sys.exit(not all(equal))
