@@ -2,7 +2,7 @@
 
 "take apple 1 from countertop 2" is the template "take * from *" about the things "apple 1" and "countertop 2"; a
 word is part of the template when most actions of that verb have it. Things are what observations, goals and
-actions share, so they are how knowledge moves from one episode to another. Nothing here is about one environment: web and
+actions share, so they are how knowledge moves from one episode to another. It holds for any environment: web and
 search actions ("click[buy now]") come apart the same way, with one slot. Ours; the paper drops arguments (E.6).
 At the end, the enumerations of a text ("you see an apple 1, and a cup 2"): read, and written anew.
 """
