@@ -103,8 +103,8 @@ def suggest(name: str, known: Sequence[str]) -> str:
 
 
 def usage(model: type[Config], command: str) -> str:
-    """The help text of a command."""
-    flags = list(_flags(model))
+    """The help text of a command: what must be given comes first."""
+    flags = sorted(_flags(model), key=lambda flag: (not flag.positional, not flag.field.is_required()))
     words = " ".join(f.name.upper() + (" ..." if f.many else "") for f in flags if f.positional)
     lines = [f"usage: {command} {words}{' ' if words else ''}[--flag value ...]", ""]
     lines += [line.strip() for line in (model.__doc__ or "").strip().splitlines()] + [""]

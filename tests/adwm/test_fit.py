@@ -9,7 +9,8 @@ import torch
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.episodes import check, facts_of
-from worldline.adwm.fit import FitConfig, Fitted, fit
+from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit
+from worldline.config import read
 from worldline.types import InputError, Trajectory
 
 
@@ -122,3 +123,18 @@ def test_facts_of_a_log(log: list[Trajectory]) -> None:
     assert (facts.reward_low, facts.reward_high) == (0.0, 1.0)
     assert not facts.dense
     assert facts.policies == ("eps0.2", "eps0.6", "eps1")
+
+
+def test_the_old_name_of_a_flag_is_refused_by_the_new_one() -> None:
+    """`--horizon` was a number of episodes here, and is steps elsewhere."""
+    with pytest.raises(InputError, match="^--horizon is now called --replayed-episodes$"):
+        read(FitConfig, ["log", "--out", "wm", "--horizon", "3"])
+    assert read(FitConfig, ["log", "--out", "wm", "--replayed-episodes", "3"]).replayed_episodes == 3
+
+
+def test_fitting_keeps_nothing_on_the_disk(fitted: Fitted, log: list[Trajectory], tmp_path: Path) -> None:
+    """Settings are no command line: what was fitted in memory is saved when somebody says where."""
+    assert not {"log", "out", "resume", "overwrite"} & FitSettings.model_fields.keys()
+    fitted.save(tmp_path / "wm")
+    assert Ensemble.load(tmp_path / "wm").replay_error == fitted.ensemble.replay_error > 0
+    assert "hazard_auc" in (tmp_path / "wm" / "member-1" / "README.md").read_text()

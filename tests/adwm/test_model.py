@@ -115,3 +115,11 @@ def test_the_card_says_what_the_model_was_fitted_on() -> None:
     assert "`toy`" in card
     assert "3 episodes of a, b" in card
     assert "| hazard_auc | 0.93 |" in card
+
+
+def test_rewards_are_shares_of_the_range_of_the_log() -> None:
+    facts = FACTS.model_copy(update={"reward_low": -2.0, "reward_high": 6.0})
+    assert [facts.reward(share) for share in (0.0, 0.25, 1.0)] == [-2.0, 0.0, 6.0]
+    rewards = torch.tensor([-2.0, 1.0, 6.0])
+    assert torch.equal(facts.reward_share(rewards), torch.tensor([0.0, 0.375, 1.0]))
+    assert torch.equal(facts.reward(facts.reward_share(rewards)), rewards)
