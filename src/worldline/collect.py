@@ -156,7 +156,7 @@ class Collection:
             "return_low": mean.low,
             "return_high": mean.high,
             "score": sum(self.tally.scores) / len(self.tally.scores) if self.tally.scores else None,
-            "answerable": sum(known) / len(known) if (known := self.tally.answerable) else None,
+            "answerable": sum(answerable) / len(answerable) if (answerable := self.tally.answerable) else None,
             "steps": self.tally.steps,
             "mean_length": self.tally.steps / max(episodes, 1),
             "invalid_actions": self.tally.invalid,
@@ -251,10 +251,10 @@ def _shortened(policy: Policy) -> int:
 
 
 def _split(world: World, config: CollectConfig) -> str:
-    known = world.splits()
-    if config.split and config.split not in known:
-        raise InputError(f"--split: {config.env} has no split '{config.split}': it has {', '.join(known)}")
-    return config.split or known[0]
+    splits = world.splits()
+    if config.split and config.split not in splits:
+        raise InputError(f"--split: {config.env} has no split '{config.split}': it has {', '.join(splits)}")
+    return config.split or splits[0]
 
 
 def _tasks(world: World, split: str, config: CollectConfig) -> tuple[int, ...]:

@@ -38,8 +38,8 @@ def run(settings: Settings) -> Outcome:
 
 def _check(log: tuple[Path, ...], column: str, wanted: tuple[str, ...]) -> None:
     """A filter that names what the log does not hold is a slip: an empty file would hide it."""
-    known = sorted(set(store.scan(log, [column])[column].to_pylist())) if wanted else []
+    names = sorted(set(store.scan(log, [column])[column].to_pylist())) if wanted else []
     for name in wanted:
-        if name not in known:
+        if name not in names:
             flag = "policies" if column == "policy" else "splits"
-            raise InputError(f"--{flag}: no episode has the {column} '{name}': there are {', '.join(known)}")
+            raise InputError(f"--{flag}: no episode has the {column} '{name}': there are {', '.join(names)}")

@@ -24,12 +24,12 @@ def run(settings: SftConfig) -> Outcome:
         result = sft(settings, gathered, trained)
     for text in (*result.notes, *(f"failed twice, left out: {reason}" for reason in result.failed)):
         note(text)
-    told = result.summary()
+    summary = result.summary()
     text = (
-        f"cloned {told['episodes']} episodes ({told['tokens']:,} tokens) into {told['parameters']:,} parameters in "
-        f"{told['seconds']:.0f} s, final loss {told['loss']:.3f}\n{told['model']}"
+        f"cloned {summary['episodes']} episodes ({summary['tokens']:,} tokens) into {summary['parameters']:,} "
+        f"parameters in {summary['seconds']:.0f} s, final loss {summary['loss']:.3f}\n{summary['model']}"
     )
-    return Outcome(told, (text,))
+    return Outcome(summary, (text,))
 
 
 def _kept(settings: SftConfig, begun: bool) -> str:

@@ -18,8 +18,8 @@ def run(settings: TrainConfig) -> Outcome:
         def watch(metrics: dict[str, Any]) -> None:
             nonlocal begun
             begun = True
-            told = " ".join(f"{key} {metrics[key]:.2f}" for key in ("success", "eval_success") if key in metrics)
-            bar.update(line, completed=metrics["update"], detail=told)
+            rates = " ".join(f"{key} {metrics[key]:.2f}" for key in ("success", "eval_success") if key in metrics)
+            bar.update(line, completed=metrics["update"], detail=rates)
 
         done = train(settings, watch)
     for text in done.notes:

@@ -57,10 +57,10 @@ def read(
 
 def bad_rows(format: str, path: Path | str, *, options: Options | None = None) -> list[BadRow]:  # noqa: A002
     """Everything in a file that is no episode: what to ask before the first row is written anywhere."""
-    found: list[BadRow] = []
-    for _ in read(format, path, options=options, on_bad=found.append):
+    bad: list[BadRow] = []
+    for _ in read(format, path, options=options, on_bad=bad.append):
         pass
-    return found
+    return bad
 
 
 def _read(kind: Format, source: Source, on_bad: Callable[[BadRow], None] | None) -> Iterator[Trajectory]:

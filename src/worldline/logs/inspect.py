@@ -109,11 +109,11 @@ def convert(value: tuple[_Header, Any], source: Source) -> Trajectory:
     )
 
 
-def _grade(sample: _Sample, asked: str, headline: str) -> Any:
+def _grade(sample: _Sample, requested: str, headline: str) -> Any:
     """The value of the scorer that counts; None where the sample was never scored."""
     if not sample.scores:
         return None
-    name, _, key = (asked, "", "") if asked in sample.scores else asked.partition(".")
+    name, _, key = (requested, "", "") if requested in sample.scores else requested.partition(".")
     if not name:
         name = headline if headline in sample.scores else next(iter(sample.scores))
     if name not in sample.scores:

@@ -134,7 +134,7 @@ def _optimizer(learner: model.Learner, config: TrainConfig) -> torch.optim.Optim
     return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=config.update.weight_decay)
 
 
-def _split(known: Sequence[str], wanted: str, flag: str, default: int) -> str:
-    if wanted and wanted not in known:
-        raise InputError(f"{flag}: there is no split '{wanted}': there are {', '.join(known)}")
-    return wanted or known[min(default, len(known) - 1)]
+def _split(splits: Sequence[str], wanted: str, flag: str, default: int) -> str:
+    if wanted and wanted not in splits:
+        raise InputError(f"{flag}: there is no split '{wanted}': there are {', '.join(splits)}")
+    return wanted or splits[min(default, len(splits) - 1)]

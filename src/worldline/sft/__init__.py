@@ -194,8 +194,8 @@ def _run(config: SftConfig) -> Run:
 def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstration]:
     """The log's episodes, or the expert's, played on demand; a failed demonstration teaches nothing."""
     if Path(config.source).exists():
-        found = store.read(Path(config.source), splits=[config.split] if config.split else None)
-        return (of_log(episode) for episode in found if episode.success or not config.only_success)
+        logged = store.read(Path(config.source), splits=[config.split] if config.split else None)
+        return (of_log(episode) for episode in logged if episode.success or not config.only_success)
     world = envs.load(config.source, config.data, config.options)
     split = config.split or world.splits()[0]
     episodes = plan(world, split, config.episodes, seed=config.seed, run="expert")
