@@ -12,11 +12,7 @@ MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE
 REPEATED_CLASSES = {
     "Settings": "the flags of one CLI verb or of one bench, in its own file; never imported by another",
     "Candidate": "to be merged: the narrator's gets another name",
-    "Outcome": "to be merged: adwm and cli",
     "Question": "to be merged: the narrator's gets another name",
-    "Row": "to be merged: adwm and logs",
-    "Schedule": "to be merged: adwm and sft",
-    "Source": "to be merged: envs, logs and report",
 }
 """Why a class name may be defined in several modules."""
 
@@ -47,7 +43,7 @@ COVERED_BY = {
     "cli/export.py": "store/test_reader.py",
     "cli/fit.py": "adwm/test_fit.py",
     "cli/import_.py": "logs/test_importer.py",
-    "cli/outcome.py": "cli/test_bad_input.py",
+    "cli/verb_result.py": "cli/test_hostile_input.py",
     "cli/report.py": "report/test_page.py",
     "cli/sft.py": "sft/test_sft.py",
     "cli/train.py": "paw/test_train.py",

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(who: str, work: Callable[[], None]) -> int:
     """The exit code of `work`; what ends it early is one line on stderr, and a bug its traceback too."""
     from worldline import signals
-    from worldline.cli.outcome import visible
+    from worldline.cli.verb_result import visible
     from worldline.types import WorldlineError
 
     try:
@@ -92,11 +92,11 @@ def _run(verb: str, words: list[str]) -> None:
         print(config.usage(command.Settings, f"worldline {verb}"))
         print("\n--json prints the result as JSON on stdout, and nothing else there.")
         return
-    outcome = command.run(config.read(command.Settings, words))
+    result = command.run(config.read(command.Settings, words))
     if as_json:
-        print(json.dumps(files.finite(outcome.data)))  # ASCII: what is no ASCII is escaped, control characters too
+        print(json.dumps(files.finite(result.data)))  # ASCII: what is no ASCII is escaped, control characters too
     else:
-        outcome.show()
+        result.show()
 
 
 def _stdout_is_lost() -> bool:
@@ -116,7 +116,7 @@ def _command(verb: str, words: list[str]) -> Any:
 
 
 def _fail(who: str, message: str, code: int) -> int:
-    from worldline.cli.outcome import visible
+    from worldline.cli.verb_result import visible
 
     print(visible(f"{who}: {' '.join(message.split())}"), file=sys.stderr)
     return code

@@ -5,14 +5,14 @@ from typing import Any
 from rich.table import Table
 
 from worldline import store
-from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.collect import CollectConfig, Collection, Tally, collect
 from worldline.signals import kept
 
 Settings = CollectConfig
 
 
-def run(settings: CollectConfig) -> Outcome:
+def run(settings: CollectConfig) -> VerbResult:
     with kept(lambda: _kept(settings)), progress() as bar:
         line = bar.add_task("episodes", total=settings.episodes, detail="")
 
@@ -26,7 +26,7 @@ def run(settings: CollectConfig) -> Outcome:
         note(f"played again: {done.retried}, the first was {done.mishap}")
     for reason in done.failed:
         note(f"failed twice, left out: {reason}")
-    return Outcome(done.summary(), (_view(done),))
+    return VerbResult(done.summary(), (_view(done),))
 
 
 def _kept(settings: CollectConfig) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from worldline import files, logs, store
-from worldline.cli.outcome import Outcome, note, table
+from worldline.cli.verb_result import VerbResult, note, table
 from worldline.config import Folder, option, positional
 from worldline.logs import BadRow, Options
 from worldline.signals import kept
@@ -38,7 +38,7 @@ class Settings(Options):
     resume: bool = option(False, help="leave out the episodes that the folder holds already")
 
 
-def run(settings: Settings) -> Outcome:
+def run(settings: Settings) -> VerbResult:
     bad = _BadRows()
     names = [episode.id for episode in _episodes(settings, bad.add)]
     bad.report(settings)
@@ -73,7 +73,7 @@ def run(settings: Settings) -> Outcome:
         ("policy", "episodes", "steps", "mean return"),
         [(str(r["policy"]), str(r["episodes"]), str(r["steps"]), f"{r['mean_return']:.3f}") for r in rows],
     )
-    return Outcome({**data, "out": str(settings.out)}, (drawn,))
+    return VerbResult({**data, "out": str(settings.out)}, (drawn,))
 
 
 def _kept(settings: Settings) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
 from worldline.signals import kept
@@ -10,7 +10,7 @@ from worldline.signals import kept
 Settings = TrainConfig
 
 
-def run(settings: TrainConfig) -> Outcome:
+def run(settings: TrainConfig) -> VerbResult:
     begun = False
     with kept(lambda: _kept(settings, begun)), progress() as bar:
         line = bar.add_task("updates", total=settings.updates, detail="")
@@ -26,7 +26,7 @@ def run(settings: TrainConfig) -> Outcome:
         note(text)
     data = {**done.metrics, "checkpoint": str(done.checkpoint), "out": str(settings.out)}
     rows = [(key, f"{value:.4g}") for key, value in done.metrics.items() if isinstance(value, int | float)]
-    return Outcome(data, (table(f"last update of {settings.out}", ("metric", "value"), rows), str(done.checkpoint)))
+    return VerbResult(data, (table(f"last update of {settings.out}", ("metric", "value"), rows), str(done.checkpoint)))
 
 
 def _kept(settings: TrainConfig, begun: bool) -> str:

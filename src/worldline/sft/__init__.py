@@ -20,7 +20,7 @@ from worldline.policies.language_model.checkpoint import DATA_ONLY, fingerprint,
 from worldline.policies.language_model.checkpoint import save as save_checkpoint
 from worldline.rollout import plan
 from worldline.run_folder import Run
-from worldline.sft.clone import Progress, Schedule, clone
+from worldline.sft.clone import CloningSchedule, Progress, clone
 from worldline.sft.demonstrations import Demonstration, of_expert, of_log
 from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
@@ -154,7 +154,7 @@ def sft(
         cloned = clone(
             model,
             examples,
-            Schedule(
+            CloningSchedule(
                 config.epochs,
                 config.batch_tokens,
                 config.rate,

@@ -28,7 +28,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class CloningSchedule:
     """How long and how fast to train."""
 
     epochs: float
@@ -68,7 +68,7 @@ class Cloning:
 def clone(
     model: Any,
     examples: Sequence[Example],
-    schedule: Schedule,
+    schedule: CloningSchedule,
     *,
     pad: int,
     seed: int,
@@ -108,7 +108,7 @@ def clone(
     return Cloning(progress, notes)
 
 
-def _optimisers(model: Any, schedule: Schedule) -> list[torch.optim.Optimizer]:
+def _optimisers(model: Any, schedule: CloningSchedule) -> list[torch.optim.Optimizer]:
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     table = model.get_input_embeddings().weight
     hidden = [p for p in trained.values() if p.ndim == 2 and p is not table] if schedule.muon_rate else []
