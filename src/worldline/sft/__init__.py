@@ -18,6 +18,7 @@ from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
 from worldline.policies.language_model.checkpoint import DATA_ONLY, fingerprint, locate
 from worldline.policies.language_model.checkpoint import save as save_checkpoint
+from worldline.policies.language_model.device import usable_device
 from worldline.rollout import plan
 from worldline.run_folder import Run
 from worldline.sft.clone import CloningSchedule, Progress, clone
@@ -26,7 +27,7 @@ from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
 from worldline.types import InputError, WorldlineError
 
-ADJUSTABLE = ("out", "resume", "overwrite", "checkpoints")
+ADJUSTABLE = ("out", "resume", "overwrite", "checkpoints", "device")
 MUON_RATE, READING = 0.01, 0.1
 """For a model made from nothing, chosen by held-out accuracy of its actions at 1.5 million tokens."""
 
@@ -70,6 +71,7 @@ class SftConfig(Config):
     lora: int = option(0, help="rank of LoRA adapters; 0 trains everything", ge=0)
     checkpoints: int = option(5, help="checkpoints along the way, the last one at the end", ge=1)
     dtype: Literal["float32", "bfloat16"] = option("float32", help="precision of the weights")
+    device: str = option("auto", help="device of the model; auto: a GPU if there is one")
     seed: int = option(0, help="decides every random draw")
     resume: bool = option(False, help="go on with a run that was interrupted")
     overwrite: bool = option(False, help="start anew in a folder that holds a run")
@@ -127,6 +129,7 @@ def sft(
     """Gather demonstrations, make or load the model, clone, save. The two callbacks watch the two phases."""
     started = time.perf_counter()
     transformers.utils.logging.disable_progress_bar()
+    device = usable_device(config.device)
     run = _run(config)
     run.goes_on()
     shown: list[Demonstration] = []
@@ -139,6 +142,7 @@ def sft(
     if not shown:
         raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
     model, tokenizer = _model(config, shown)
+    model.to(device)
     # What a checkpoint was trained with travels in its config.json, so that acting reads turns the same way.
     model.config.worldline = {"prompt": config.prompt, "history": config.history, "outcome": config.outcome}
     template = TEMPLATES[config.prompt]
@@ -203,7 +207,7 @@ def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstrat
 
 
 def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:
-    """The model to train, on its device, and its tokenizer."""
+    """The model to train and its tokenizer."""
     if config.small:
         tokenizer = small_tokenizer(texts(shown), config.vocabulary)
         model = small_model(tokenizer, cast(Size, config.model), config.context, config.seed)
@@ -215,7 +219,7 @@ def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:
             model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **DATA_ONLY)
         except (OSError, ValueError) as error:
             raise InputError(f"--model {config.model}: cannot be loaded: {str(error).splitlines()[0]}") from None
-    return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+    return model, tokenizer
 
 
 def _with_lora(model: Any, config: SftConfig) -> Any:
