@@ -9,34 +9,25 @@ from types import SimpleNamespace
 import pytest
 
 from counting import CountingEnv, CountingWorld
+from tiny_llama import tiny_llama
 from worldline.bench import env
 from worldline.cli import main
 from worldline.policies import PolicyConfig, load
+from worldline.policies.language_model.checkpoint import save
 from worldline.rollout import Rollout, plan
-from worldline.sft import SftConfig, sft
+from worldline.sft.small import small_tokenizer
 
 
 def test_the_figures_are_the_steps_and_tokens_that_were_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = "counting:CountingWorld"
-    sft(SftConfig(source=source, out=tmp_path, episodes=4, epochs=4, context=256, vocabulary=300, checkpoints=1))
+    tokenizer = small_tokenizer(["count to 3", "at 0", "up", "stay"], 300)
+    save(tiny_llama(tokenizer, 32, intermediate_size=64), tokenizer, tmp_path / "model")
     seconds = itertools.count()
     monkeypatch.setattr(env, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
     monkeypatch.setattr(env, "envs", SimpleNamespace(load=lambda name: CountingWorld()))
-    words = [
-        "bench",
-        "env",
-        "--steps",
-        "100",
-        "--episodes",
-        "6",
-        "--batch-size",
-        "3",
-        "--model",
-        str(tmp_path / "model"),
-    ]
-    assert main([*words, "--seed", "5", "--json"]) == 0
+    words = "bench env --steps 100 --episodes 3 --batch-size 3 --seed 5 --json --model".split()
+    assert main([*words, str(tmp_path / "model")]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
 
     # Whole episodes of random actions until there are 100 steps.
@@ -51,7 +42,7 @@ def test_the_figures_are_the_steps_and_tokens_that_were_made(
     assert {figures[f"{name}_steps_per_second"] for name in ("household", "shop", "searchqa")} == {float(steps)}
 
     policy = load(f"hf:{tmp_path / 'model'}", settings=PolicyConfig())
-    episodes = plan(CountingWorld(), "train", 6, seed=5, run="bench")
+    episodes = plan(CountingWorld(), "train", 3, seed=5, run="bench")
     tokens = [
         sum(len(step.token_ids or ()) for step in played.steps)
         for planned in episodes

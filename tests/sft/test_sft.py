@@ -291,21 +291,19 @@ def test_bad_words_name_the_flag(tmp_path: Path) -> None:
         sft(settings(tmp_path / "b", target="observation", prompt="plain"))
 
 
-def test_the_device_is_chosen_and_one_that_cannot_be_used_is_bad_input(
+def test_a_device_that_cannot_be_used_is_refused_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    words = ["sft", "counting:CountingWorld", "--out", str(out), "--device", "cuda:99"]
-    assert main(words) == 2
+    assert main(["sft", "counting:CountingWorld", "--out", str(out), "--device", "cuda:99"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("worldline sft: --device: 'cuda:99' cannot be used: ")
-    assert not out.exists(), "refused before anything is played or written"
-    sft(settings(out, episodes=2, epochs=1, checkpoints=1, device="cpu"))
-    assert json.loads((out / "config.json").read_text(encoding="utf-8"))["device"] == "cpu"
-    sft(settings(out, episodes=2, epochs=1, checkpoints=1, device="auto", resume=True))  # another device may go on
+    assert not out.exists()
 
 
-def test_a_model_is_trained_on_the_chosen_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_trained_on_the_chosen_device_and_may_go_on_on_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     devices: list[str] = []
 
     def clone(model: Any, *_: Any, **__: Any) -> None:
@@ -313,6 +311,7 @@ def test_a_model_is_trained_on_the_chosen_device(tmp_path: Path, monkeypatch: py
         raise InputError("stop here")
 
     monkeypatch.setattr("worldline.sft.clone", clone)
-    with pytest.raises(InputError, match="stop here"):
-        sft(settings(tmp_path / "run", episodes=1, device="meta"))
-    assert devices == ["meta"]
+    for device, resume in (("meta", False), ("cpu", True)):
+        with pytest.raises(InputError, match="stop here"):
+            sft(settings(tmp_path / "run", episodes=1, device=device, resume=resume))
+    assert devices == ["meta", "cpu"]
