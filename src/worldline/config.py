@@ -135,7 +135,7 @@ def suggest(name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f": did you mean '{close[0]}'?"
-    return f": known are {', '.join(sorted(names))}" if names else ""
+    return f": choose from {', '.join(sorted(names))}" if names else ""
 
 
 def usage(model: type[Config], command: str) -> str:

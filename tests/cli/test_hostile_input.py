@@ -92,7 +92,7 @@ def test_a_folder_of_features_that_is_too_wide_is_refused(capsys: Told, tmp_path
         (OSError(errno.ENOSPC, "No space left on device", "runs/x"), "runs/x: No space left on device"),
         (PermissionError(errno.EACCES, "Permission denied", "runs/x"), "runs/x: Permission denied"),
         (OSError("the disk is gone"), "the disk is gone"),
-        (MemoryError(), "out of memory: give it less at a time"),
+        (MemoryError(), "out of memory: use a smaller batch"),
         (MemoryError("Unable to allocate 171. PiB"), "out of memory: Unable to allocate 171. PiB"),
     ],
 )

@@ -23,9 +23,9 @@ def run(settings: CollectConfig) -> VerbResult:
 
         done = collect(settings, watch)
     if done.retried > len(done.failed):
-        note(f"played again: {done.retried}, the first was {done.mishap}")
+        note(f"{done.retried} episodes failed once and were played again, the first: {done.mishap}")
     for reason in done.failed:
-        note(f"failed twice, left out: {reason}")
+        note(f"an episode failed twice and was left out: {reason}")
     return VerbResult(done.summary(), (_view(done),))
 
 

@@ -24,7 +24,7 @@ EXTRAS = {
 
 
 class Settings(Config):
-    """Versions, devices and extras, for a bug report."""
+    """Print versions, devices and extras, for a bug report."""
 
     examples: ClassVar[tuple[str, ...]] = ("worldline env", "worldline env --json")
 
@@ -43,7 +43,7 @@ def run(settings: Settings) -> VerbResult:
         ("java", "yes" if java else "no"),
     ]
     data = {**system, "devices": devices, "packages": packages, "extras": extras, "java": java}
-    return VerbResult(data, (table("", ("what", "found"), rows),))
+    return VerbResult(data, (table("", ("component", "version or device"), rows),))
 
 
 def _devices() -> list[str]:

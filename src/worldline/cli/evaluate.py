@@ -20,7 +20,7 @@ def run(settings: EvaluateConfig) -> VerbResult:
 
 
 def _kept(settings: EvaluateConfig) -> str:
-    """An evaluation is written when it is whole; what a model said about the log is kept as soon as it is known."""
+    """An evaluation is written when it is whole; the log-probs of a model are kept as soon as they are computed."""
     if settings.out is None:
         return "without --out nothing is kept"
     answers = len(list((settings.out / "cache").glob("*.npy")))

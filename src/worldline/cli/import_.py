@@ -1,4 +1,4 @@
-"""`worldline import`: other people's logs into a store."""
+"""`worldline import`: logs of other tools into a store."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ class Settings(Options):
 
     format: str = positional(help="episodes, chat, inspect or jsonl")
     file: Path = positional(help="the file to read; .gz and .xz too")
-    out: Folder = option(help="folder of the log to write")
+    out: Folder = option(help="folder of the log to write to")
     skip_bad: bool = option(False, help="leave bad rows out instead of stopping")
     resume: bool = option(False, help="leave out the episodes that the folder holds already")
 
@@ -103,7 +103,7 @@ class _BadRows:
         if not self.total:
             return
         for reason, row in self._first.items():
-            more = f" (so are {self._alike[reason] - 1} more rows)" if self._alike[reason] > 1 else ""
+            more = f" (and {self._alike[reason] - 1} more rows for this reason)" if self._alike[reason] > 1 else ""
             note(f"{settings.file}: {row}{more}")
         if self.total > self._alike.total():
             note(f"... and {self.total - self._alike.total()} more bad rows for other reasons")

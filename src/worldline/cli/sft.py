@@ -22,7 +22,10 @@ def run(settings: SftConfig) -> VerbResult:
             bar.update(line, description="updates", total=now.steps, completed=now.step, detail=f"loss {now.loss:.3f}")
 
         result = sft(settings, gathered, trained)
-    for text in (*result.notes, *(f"failed twice, left out: {reason}" for reason in result.failed)):
+    for text in (
+        *result.notes,
+        *(f"a demonstration failed twice and was left out: {reason}" for reason in result.failed),
+    ):
         note(text)
     summary = result.summary()
     text = (

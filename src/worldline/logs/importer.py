@@ -56,7 +56,7 @@ def read(
 
 
 def bad_rows(format: str, path: Path | str, *, options: Options | None = None) -> list[BadRow]:  # noqa: A002
-    """Everything in a file that is no episode: what to ask before the first row is written anywhere."""
+    """Everything in a file that is no episode: check this before the first row is written."""
     bad: list[BadRow] = []
     for _ in read(format, path, options=options, on_bad=bad.append):
         pass

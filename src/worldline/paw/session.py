@@ -27,7 +27,7 @@ class Session:
         if config.rollout.mode != "generate":
             raise InputError("--rollout.mode: training needs the policy's own tokens; only 'generate' gives them")
         if config.algo != "ppo" and config.group_size < 2:
-            raise InputError(f"--group-size: {config.algo} compares the episodes of a group: at least 2")
+            raise InputError(f"--group-size: {config.algo} compares the episodes of a group: give at least 2")
         self.config = config
         self.accelerator = Accelerator(
             mixed_precision="bf16" if config.precision == "bf16" else "no", cpu=config.rollout.device == "cpu"

@@ -35,8 +35,8 @@ MUON_RATE, READING = 0.01, 0.1
 class SftConfig(Config):
     """Clone an environment's expert, or the actions of a log, into a causal language model.
 
-    The model is saved as a transformers folder in OUT/model, with a ladder of earlier checkpoints in OUT/checkpoints:
-    policies of rising quality.
+    The model is saved as a transformers folder in OUT/model, with earlier checkpoints in OUT/checkpoints: policies of
+    increasing quality.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
@@ -52,11 +52,15 @@ class SftConfig(Config):
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     split: str = option("", help="which tasks; default: the environment's first split (of a log: all)")
     episodes: int = option(4000, help="demonstrations to play (of a log: to use at most)", ge=1, le=10_000_000)
-    noise: float = option(0.15, help="share of the expert's steps taken by chance, seen but not learned", ge=0, lt=1)
+    noise: float = option(
+        0.15, help="share of random steps among the expert's: in the context, but not learned", ge=0, lt=1
+    )
     only_success: bool = option(True, help="of a log, clone successful episodes only")
-    target: Target = option("action", help="what is learned")
+    target: Target = option("action", help="which tokens are learned: action, observation or both")
     reading: float | None = option(
-        None, help="weight of predicting what is merely read; default 0.1 for a small model that learns actions", ge=0
+        None,
+        help="loss weight of the tokens that are not learned; default 0.1 for a small model with --target action",
+        ge=0,
     )
     outcome: bool = option(
         False, help="with --target observation: also learn each step's reward and whether it was the last (wm-text)"
@@ -72,8 +76,8 @@ class SftConfig(Config):
     checkpoints: int = option(5, help="checkpoints along the way, the last one at the end", ge=1)
     dtype: Literal["float32", "bfloat16"] = option("float32", help="precision of the weights")
     device: str = option("auto", help="device of the model; auto: a GPU if there is one")
-    seed: int = option(0, help="decides every random draw")
-    resume: bool = option(False, help="go on with a run that was interrupted")
+    seed: int = option(0, help="seed of every random draw")
+    resume: bool = option(False, help="continue a run that was interrupted")
     overwrite: bool = option(False, help="start anew in a folder that holds a run")
 
     @property

@@ -38,12 +38,12 @@ class CloningSchedule:
     """Train the hidden matrices by Muon at this rate, the rest by AdamW: for a model made from nothing it needs about
     a third of the tokens. None: AdamW throughout, as a pretrained model wants."""
     reading: float = 0.0
-    """Weight of predicting the tokens that are merely read: a model made from nothing learns to copy from them."""
+    """Loss weight of the tokens that are not learned: a model made from nothing learns to copy from them."""
     warmup: float = 0.05
     weight_decay: float = 0.01
     clip: float = 1.0
     checkpoints: int = 1
-    """How many checkpoints along the way, the last one at the end: a ladder of policies of rising quality."""
+    """How many checkpoints along the way, the last one at the end: policies of increasing quality."""
 
 
 @dataclass(frozen=True)
