@@ -30,7 +30,7 @@ class CollectConfig(PolicyConfig):
     """Run a policy in an environment; print success, return and their 95 % intervals; write a Parquet log.
 
     Tasks are played in their canonical order, so two policies collected with the same seed meet the same tasks
-    and the same luck.
+    and the same random draws.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
@@ -45,18 +45,16 @@ class CollectConfig(PolicyConfig):
     options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
     split: str = option("", help="which tasks; default: the environment's first split")
     tasks: str | None = option(None, help="a slice of the split's tasks, START:STOP, or indices 3,5,8")
-    episodes: int = option(100, help="how many episodes", ge=1, le=10_000_000)
-    epsilon: float = option(
-        0.0, help="share of steps at which a uniformly random admissible action is taken", ge=0, le=1
-    )
+    episodes: int = option(100, help="number of episodes to play", ge=1, le=10_000_000)
+    epsilon: float = option(0.0, help="probability of a uniformly random admissible action at each step", ge=0, le=1)
     name: str = option("", help="the policy's name in the log; default: its specification")
-    seed: int = option(0, help="decides every random draw")
+    seed: int = option(0, help="seed of every random draw")
     batch_size: int = option(64, help="episodes played at once", ge=1)
     max_steps: int | None = option(None, help="step budget; default: the environment's", ge=1)
     workers: int = option(0, help="run environments in this many worker processes", ge=0)
     out: Path | None = option(None, help="folder of the log; without it nothing is stored")
-    resume: bool = option(False, help="go on with a run that was interrupted")
-    overwrite: bool = option(False, help="throw away this run's earlier episodes in the folder")
+    resume: bool = option(False, help="continue a run that was interrupted")
+    overwrite: bool = option(False, help="delete this run's earlier episodes in the folder first")
 
     @property
     def policy_name(self) -> str:
@@ -156,7 +154,7 @@ class Collection:
             "return_low": mean.low,
             "return_high": mean.high,
             "score": sum(self.tally.scores) / len(self.tally.scores) if self.tally.scores else None,
-            "answerable": sum(known) / len(known) if (known := self.tally.answerable) else None,
+            "answerable": sum(answerable) / len(answerable) if (answerable := self.tally.answerable) else None,
             "steps": self.tally.steps,
             "mean_length": self.tally.steps / max(episodes, 1),
             "invalid_actions": self.tally.invalid,
@@ -251,10 +249,10 @@ def _shortened(policy: Policy) -> int:
 
 
 def _split(world: World, config: CollectConfig) -> str:
-    known = world.splits()
-    if config.split and config.split not in known:
-        raise InputError(f"--split: {config.env} has no split '{config.split}': it has {', '.join(known)}")
-    return config.split or known[0]
+    splits = world.splits()
+    if config.split and config.split not in splits:
+        raise InputError(f"--split: {config.env} has no split '{config.split}': it has {', '.join(splits)}")
+    return config.split or splits[0]
 
 
 def _tasks(world: World, split: str, config: CollectConfig) -> tuple[int, ...]:

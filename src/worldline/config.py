@@ -133,12 +133,12 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
         raise InputError(f"{where}--{prefix}{_dashed(name)}: {message}{got}{more}") from None
 
 
-def suggest(name: str, known: Sequence[str]) -> str:
-    """' - did you mean 'x'?' for the nearest known name, else the list of what there is."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+def suggest(name: str, names: Sequence[str]) -> str:
+    """' - did you mean 'x'?' for the nearest of `names`, else the list of what there is."""
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f": did you mean '{close[0]}'?"
-    return f": known are {', '.join(sorted(known))}" if known else ""
+    return f": choose from {', '.join(sorted(names))}" if names else ""
 
 
 def usage(model: type[Config], command: str) -> str:
@@ -217,8 +217,8 @@ def _take_flag(word: str, words: list[str], flags: dict[str, _Flag], given: dict
     flag = flags.get(name[3:] if negated else name)
     free = next((f for f in flags.values() if f.free and name.startswith(f.name + ".")), None)
     if flag is None and free is None:
-        known = [f"--{_dashed(known)}" for known in flags]
-        raise InputError(f"unknown flag '--{_dashed(name)}'{suggest('--' + _dashed(name), known)}")
+        spellings = [f"--{_dashed(name)}" for name in flags]
+        raise InputError(f"unknown flag '--{_dashed(name)}'{suggest('--' + _dashed(name), spellings)}")
     if free is not None or flag is None:
         taken = value if equals else _next(word, words)
         _put(given, name, _yaml(taken, f"--{_dashed(name)}"))
@@ -293,11 +293,11 @@ def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
         raise InputError(f"{path}: not YAML: not UTF-8: {error}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: a recipe is a mapping of settings, this is {type(values).__name__}")
-    known = {name.split(".")[0] for name in _names(model)}
+    settings = {name.split(".")[0] for name in _names(model)}
     for key in values:
         _refuse_old_name(model, str(key))
-        if key not in known:
-            raise InputError(f"{path}: unknown setting '{key}'{suggest(str(key), sorted(known))}")
+        if key not in settings:
+            raise InputError(f"{path}: unknown setting '{key}'{suggest(str(key), sorted(settings))}")
     return values
 
 

@@ -8,7 +8,7 @@ from tiny_llama import tiny_llama
 from tiny_world_model import *  # noqa: F403 - fixtures
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
 from worldline.policies.language_model.hf import HFPolicy, from_model
-from worldline.sft.clone import Schedule, clone
+from worldline.sft.clone import CloningSchedule, clone
 from worldline.sft.demonstrations import of_log
 from worldline.sft.examples import sequences
 from worldline.sft.small import small_tokenizer
@@ -39,7 +39,7 @@ def agent(log: list[Trajectory], tmp_path_factory: pytest.TempPathFactory) -> HF
     clone(
         model,
         examples,
-        Schedule(12, 1024, 5e-3, muon_rate=0.01, reading=0.1),
+        CloningSchedule(12, 1024, 5e-3, muon_rate=0.01, reading=0.1),
         pad=0,
         seed=0,
         folder=tmp_path_factory.mktemp("agent"),

@@ -80,7 +80,7 @@ def test_bad_rows_of_one_kind_are_told_once(tmp_path: Path, capsys: Told) -> Non
     assert main(["import", "chat", str(file), "--out", str(tmp_path / "log")]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith(f"{file}: line 1: messages: ")
-    assert lines[0].endswith("(so are 2 more rows)")
+    assert lines[0].endswith("(and 2 more rows for this reason)")
     assert lines[1] == f"{file}: line 2: messages: Field required"
     assert "4 bad rows" in lines[2]
     assert len(lines) == 3

@@ -14,8 +14,8 @@ from rich.table import Table
 from test_bad_input import Told, refused
 
 from worldline import store
-from worldline.cli import env, main, outcome
-from worldline.cli.outcome import Outcome, PlainConsole, note, table, visible
+from worldline.cli import env, main, verb_result
+from worldline.cli.verb_result import PlainConsole, VerbResult, note, table, visible
 from worldline.types import Step, Trajectory
 
 PLAY = "collect household --policy random --episodes 1"
@@ -31,7 +31,7 @@ EVALUATE = "evaluate --log x --policy random"
         (PLAY, ["--options.level", "9" * 5000], "--options.level: not YAML"),
         (PLAY, ["--options.level", "0x" + "f" * 5000], "--options.level: holds an integer of more than 64 bits"),
         (PLAY, ["--options.level", "[" * 2000], "--options.level: not YAML"),
-        (PLAY, ["--options.level", "[" * 99 + "]" * 99], "more than 32 within each other"),
+        (PLAY, ["--options.level", "[" * 99 + "]" * 99], "nested more than 32 deep"),
         (PLAY, ["--options.level", r'"a\0b"'], "--options.level: holds a NUL"),
         (PLAY, ["--options.a", "1", "--options.a.b", "2"], "--options.a.b: --options.a is given too"),
         (PLAY, ["--options.a.b", "1", "--options.a", "2"], "--options.a: is given twice"),
@@ -92,7 +92,7 @@ def test_a_folder_of_features_that_is_too_wide_is_refused(capsys: Told, tmp_path
         (OSError(errno.ENOSPC, "No space left on device", "runs/x"), "runs/x: No space left on device"),
         (PermissionError(errno.EACCES, "Permission denied", "runs/x"), "runs/x: Permission denied"),
         (OSError("the disk is gone"), "the disk is gone"),
-        (MemoryError(), "out of memory: give it less at a time"),
+        (MemoryError(), "out of memory: use a smaller batch"),
         (MemoryError("Unable to allocate 171. PiB"), "out of memory: Unable to allocate 171. PiB"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report(monkeypatch: pytest.Mon
 
 
 def raising(error: Exception) -> Any:
-    def run(settings: Any) -> Outcome:
+    def run(settings: Any) -> VerbResult:
         raise error
 
     return run
@@ -158,7 +158,7 @@ def test_names_are_printed_as_they_are(capsys: Told, monkeypatch: pytest.MonkeyP
     theirs = Table(title=HOSTILE)
     theirs.add_column(HOSTILE)
     theirs.add_row(HOSTILE)
-    Outcome({}, (HOSTILE, table(HOSTILE, (HOSTILE,), [(HOSTILE,)]), theirs)).show()
+    VerbResult({}, (HOSTILE, table(HOSTILE, (HOSTILE,), [(HOSTILE,)]), theirs)).show()
     note(HOSTILE)
     told = capsys.readouterr()
     assert told.out.count(SHOWN) == 7
@@ -169,7 +169,7 @@ def test_names_are_printed_as_they_are(capsys: Told, monkeypatch: pytest.MonkeyP
 def test_a_progress_bar_shows_names_as_they_are(capsys: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlainConsole, "is_terminal", True)
     monkeypatch.setenv("COLUMNS", "200")
-    with outcome.progress() as bar:
+    with verb_result.progress() as bar:
         bar.add_task(HOSTILE, total=1, detail=HOSTILE)
     told = capsys.readouterr().err
     assert SHOWN in told
@@ -201,7 +201,7 @@ def test_an_error_line_is_safe_too(capsys: Told) -> None:
 
 def test_json_is_plain_ascii_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Told) -> None:
     data = {"name": "\x1b[2J\x7f\x9b\u202e漢\udcff", "unknown": float("nan"), "large": float("inf")}
-    monkeypatch.setattr(env, "run", lambda settings: Outcome(data, ()))
+    monkeypatch.setattr(env, "run", lambda settings: VerbResult(data, ()))
     assert main(["env", "--json"]) == 0
     told = capsys.readouterr().out
     assert told.isascii() and told.strip().isprintable()

@@ -46,7 +46,7 @@ def test_truth_that_does_not_match_is_told(tmp_path: Path) -> None:
     truth, (strange, unknown) = truth_of(path, asked)
     assert truth["b", 0.2] == 0.4
     assert strange.endswith("no candidate is called zed")
-    assert "says nothing of a@0.2, b:" in unknown
+    assert "has no value for a@0.2, b:" in unknown
     assert truth_of(path, [*asked, Candidate("zed", 0.0, "random", None)])[1] == [unknown]
     with pytest.raises(InputError, match="names none of the candidates, c"):
         truth_of(path, [Candidate("c", 0.0, "random", None)])

@@ -365,7 +365,7 @@ def test_a_policy_known_by_log_probs_only_is_refused_not_guessed(folder: Path) -
     estimates = evaluate(config).policies[0].estimates
     assert estimates["wis"].value is not None
     assert estimates["adwm"].value is None
-    assert "needs the policy itself" in (estimates["adwm"].refused or "")
+    assert "must play the policy" in (estimates["adwm"].refused or "")
 
 
 def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:

@@ -289,3 +289,29 @@ def test_bad_words_name_the_flag(tmp_path: Path) -> None:
         sft(settings(tmp_path / "a", model=str(tmp_path)))
     with pytest.raises(InputError, match="--target observation: .* give --prompt transcript"):
         sft(settings(tmp_path / "b", target="observation", prompt="plain"))
+
+
+def test_a_device_that_cannot_be_used_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert main(["sft", "counting:CountingWorld", "--out", str(out), "--device", "cuda:99"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("worldline sft: --device: 'cuda:99' cannot be used: ")
+    assert not out.exists()
+
+
+def test_a_model_is_trained_on_the_chosen_device_and_may_go_on_on_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices: list[str] = []
+
+    def clone(model: Any, *_: Any, **__: Any) -> None:
+        devices.append(str(model.device))
+        raise InputError("stop here")
+
+    monkeypatch.setattr("worldline.sft.clone", clone)
+    for device, resume in (("meta", False), ("cpu", True)):
+        with pytest.raises(InputError, match="stop here"):
+            sft(settings(tmp_path / "run", episodes=1, device=device, resume=resume))
+    assert devices == ["meta", "cpu"]

@@ -13,10 +13,10 @@ BENCHES = {
     "imagine": "imagined steps per second: batched, by sampler, and a language model through soft tokens",
     "train": "success on unseen tasks with and without world-model co-training, over seeds",
     "paw": "what world-model co-training costs: time and memory of an update, against plain cross-entropy",
-    "noise": "share of the world-model gradient that falls on tokens nobody could predict, by loss",
+    "noise": "share of the world-model gradient that falls on unpredictable tokens, by loss",
     "ope": "the classical estimators on a log of a million steps",
-    "ablate": "the world model with parts taken away, on the policies of bench rank",
-    "rank": "which estimator ranks ten policies right, from a log of three others",
+    "ablate": "ablations of the world model, on the policies of bench rank",
+    "rank": "rank correlation of every estimator on ten policies, from a log of three others",
 }
 
 

@@ -62,7 +62,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 class Settings(Config):
-    """Rank correlation and error of the world model with parts taken away, on the worlds and policies of bench rank."""
+    """Rank correlation and error of ablations of the world model, on the worlds and policies of bench rank."""
 
     examples: ClassVar[tuple[str, ...]] = (
         "worldline bench ablate --out bench-rank",
@@ -72,8 +72,8 @@ class Settings(Config):
     envs: tuple[Env, ...] = option(("household", "shop", "searchqa"), help="which worlds", min_length=1)
     variants: tuple[str, ...] = option(tuple(VARIANTS), help="which rows", min_length=1)
     tasks: int = option(96, help="tasks imagined for each policy", ge=4)
-    guided: int = option(24, help="the same for each language model, which may be asked for gradients", ge=4)
-    seed: int = option(0, help="of world models and imagination")
+    guided: int = option(24, help="tasks imagined for each language model (its gradients may be needed)", ge=4)
+    seed: int = option(0, help="seed of world models and imagination")
     out: Folder = option(Path("bench-rank"), help="the folder of bench rank: what is there is used again")
 
 

@@ -13,18 +13,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 VERBS = {
-    "demo": "the whole loop on the embedded household world; no network, no GPU",
+    "demo": "run the whole loop on the embedded household world; no network, no GPU",
     "collect": "run a policy in an environment, write a log; also the online evaluation",
     "sft": "clone a log or an environment's expert into a causal language model",
     "train": "reinforcement learning (GRPO, GiGPO, RLOO, PPO) with world-model co-training",
     "fit": "fit a diffusion world model on a log",
-    "evaluate": "value, interval and rank of policies from a log, per estimator",
-    "report": "a run or an evaluation as one self-contained HTML file",
+    "evaluate": "estimate value, interval and rank of policies from a log",
+    "report": "write a run or an evaluation as one self-contained HTML file",
     "view": "browse runs, logs and imagined episodes in a local browser",
-    "import": "other people's logs in",
-    "export": "our logs out, as JSON lines",
-    "bench": "the measured figures of the README, reproducible",
-    "env": "versions, devices, extras: for a bug report",
+    "import": "convert a log of another tool into a worldline log",
+    "export": "write a log as JSON lines",
+    "bench": "measure the figures of the README again",
+    "env": "print versions, devices and extras, for a bug report",
 }
 
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(who: str, work: Callable[[], None]) -> int:
     """The exit code of `work`; what ends it early is one line on stderr, and a bug its traceback too."""
     from worldline import signals
-    from worldline.cli.outcome import visible
+    from worldline.cli.verb_result import visible
     from worldline.types import WorldlineError
 
     try:
@@ -66,7 +66,7 @@ def _guarded(who: str, work: Callable[[], None]) -> int:
             return 1  # as of `| head`: whoever read has enough
         return _fail(who, f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
     except MemoryError as error:
-        return _fail(who, f"out of memory: {str(error) or 'give it less at a time'}", 1)
+        return _fail(who, f"out of memory: {str(error) or 'use a smaller batch'}", 1)
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # torch's, which is no MemoryError; torch need not be loaded
             return _fail(who, f"out of memory: {error}", 1)
@@ -92,11 +92,11 @@ def _run(verb: str, words: list[str]) -> None:
         print(config.usage(command.Settings, f"worldline {verb}"))
         print("\n--json prints the result as JSON on stdout, and nothing else there.")
         return
-    outcome = command.run(config.read(command.Settings, words))
+    result = command.run(config.read(command.Settings, words))
     if as_json:
-        print(json.dumps(files.finite(outcome.data)))  # ASCII: what is no ASCII is escaped, control characters too
+        print(json.dumps(files.finite(result.data)))  # ASCII: what is no ASCII is escaped, control characters too
     else:
-        outcome.show()
+        result.show()
 
 
 def _stdout_is_lost() -> bool:
@@ -116,7 +116,7 @@ def _command(verb: str, words: list[str]) -> Any:
 
 
 def _fail(who: str, message: str, code: int) -> int:
-    from worldline.cli.outcome import visible
+    from worldline.cli.verb_result import visible
 
     print(visible(f"{who}: {' '.join(message.split())}"), file=sys.stderr)
     return code

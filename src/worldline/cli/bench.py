@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline.bench import BENCHES, Figures
-from worldline.cli.outcome import Outcome, table
+from worldline.cli.verb_result import VerbResult, table
 from worldline.config import Config, suggest
 from worldline.signals import kept
 from worldline.types import InputError
@@ -23,7 +23,7 @@ class Bench:
     Settings: type[Config]
     measure: Callable[[Config], Figures]
 
-    def run(self, settings: Config) -> Outcome:
+    def run(self, settings: Config) -> VerbResult:
         with kept(lambda: _kept(settings)):
             measured = self.measure(settings)
         data = {
@@ -34,7 +34,7 @@ class Bench:
             "figures": measured.figures,
             "rows": measured.rows,
         }
-        return Outcome(data, tuple(_views(self.name, measured)))
+        return VerbResult(data, tuple(_views(self.name, measured)))
 
 
 def overview() -> str:

@@ -5,14 +5,14 @@ from typing import Any
 from rich.table import Table
 
 from worldline import store
-from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.collect import CollectConfig, Collection, Tally, collect
 from worldline.signals import kept
 
 Settings = CollectConfig
 
 
-def run(settings: CollectConfig) -> Outcome:
+def run(settings: CollectConfig) -> VerbResult:
     with kept(lambda: _kept(settings)), progress() as bar:
         line = bar.add_task("episodes", total=settings.episodes, detail="")
 
@@ -23,10 +23,10 @@ def run(settings: CollectConfig) -> Outcome:
 
         done = collect(settings, watch)
     if done.retried > len(done.failed):
-        note(f"played again: {done.retried}, the first was {done.mishap}")
+        note(f"{done.retried} episodes failed once and were played again, the first: {done.mishap}")
     for reason in done.failed:
-        note(f"failed twice, left out: {reason}")
-    return Outcome(done.summary(), (_view(done),))
+        note(f"an episode failed twice and was left out: {reason}")
+    return VerbResult(done.summary(), (_view(done),))
 
 
 def _kept(settings: CollectConfig) -> str:
@@ -36,21 +36,21 @@ def _kept(settings: CollectConfig) -> str:
 
 
 def _view(done: Collection) -> Table:
-    told = done.summary()
+    summary = done.summary()
     rows = [
-        ("success", f"{told['success']:.3f}", _span(told, "success")),
-        ("return", f"{told['return']:.3f}", _span(told, "return")),
-        ("steps per episode", f"{told['mean_length']:.1f}", ""),
-        ("invalid actions", str(told["invalid_actions"]), ""),
-        ("steps/s", f"{told['steps_per_second']:.0f}", ""),
+        ("success", f"{summary['success']:.3f}", _span(summary, "success")),
+        ("return", f"{summary['return']:.3f}", _span(summary, "return")),
+        ("steps per episode", f"{summary['mean_length']:.1f}", ""),
+        ("invalid actions", str(summary["invalid_actions"]), ""),
+        ("steps/s", f"{summary['steps_per_second']:.0f}", ""),
     ]
-    if told["answerable"] is not None:
-        rows.insert(2, ("answer in the corpus", f"{told['answerable']:.3f}", ""))
-    title = f"{told['policy']} in {told['env']} ({told['split']}), {told['episodes']} episodes"
+    if summary["answerable"] is not None:
+        rows.insert(2, ("answer in the corpus", f"{summary['answerable']:.3f}", ""))
+    title = f"{summary['policy']} in {summary['env']} ({summary['split']}), {summary['episodes']} episodes"
     return table(title, ("", "value", "95 % interval"), rows)
 
 
-def _span(told: dict[str, Any], name: str) -> str:
+def _span(summary: dict[str, Any], name: str) -> str:
     """The interval of a figure; the return of a single task has none."""
-    low, high = told[f"{name}_low"], told[f"{name}_high"]
+    low, high = summary[f"{name}_low"], summary[f"{name}_high"]
     return "-" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"

@@ -16,7 +16,8 @@ import numpy as np
 
 from worldline import envs, files, metrics
 from worldline.adwm.fit import FitSettings, fit_ensemble
-from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.cli.outcome import note, progress, table
+from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.collect import collect_tasks
 from worldline.config import Config, Folder, option
 from worldline.evaluate import EvaluateConfig, Evaluation, evaluate
@@ -75,7 +76,7 @@ def candidates(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
     }
 
 
-def run(settings: Settings) -> Outcome:
+def run(settings: Settings) -> VerbResult:
     _make_room(settings)
     with kept(lambda: _kept(settings)):
         return _loop(settings)
@@ -87,7 +88,7 @@ def _kept(settings: Settings) -> str:
     return f"{settings.out} holds half a demo, which cannot go on: --overwrite starts anew"
 
 
-def _loop(settings: Settings) -> Outcome:
+def _loop(settings: Settings) -> VerbResult:
     """The loop itself: collect, fit, evaluate, report."""
     started, out, seed = time.perf_counter(), settings.out, settings.seed
     with worker_pool(settings.jobs) as pool:
@@ -138,7 +139,7 @@ def _loop(settings: Settings) -> Outcome:
     report = write_report(out, overwrite=True)
     seconds = time.perf_counter() - started
     data = evaluation.as_dict() | {"report": str(report.path), "seconds": seconds, "out": str(out)}
-    return Outcome(data, (*_views(evaluation), f"{seconds:.0f} s; the whole story is in {report.path}"))
+    return VerbResult(data, (*_views(evaluation), f"{seconds:.0f} s; the whole story is in {report.path}"))
 
 
 def _fill_cache(

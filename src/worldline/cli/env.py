@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import ClassVar
 
-from worldline.cli.outcome import Outcome, table
+from worldline.cli.verb_result import VerbResult, table
 from worldline.config import Config
 
 PACKAGES = ("worldline", "torch", "transformers", "accelerate", "peft", "pyarrow", "pydantic", "scipy", "bm25s")
@@ -24,12 +24,12 @@ EXTRAS = {
 
 
 class Settings(Config):
-    """Versions, devices and extras, for a bug report."""
+    """Print versions, devices and extras, for a bug report."""
 
     examples: ClassVar[tuple[str, ...]] = ("worldline env", "worldline env --json")
 
 
-def run(settings: Settings) -> Outcome:
+def run(settings: Settings) -> VerbResult:
     system = {"python": sys.version.split()[0], "platform": platform.platform(), "cpu_cores": os.cpu_count()}
     devices = _devices()
     packages = {name: _version(name) for name in PACKAGES}
@@ -43,7 +43,7 @@ def run(settings: Settings) -> Outcome:
         ("java", "yes" if java else "no"),
     ]
     data = {**system, "devices": devices, "packages": packages, "extras": extras, "java": java}
-    return Outcome(data, (table("", ("what", "found"), rows),))
+    return VerbResult(data, (table("", ("component", "version or device"), rows),))
 
 
 def _devices() -> list[str]:

@@ -1,6 +1,6 @@
 """`worldline evaluate`: which policy is best, and how sure are we, from a log alone."""
 
-from worldline.cli.outcome import Outcome, progress
+from worldline.cli.verb_result import VerbResult, progress
 from worldline.evaluate import EvaluateConfig, views
 from worldline.evaluate import evaluate as judge
 from worldline.signals import kept
@@ -8,7 +8,7 @@ from worldline.signals import kept
 Settings = EvaluateConfig
 
 
-def run(settings: EvaluateConfig) -> Outcome:
+def run(settings: EvaluateConfig) -> VerbResult:
     with kept(lambda: _kept(settings)), progress() as bar:
         line = bar.add_task("", total=None, detail="")
 
@@ -16,11 +16,11 @@ def run(settings: EvaluateConfig) -> Outcome:
             bar.update(line, description=what, completed=done, total=total)
 
         evaluation = judge(settings, watch=watch)
-    return Outcome(evaluation.as_dict(), tuple(views(evaluation)))
+    return VerbResult(evaluation.as_dict(), tuple(views(evaluation)))
 
 
 def _kept(settings: EvaluateConfig) -> str:
-    """An evaluation is written when it is whole; what a model said about the log is kept as soon as it is known."""
+    """An evaluation is written when it is whole; the log-probs of a model are kept as soon as they are computed."""
     if settings.out is None:
         return "without --out nothing is kept"
     answers = len(list((settings.out / "cache").glob("*.npy")))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from worldline import logs, store
-from worldline.cli.outcome import Outcome
+from worldline.cli.verb_result import VerbResult
 from worldline.config import Config, option, positional
 from worldline.types import InputError
 
@@ -24,7 +24,7 @@ class Settings(Config):
     overwrite: bool = option(False, help="replace the file if it is there")
 
 
-def run(settings: Settings) -> Outcome:
+def run(settings: Settings) -> VerbResult:
     if settings.out.suffix == ".parquet":
         raise InputError(f"--out {settings.out}: export writes JSON lines: give a .jsonl, .jsonl.gz or .jsonl.xz file")
     if settings.out.exists() and not settings.overwrite:
@@ -33,13 +33,13 @@ def run(settings: Settings) -> Outcome:
         _check(settings.log, column, wanted)
     episodes = store.read(settings.log, policies=settings.policies or None, splits=settings.splits or None)
     count = logs.export_jsonl(episodes, settings.out)
-    return Outcome({"episodes": count, "out": str(settings.out)}, (f"{count} episodes -> {settings.out}",))
+    return VerbResult({"episodes": count, "out": str(settings.out)}, (f"{count} episodes -> {settings.out}",))
 
 
 def _check(log: tuple[Path, ...], column: str, wanted: tuple[str, ...]) -> None:
     """A filter that names what the log does not hold is a slip: an empty file would hide it."""
-    known = sorted(set(store.scan(log, [column])[column].to_pylist())) if wanted else []
+    names = sorted(set(store.scan(log, [column])[column].to_pylist())) if wanted else []
     for name in wanted:
-        if name not in known:
+        if name not in names:
             flag = "policies" if column == "policy" else "splits"
-            raise InputError(f"--{flag}: no episode has the {column} '{name}': there are {', '.join(known)}")
+            raise InputError(f"--{flag}: no episode has the {column} '{name}': there are {', '.join(names)}")

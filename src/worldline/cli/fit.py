@@ -3,14 +3,14 @@
 from typing import Any
 
 from worldline.adwm.fit import FitConfig, fit
-from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.signals import kept
 
 Settings = FitConfig
 _WATCHED = ("diffusion", "reward", "termination")
 
 
-def run(settings: FitConfig) -> Outcome:
+def run(settings: FitConfig) -> VerbResult:
     reached = ""
     with kept(lambda: _kept(settings, reached)), progress() as bar:
         line = bar.add_task("reading the log", total=None, detail="")
@@ -28,7 +28,7 @@ def run(settings: FitConfig) -> Outcome:
     data = {"out": str(settings.out), "figures": fitted.figures, "notes": fitted.notes}
     rows = [(name.replace("_", " "), f"{value:.4g}") for name, value in fitted.figures.items()]
     drawn = table("measured on held-out tasks", ("figure", "value"), rows)
-    return Outcome(data, (drawn, f"the world model is in {settings.out}"))
+    return VerbResult(data, (drawn, f"the world model is in {settings.out}"))
 
 
 def _kept(settings: FitConfig, reached: str) -> str:

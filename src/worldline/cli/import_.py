@@ -1,4 +1,4 @@
-"""`worldline import`: other people's logs into a store."""
+"""`worldline import`: logs of other tools into a store."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from worldline import files, logs, store
-from worldline.cli.outcome import Outcome, note, table
+from worldline.cli.verb_result import VerbResult, note, table
 from worldline.config import Folder, option, positional
 from worldline.logs import BadRow, Options
 from worldline.signals import kept
@@ -33,12 +33,12 @@ class Settings(Options):
 
     format: str = positional(help="episodes, chat, inspect or jsonl")
     file: Path = positional(help="the file to read; .gz and .xz too")
-    out: Folder = option(help="folder of the log to write")
+    out: Folder = option(help="folder of the log to write to")
     skip_bad: bool = option(False, help="leave bad rows out instead of stopping")
     resume: bool = option(False, help="leave out the episodes that the folder holds already")
 
 
-def run(settings: Settings) -> Outcome:
+def run(settings: Settings) -> VerbResult:
     bad = _BadRows()
     names = [episode.id for episode in _episodes(settings, bad.add)]
     bad.report(settings)
@@ -73,7 +73,7 @@ def run(settings: Settings) -> Outcome:
         ("policy", "episodes", "steps", "mean return"),
         [(str(r["policy"]), str(r["episodes"]), str(r["steps"]), f"{r['mean_return']:.3f}") for r in rows],
     )
-    return Outcome({**data, "out": str(settings.out)}, (drawn,))
+    return VerbResult({**data, "out": str(settings.out)}, (drawn,))
 
 
 def _kept(settings: Settings) -> str:
@@ -103,7 +103,7 @@ class _BadRows:
         if not self.total:
             return
         for reason, row in self._first.items():
-            more = f" (so are {self._alike[reason] - 1} more rows)" if self._alike[reason] > 1 else ""
+            more = f" (and {self._alike[reason] - 1} more rows for this reason)" if self._alike[reason] > 1 else ""
             note(f"{settings.file}: {row}{more}")
         if self.total > self._alike.total():
             note(f"... and {self.total - self._alike.total()} more bad rows for other reasons")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import ClassVar
 
-from worldline.cli.outcome import Outcome
+from worldline.cli.verb_result import VerbResult
 from worldline.config import Config, option, positional
 from worldline.report import write_report
 from worldline.signals import kept
@@ -28,8 +28,8 @@ class Settings(Config):
     overwrite: bool = option(False, help="replace the file if it is there")
 
 
-def run(settings: Settings) -> Outcome:
+def run(settings: Settings) -> VerbResult:
     with kept(lambda: "no report was written"):
         report = write_report(settings.path, settings.out, overwrite=settings.overwrite)
     data = {"report": str(report.path), "sections": list(report.sections)}
-    return Outcome(data, (f"{', '.join(report.sections)} -> {report.path}",))
+    return VerbResult(data, (f"{', '.join(report.sections)} -> {report.path}",))

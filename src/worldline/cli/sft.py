@@ -1,6 +1,6 @@
 """`worldline sft`: clone an expert or a log into a language model."""
 
-from worldline.cli.outcome import Outcome, note, progress
+from worldline.cli.verb_result import VerbResult, note, progress
 from worldline.sft import SftConfig, sft
 from worldline.sft.clone import Progress
 from worldline.signals import kept
@@ -8,7 +8,7 @@ from worldline.signals import kept
 Settings = SftConfig
 
 
-def run(settings: SftConfig) -> Outcome:
+def run(settings: SftConfig) -> VerbResult:
     begun = False
     with kept(lambda: _kept(settings, begun)), progress() as bar:
         line = bar.add_task("demonstrations", total=settings.episodes, detail="")
@@ -22,14 +22,17 @@ def run(settings: SftConfig) -> Outcome:
             bar.update(line, description="updates", total=now.steps, completed=now.step, detail=f"loss {now.loss:.3f}")
 
         result = sft(settings, gathered, trained)
-    for text in (*result.notes, *(f"failed twice, left out: {reason}" for reason in result.failed)):
+    for text in (
+        *result.notes,
+        *(f"a demonstration failed twice and was left out: {reason}" for reason in result.failed),
+    ):
         note(text)
-    told = result.summary()
+    summary = result.summary()
     text = (
-        f"cloned {told['episodes']} episodes ({told['tokens']:,} tokens) into {told['parameters']:,} parameters in "
-        f"{told['seconds']:.0f} s, final loss {told['loss']:.3f}\n{told['model']}"
+        f"cloned {summary['episodes']} episodes ({summary['tokens']:,} tokens) into {summary['parameters']:,} "
+        f"parameters in {summary['seconds']:.0f} s, final loss {summary['loss']:.3f}\n{summary['model']}"
     )
-    return Outcome(told, (text,))
+    return VerbResult(summary, (text,))
 
 
 def _kept(settings: SftConfig, begun: bool) -> str:

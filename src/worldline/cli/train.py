@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from worldline.cli.outcome import Outcome, note, progress, table
+from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
 from worldline.signals import kept
@@ -10,7 +10,7 @@ from worldline.signals import kept
 Settings = TrainConfig
 
 
-def run(settings: TrainConfig) -> Outcome:
+def run(settings: TrainConfig) -> VerbResult:
     begun = False
     with kept(lambda: _kept(settings, begun)), progress() as bar:
         line = bar.add_task("updates", total=settings.updates, detail="")
@@ -18,15 +18,15 @@ def run(settings: TrainConfig) -> Outcome:
         def watch(metrics: dict[str, Any]) -> None:
             nonlocal begun
             begun = True
-            told = " ".join(f"{key} {metrics[key]:.2f}" for key in ("success", "eval_success") if key in metrics)
-            bar.update(line, completed=metrics["update"], detail=told)
+            rates = " ".join(f"{key} {metrics[key]:.2f}" for key in ("success", "eval_success") if key in metrics)
+            bar.update(line, completed=metrics["update"], detail=rates)
 
         done = train(settings, watch)
     for text in done.notes:
         note(text)
     data = {**done.metrics, "checkpoint": str(done.checkpoint), "out": str(settings.out)}
     rows = [(key, f"{value:.4g}") for key, value in done.metrics.items() if isinstance(value, int | float)]
-    return Outcome(data, (table(f"last update of {settings.out}", ("metric", "value"), rows), str(done.checkpoint)))
+    return VerbResult(data, (table(f"last update of {settings.out}", ("metric", "value"), rows), str(done.checkpoint)))
 
 
 def _kept(settings: TrainConfig, begun: bool) -> str:

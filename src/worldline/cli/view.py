@@ -4,7 +4,7 @@ import webbrowser
 from pathlib import Path
 from typing import ClassVar
 
-from worldline.cli.outcome import Outcome, note
+from worldline.cli.verb_result import VerbResult, note
 from worldline.config import Config, option, positional
 from worldline.report.server import serve
 
@@ -25,7 +25,7 @@ class Settings(Config):
     browser: bool = option(True, help="open a browser; --no-browser: do not")
 
 
-def run(settings: Settings) -> Outcome:
+def run(settings: Settings) -> VerbResult:
     server = serve(settings.path, settings.port)
     url = f"http://127.0.0.1:{server.server_port}/"
     note(f"{url}  (Ctrl-C ends it)")
@@ -37,4 +37,4 @@ def run(settings: Settings) -> Outcome:
         pass
     finally:
         server.server_close()
-    return Outcome({"url": url}, ())
+    return VerbResult({"url": url}, ())

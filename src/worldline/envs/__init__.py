@@ -18,7 +18,7 @@ from worldline.types import InputError, World
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class WorldSource:
     """Where a world comes from and what it is made with: its settings, and its data where it takes some."""
 
     world: str
@@ -28,33 +28,33 @@ class Source:
     needs_data: bool = False
 
 
-WORLDS: dict[str, Source] = {
-    "household": Source(
+WORLDS: dict[str, WorldSource] = {
+    "household": WorldSource(
         "worldline.envs.household.world:HouseholdWorld",
         "worldline.envs.household.world:HouseholdConfig",
     ),
-    "alfworld": Source(
+    "alfworld": WorldSource(
         "worldline.envs.alfworld:AlfworldWorld",
         "worldline.envs.alfworld:AlfworldConfig",
         data="the folder that alfworld-download fills, or one with games_*.jsonl.xz and alfred.twl2",
         needs_data=True,
     ),
-    "shop": Source(
+    "shop": WorldSource(
         "worldline.envs.webshop.world:ShopWorld",
         "worldline.envs.webshop.world:ShopConfig",
     ),
-    "webshop": Source(
+    "webshop": WorldSource(
         "worldline.envs.webshop.world:WebShopWorld",
         "worldline.envs.webshop.world:WebShopConfig",
         data="the folder of WebShop's items_shuffle*.json and items_ins*.json files",
         needs_data=True,
     ),
-    "searchqa": Source(
+    "searchqa": WorldSource(
         "worldline.envs.searchqa.world:SearchQAWorld",
         "worldline.envs.searchqa.world:SearchQAConfig",
         data="a question file (.jsonl, .jsonl.gz), or a folder of question and passage files",
     ),
-    "scienceworld": Source(
+    "scienceworld": WorldSource(
         "worldline.envs.scienceworld.world:ScienceWorld",
         "worldline.envs.scienceworld.world:ScienceWorldConfig",
         data="a file of solved episodes (.jsonl, .jsonl.gz) for the expert",
@@ -107,7 +107,7 @@ def load_builtin(
     raise InputError(f"{source} names its environment {name!r}, which is not a built-in: --env NAME says which to use")
 
 
-def _load(name: str, source: Source, data: Path | None, settings: dict[str, Any]) -> World:
+def _load(name: str, source: WorldSource, data: Path | None, settings: dict[str, Any]) -> World:
     config = validate(_attribute(source.config), settings, source=name, prefix="options.")
     arguments: dict[str, Any] = {"config": config}
     if not source.data:

@@ -22,25 +22,27 @@ MAX_STEPS = 50
 
 def load_custom(path: str, data: Path | None, options: dict[str, Any]) -> World:
     """The world behind `module:attr`; `options` (and `data`, if given) are passed to it where it can be called."""
-    found = _attribute(path)
+    user_code = _attribute(path)
     arguments = options | ({"data": data} if data is not None else {})
-    if _is_world(found) and not isinstance(found, type):
+    if _is_world(user_code) and not isinstance(user_code, type):
         if arguments:
             raise InputError(f"{path} is a ready-made World: it takes no settings, got {', '.join(arguments)}")
-        return cast(World, found)
-    if not callable(found):
-        raise InputError(f"{path} is a {type(found).__name__}: it must be a World, an Environment class, or make one")
-    made = _made(path, found, arguments)
+        return cast(World, user_code)
+    if not callable(user_code):
+        raise InputError(
+            f"{path} is a {type(user_code).__name__}: it must be a World, an Environment class, or make one"
+        )
+    made = _made(path, user_code, arguments)
     if _is_world(made):
         return cast(World, made)
     if _is_gymnasium(made):
         from worldline.envs.gym import GymConfig, GymWorld
 
-        return GymWorld(path, GymConfig(), lambda: _made(path, found, arguments))
+        return GymWorld(path, GymConfig(), lambda: _made(path, user_code, arguments))
     missing = [method for method in ("reset", "step") if not callable(getattr(made, method, None))]
     if missing:
         raise InputError(f"{path} made a {type(made).__name__} without {' and '.join(missing)}(): not an Environment")
-    return CustomWorld(path, lambda: cast(Environment, _made(path, found, arguments)))
+    return CustomWorld(path, lambda: cast(Environment, _made(path, user_code, arguments)))
 
 
 class CustomWorld:

@@ -107,9 +107,9 @@ def _read_batch(path: Path, size: int) -> npt.NDArray[np.float64]:
     try:
         log_probs: npt.NDArray[np.float64] = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path}: not log-probs that were kept ({error}): delete it") from None
+        raise InputError(f"{path}: not a cache of log-probs ({error}): delete it") from None
     if log_probs.shape != (size,) or log_probs.dtype != np.float64:
-        raise InputError(f"{path}: not log-probs that were kept (of another shape): delete it")
+        raise InputError(f"{path}: a cache of log-probs of another shape: delete it")
     return log_probs
 
 

@@ -109,7 +109,9 @@ class Case:
         except RefusalError as reason:
             self.notes.append(f"weights are not balanced over the loggers: {reason}")
             return self.plain
-        self.notes.append(f"importance weights are relative to the mixture of all loggers ({', '.join(names)})")
+        self.notes.append(
+            f"the behaviour policy of the importance weights is the mixture of all loggers ({', '.join(names)})"
+        )
         return mixed
 
     @cached_property

@@ -217,7 +217,7 @@ def _measured(case: Case, names: Sequence[str], world: ModelBasedEstimators | No
     if world is not None:
         null = _joined(null, world.null(names))
     if len(case.log.policy_names) < 2:
-        case.notes.append("one policy made the log: no certificate beyond the null test")
+        case.notes.append("one policy made the log: the null test is the only certificate")
         return null, []
     missing = [name for name in case.log.policy_names if name not in case.loggers]
     if missing:

@@ -183,7 +183,7 @@ def read_evaluation(path: Path) -> Evaluation:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: corrupt: not JSON: {error}") from None
     if not evaluation.policies or not evaluation.estimators:
-        raise InputError(f"{path}: an evaluation of nothing: 'policies' or their 'estimates' are empty")
+        raise InputError(f"{path}: holds no estimate: 'policies' or their 'estimates' are empty")
     return evaluation
 
 

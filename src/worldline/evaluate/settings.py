@@ -31,28 +31,34 @@ class EvaluateConfig(PolicyConfig):
 
     log: tuple[Path, ...] = option(help="folders of logged episodes", min_length=1)
     policy: tuple[str, ...] = option((), help="candidates, NAME=SPEC: as in collect, or NAME=logprobs:FILE")
-    epsilon: tuple[float, ...] = option((0.0,), help="shares of uniform chance mixed into every candidate")
+    epsilon: tuple[float, ...] = option(
+        (0.0,), help="probabilities of a uniformly random action, mixed into every candidate"
+    )
     estimators: tuple[str, ...] = option(
-        (AUTO,), help="which estimators; auto: the usual ones and what the world model allows; all: every one there is"
+        (AUTO,), help="which estimators; auto: the default ones and those of the world model; all: every estimator"
     )
     world_model: Path | None = option(None, help="folder of a fitted world model: adds adwm, am-dr and its rivals")
     interface: Literal["auto", "text", "soft", "distilled"] = option(
-        "auto", help="how policies perceive imagined worlds: in words, or as soft tokens where their weights are here"
+        "auto", help="how policies read imagined observations: as text, or as soft tokens if their weights are local"
     )
     text_model: str = option("", help="hf:PATH of a model that predicts observations: adds the world model wm-text")
     rollouts: int | None = option(None, help="imagined episodes per task; default: enough for 512 in all", ge=1)
-    rival_rollouts: int = option(1, help="the same for rival world models, which are there to be compared with", ge=1)
+    rival_rollouts: int = option(1, help="imagined episodes per task for the rival world models", ge=1)
     imagined_at_once: int = option(256, help="imagined episodes in one batch", ge=1)
-    refit: bool = option(True, help="refit the world model on part of the loggers for its certificate: takes minutes")
-    refit_estimators: tuple[str, ...] = option((), help="world-model estimators that the refits certify; default: all")
+    refit: bool = option(
+        True, help="refit the world model without some loggers, to measure its error on them: takes minutes"
+    )
+    refit_estimators: tuple[str, ...] = option(
+        (), help="world-model estimators whose error the refits measure; default: all"
+    )
     sensitivity: int = option(
         0,
-        help="starts from which the ranking is imagined again with guidance (w, and alpha where possible); 0: none",
+        help="number of starts from which guided imagination (w, and alpha where possible) is compared; 0: none",
         ge=0,
     )
     logger: tuple[str, ...] = option(
         (),
-        help="policies that made the log, NAME=SPEC with its NAME in the log: for weights and certificate",
+        help="policies that made the log, as NAME=SPEC with the NAME in the log: for weights and certificate",
     )
     truth: Path | None = option(None, help="JSON of true values, {NAME: value} or {NAME@EPSILON: value}")
     gamma: float = option(1.0, help="discount of the value; 1: plain return", gt=0, le=1)
@@ -63,13 +69,13 @@ class EvaluateConfig(PolicyConfig):
     bounds: tuple[float, float] | None = option(
         None, help="smallest and largest value an episode can have", validate_default=True
     )
-    confidence: float = option(0.95, help="of the intervals", gt=0, lt=1)
-    bootstrap: int = option(1000, help="resamples of the tasks", ge=100, le=1_000_000)
-    certificate: bool = option(True, help="measure the estimators on the log's own policies first")
+    confidence: float = option(0.95, help="confidence level of the intervals", gt=0, lt=1)
+    bootstrap: int = option(1000, help="number of bootstrap resamples of the tasks", ge=100, le=1_000_000)
+    certificate: bool = option(True, help="first measure the error of each estimator on the policies that made the log")
     env: str = option("", help="environment of the log, where a policy needs it; default: what the log says")
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
-    seed: int = option(0, help="decides resamples and fits", ge=0)
+    seed: int = option(0, help="seed of resamples and fits", ge=0)
     out: Path | None = option(None, help="folder for evaluation.json and imagined episodes")
     cache: Path | None = option(
         None, help="folder that keeps log-probs and imagined values, to be computed once; default: OUT/cache"

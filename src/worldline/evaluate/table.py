@@ -28,7 +28,7 @@ def recommendation(evaluation: Evaluation) -> str:
     best = evaluation.recommended
     if best is None:
         return f"no recommendation: {evaluation.meta.no_recommendation}"
-    return f"recommended: {best.policy}, valued most by {best.estimator}: {best.reason}"
+    return f"recommended: {best.policy}, highest value by {best.estimator}: {best.reason}"
 
 
 def _diagnostics(evaluation: Evaluation) -> Table:

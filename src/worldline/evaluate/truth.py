@@ -22,7 +22,9 @@ def truth_of(path: Path | None, candidates: Sequence[Candidate]) -> tuple[Truth,
     unmatched = [policy_label(*key) for key in truth if key not in labels]
     missing = [name for key, name in labels.items() if key not in truth]
     notes = [f"--truth {path}: no candidate is called {', '.join(unmatched)}"] if unmatched else []
-    notes += [f"--truth {path}: says nothing of {', '.join(missing)}: not in the agreement"] if missing else []
+    notes += (
+        [f"--truth {path}: has no value for {', '.join(missing)}: the agreement leaves them out"] if missing else []
+    )
     return truth, notes
 
 

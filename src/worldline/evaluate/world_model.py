@@ -106,7 +106,7 @@ class WorldModelEstimators:
         key = (candidate.name, candidate.epsilon, name)
         if key not in self._imagined:
             if candidate.load is None:
-                raise RefusalError("needs the policy itself, to play it: this one is known by its log-probs only")
+                raise RefusalError("must play the policy, and only its log-probs are given")
             player = Player(candidate.load, candidate.epsilon, self.case.identity(candidate.name, candidate.spec))
             self._imagined[key] = self._cached(self._model, player, self.case.trajectories, name, candidate.label)
         return self._imagined[key]
@@ -197,7 +197,7 @@ class WorldModelEstimators:
         config = self.case.config
         folder = config.out / "adapters" if config.out is not None else None
         channel = connect(policy, ensemble, config.interface, folder=folder, seed=config.seed)
-        note = f"imagined worlds are read as {channel.interface} ({channel.reason})"
+        note = f"policies read imagined observations as {channel.interface} ({channel.reason})"
         if channel.interface != "text" and note not in self.case.notes:
             self.case.notes.append(note)
         return channel
@@ -225,7 +225,7 @@ class WorldModelEstimators:
         members = len(self.ensemble.members)
         error = float(np.hypot(imagined.spread / np.sqrt(members), self.model_error(name)))
         share = imagined.support.unsupported / max(1, imagined.support.steps)
-        caveat = f"{share:.0%} of what was imagined is not supported by the log" if share > MOST_UNSUPPORTED else None
+        caveat = f"{share:.0%} of the imagined steps are not supported by the log" if share > MOST_UNSUPPORTED else None
         return Doubt(error, caveat)
 
     def model_error(self, name: str) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from worldline.logs.messages import Conversation, Message, converse
-from worldline.logs.source import Source, as_meta, override, with_final_reward
+from worldline.logs.source import ImportSource, as_meta, override, with_final_reward
 from worldline.types import Trajectory
 
 
@@ -29,7 +29,7 @@ class _Chat(BaseModel):
     truncated: bool = False
 
 
-def convert(row: Any, source: Source) -> Trajectory:
+def convert(row: Any, source: ImportSource) -> Trajectory:
     """One row as an episode; ValueError if it is none."""
     chat = _Chat.model_validate(override(row, source.options))
     conversation = converse(chat.messages)

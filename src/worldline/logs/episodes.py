@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from worldline.logs.messages import act
-from worldline.logs.source import Source, as_meta, override, with_final_reward
+from worldline.logs.source import ImportSource, as_meta, override, with_final_reward
 from worldline.types import Step, Trajectory
 
 
@@ -46,7 +46,7 @@ class _Episode(BaseModel):
     truncated: bool = False
 
 
-def convert(row: Any, source: Source) -> Trajectory:
+def convert(row: Any, source: ImportSource) -> Trajectory:
     """One row as an episode; ValueError if it is none."""
     options = source.options
     episode = _Episode.model_validate(override(row, options))

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from worldline.config import suggest
 from worldline.logs import chat, episodes, inspect, jsonl
-from worldline.logs.rows import BadRow, Row, json_rows
-from worldline.logs.source import Options, Source, reason
+from worldline.logs.rows import BadRow, DecodedRow, json_rows
+from worldline.logs.source import ImportSource, Options, reason
 from worldline.types import InputError, Trajectory
 
 _LONGEST_REASON = 300
@@ -25,8 +25,8 @@ _LONGEST_REASON = 300
 class Format:
     """How a file is cut into rows, and a row made an episode (ValueError: it is none)."""
 
-    rows: Callable[[Path], Iterator[Row | BadRow]]
-    convert: Callable[[Any, Source], Trajectory]
+    rows: Callable[[Path], Iterator[DecodedRow | BadRow]]
+    convert: Callable[[Any, ImportSource], Trajectory]
     names_episodes: bool = False
     """The rows carry their own ids, which are kept as they are."""
 
@@ -49,21 +49,21 @@ def read(
     """The episodes of a file. Bad rows are given to `on_bad` and left out; without it the first one raises."""
     if format not in FORMATS:
         raise InputError(f"unknown format '{format}'{suggest(format, list(FORMATS))}")
-    source = Source(Path(path), options or Options())
+    source = ImportSource(Path(path), options or Options())
     if not source.path.is_file():
         raise InputError(f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file'}")
     return _read(FORMATS[format], source, on_bad)
 
 
 def bad_rows(format: str, path: Path | str, *, options: Options | None = None) -> list[BadRow]:  # noqa: A002
-    """Everything in a file that is no episode: what to ask before the first row is written anywhere."""
-    found: list[BadRow] = []
-    for _ in read(format, path, options=options, on_bad=found.append):
+    """Everything in a file that is no episode: check this before the first row is written."""
+    bad: list[BadRow] = []
+    for _ in read(format, path, options=options, on_bad=bad.append):
         pass
-    return found
+    return bad
 
 
-def _read(kind: Format, source: Source, on_bad: Callable[[BadRow], None] | None) -> Iterator[Trajectory]:
+def _read(kind: Format, source: ImportSource, on_bad: Callable[[BadRow], None] | None) -> Iterator[Trajectory]:
     places: dict[str, str] = {}
     repeats: Counter[str] = Counter()
     empty = True
@@ -102,7 +102,7 @@ def _stored(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _convert(kind: Format, row: Row, source: Source) -> Trajectory | BadRow:
+def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory | BadRow:
     try:
         return kind.convert(row.value, source)
     except ValidationError as error:

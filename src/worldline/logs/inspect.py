@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worldline.config import suggest
 from worldline.logs.messages import Message, converse
-from worldline.logs.rows import MAX_ROW, BadRow, Row, beginning, decode, load_json, most_decompressed, too_large
-from worldline.logs.source import Source, as_meta, pick, present, with_final_reward
+from worldline.logs.rows import MAX_ROW, BadRow, DecodedRow, beginning, decode, load_json, most_decompressed, too_large
+from worldline.logs.source import ImportSource, as_meta, pick, present, with_final_reward
 from worldline.types import InputError, Trajectory
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -53,7 +53,7 @@ class _Sample(BaseModel):
     limit: dict[str, Any] | None = None
 
 
-def samples(path: Path) -> Iterator[Row | BadRow]:
+def samples(path: Path) -> Iterator[DecodedRow | BadRow]:
     """The samples of a log, each with the header of the log."""
     if beginning(path).startswith(b"PK"):
         yield from _archived(path)
@@ -66,10 +66,10 @@ def samples(path: Path) -> Iterator[Row | BadRow]:
     if not isinstance(samples, list):
         raise InputError(f"{path}: no Inspect log: its 'samples' are no list")
     for number, sample in enumerate(samples, start=1):
-        yield Row(f"sample {number}", (header, sample))
+        yield DecodedRow(f"sample {number}", (header, sample))
 
 
-def convert(value: tuple[_Header, Any], source: Source) -> Trajectory:
+def convert(value: tuple[_Header, Any], source: ImportSource) -> Trajectory:
     """One sample as an episode; ValueError if it is none."""
     header, raw = value
     fields = present(raw)
@@ -109,11 +109,11 @@ def convert(value: tuple[_Header, Any], source: Source) -> Trajectory:
     )
 
 
-def _grade(sample: _Sample, asked: str, headline: str) -> Any:
+def _grade(sample: _Sample, requested: str, headline: str) -> Any:
     """The value of the scorer that counts; None where the sample was never scored."""
     if not sample.scores:
         return None
-    name, _, key = (asked, "", "") if asked in sample.scores else asked.partition(".")
+    name, _, key = (requested, "", "") if requested in sample.scores else requested.partition(".")
     if not name:
         name = headline if headline in sample.scores else next(iter(sample.scores))
     if name not in sample.scores:
@@ -145,7 +145,7 @@ def _header(path: Path, log: Any) -> _Header:
         raise InputError(f"{path}: no Inspect log: its 'eval' does not name a task and a model") from None
 
 
-def _archived(path: Path) -> Iterator[Row | BadRow]:
+def _archived(path: Path) -> Iterator[DecodedRow | BadRow]:
     try:
         archive = zipfile.ZipFile(path)
     except _UNREADABLE as error:
@@ -167,7 +167,7 @@ def _archived(path: Path) -> Iterator[Row | BadRow]:
             try:
                 content = _content(archive, path, info)
                 left -= len(content)
-                row: Row | BadRow = Row(name, (header, decode(content)))
+                row: DecodedRow | BadRow = DecodedRow(name, (header, decode(content)))
             except _UNREADABLE as error:
                 row = BadRow(name, str(error))
             if left < 0:

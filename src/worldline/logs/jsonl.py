@@ -16,11 +16,11 @@ from typing import IO, Any, cast
 from pydantic_core import PydanticSerializationError
 
 from worldline import files
-from worldline.logs.source import Source, present
+from worldline.logs.source import ImportSource, present
 from worldline.types import SCHEMA_VERSION, InputError, Trajectory
 
 
-def convert(row: Any, source: Source) -> Trajectory:
+def convert(row: Any, source: ImportSource) -> Trajectory:
     """One line as the trajectory it was; ValueError if it is none."""
     version = present(row).get("schema_version")
     if version != SCHEMA_VERSION:

@@ -53,14 +53,14 @@ class BadRow:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One decoded row."""
+class DecodedRow:
+    """One row of a file, decoded from JSON but not yet an episode."""
 
     where: str
     value: Any
 
 
-def json_rows(path: Path) -> Iterator[Row | BadRow]:
+def json_rows(path: Path) -> Iterator[DecodedRow | BadRow]:
     """The items of a JSON list, or the lines of a JSONL file, by what the file begins with."""
     with open_bytes(path) as file:
         try:
@@ -154,7 +154,7 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
-def _lines(line: bytes, file: io.BufferedReader) -> Iterator[Row | BadRow]:
+def _lines(line: bytes, file: io.BufferedReader) -> Iterator[DecodedRow | BadRow]:
     number = 1
     while line:
         where = f"line {number}"
@@ -170,7 +170,7 @@ def _lines(line: bytes, file: io.BufferedReader) -> Iterator[Row | BadRow]:
             return
 
 
-def _items(head: bytes, file: io.BufferedReader) -> Iterator[Row | BadRow]:
+def _items(head: bytes, file: io.BufferedReader) -> Iterator[DecodedRow | BadRow]:
     """The items of a list, cut at its commas: a bad item costs neither the others nor more memory than an item."""
     number, depth, in_text = 1, 0, False
     item = bytearray()
@@ -219,10 +219,10 @@ def _after_list(where: str, rest: bytes, file: io.BufferedReader) -> Iterator[Ba
         yield BadRow(where, "not JSON: something follows the end of the list")
 
 
-def _row(where: str, data: bytes | bytearray) -> Row | BadRow:
+def _row(where: str, data: bytes | bytearray) -> DecodedRow | BadRow:
     try:
         if len(data) > MAX_ROW:
             raise ValueError(_LONG_ROW)
-        return Row(where, decode(data))
+        return DecodedRow(where, decode(data))
     except ValueError as error:
         return BadRow(where, str(error))

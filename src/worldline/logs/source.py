@@ -23,7 +23,7 @@ class Options(Config):
 
 
 @dataclass(frozen=True)
-class Source:
+class ImportSource:
     """The file, and the options it is read with."""
 
     path: Path

@@ -27,7 +27,7 @@ class Session:
         if config.rollout.mode != "generate":
             raise InputError("--rollout.mode: training needs the policy's own tokens; only 'generate' gives them")
         if config.algo != "ppo" and config.group_size < 2:
-            raise InputError(f"--group-size: {config.algo} compares the episodes of a group: at least 2")
+            raise InputError(f"--group-size: {config.algo} compares the episodes of a group: give at least 2")
         self.config = config
         self.accelerator = Accelerator(
             mixed_precision="bf16" if config.precision == "bf16" else "no", cpu=config.rollout.device == "cpu"
@@ -134,7 +134,7 @@ def _optimizer(learner: model.Learner, config: TrainConfig) -> torch.optim.Optim
     return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=config.update.weight_decay)
 
 
-def _split(known: Sequence[str], wanted: str, flag: str, default: int) -> str:
-    if wanted and wanted not in known:
-        raise InputError(f"{flag}: there is no split '{wanted}': there are {', '.join(known)}")
-    return wanted or known[min(default, len(known) - 1)]
+def _split(splits: Sequence[str], wanted: str, flag: str, default: int) -> str:
+    if wanted and wanted not in splits:
+        raise InputError(f"{flag}: there is no split '{wanted}': there are {', '.join(splits)}")
+    return wanted or splits[min(default, len(splits) - 1)]

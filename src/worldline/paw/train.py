@@ -126,13 +126,14 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
         if learnt["skipped"] > learnt["steps"] or not _finite(learner):
             raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
-        metrics = {"update": number} | _told(played, pool) | {"shortened_prompts": session.shortened()} | learnt
+        metrics = {"update": number} | _episode_metrics(played, pool)
+        metrics |= {"shortened_prompts": session.shortened()} | learnt
         if targets:
-            metrics |= _world_told(targets, experience, clock)
+            metrics |= _world_metrics(targets, experience, clock)
         if _due(number, config.evaluation.every, config.updates):
             with clock("evaluation"):
                 metrics |= session.evaluate()
-        metrics |= clock.told()
+        metrics |= clock.metrics()
         run.write(metrics)
         watch(metrics)
         if _due(number, config.checkpoint_every, config.updates):
@@ -143,14 +144,14 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
 def _needs_scores(pool: Pool, config: TrainConfig) -> bool:
     """Whether the old policy must be asked again: not if there is one step, for then it is the present one."""
     one_step = config.update.epochs * mini_batch_count(len(pool.rows), config.update.mini_batch) == 1
-    known = config.wm == "off" or all(step.entropy is not None for step in pool.steps)
-    return config.algo == "ppo" or not one_step or not known
+    has_entropies = config.wm == "off" or all(step.entropy is not None for step in pool.steps)
+    return config.algo == "ppo" or not one_step or not has_entropies
 
 
 def _entropies(pool: Pool, old: TokenScores | None) -> Tensor:  # (rows,)
     """The mean entropy of each response, as the rollout saw it, else as the old policy does now."""
-    known = [step.entropy for step in pool.steps if step.entropy is not None]
-    if len(known) == len(pool.rows) or old is None:
+    entropies = [step.entropy for step in pool.steps if step.entropy is not None]
+    if len(entropies) == len(pool.rows) or old is None:
         return torch.tensor([step.entropy or 0.0 for step in pool.steps])
     return torch.stack([tokens.mean() for tokens in torch.split(old.entropy, pool.lengths.tolist())])
 
@@ -171,11 +172,11 @@ def _due(number: int, every: int, last: int) -> bool:
     return bool(every) and (number % every == 0 or number == last)
 
 
-def _told(played: Groups, pool: Pool) -> dict[str, float]:
+def _episode_metrics(played: Groups, pool: Pool) -> dict[str, float]:
     """What the episodes of the update came to."""
     episodes = len(played.trajectories)
     scores = [trajectory.score for trajectory in played.trajectories if trajectory.score is not None]
-    told = {
+    metrics = {
         "reward": float(pool.episode_returns.mean()),
         "success": sum(bool(trajectory.success) for trajectory in played.trajectories) / episodes,
         "episodes": episodes,
@@ -184,10 +185,10 @@ def _told(played: Groups, pool: Pool) -> dict[str, float]:
         "invalid": float((pool.penalties < 0).double().mean()),
         "response_tokens": float(pool.lengths.double().mean()),
     }
-    return told | ({"score": sum(scores) / len(scores)} if scores else {})
+    return metrics | ({"score": sum(scores) / len(scores)} if scores else {})
 
 
-def _world_told(targets: WorldTargets, experience: Experience, clock: "Clock") -> dict[str, float]:
+def _world_metrics(targets: WorldTargets, experience: Experience, clock: "Clock") -> dict[str, float]:
     """What the world-model side saw; its seconds are the update's, by its share of the tokens read."""
     rows, world = experience.rows, (experience.world_weights > 0).tolist()
     plain, full = (sum(len(s.tokens) for s in token_sequences(rows, range(len(rows)), w)) for w in (None, world))
@@ -216,7 +217,7 @@ class Clock:
         yield
         self.seconds[phase] = self._now() - started
 
-    def told(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         if self.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.device) / 2**30
         else:

@@ -139,12 +139,12 @@ class APIPolicy:
             **{name: value for name, value in optional.items() if name in self._optional},
         }
 
-    def _give_way(self, body: dict[str, Any], said: str) -> bool:
+    def _give_way(self, body: dict[str, Any], refusal: str) -> bool:
         """Whether the server only disliked a field that it can be spared, which is then left out for good."""
-        if "max_completion_tokens" in said and "max_tokens" in body:
+        if "max_completion_tokens" in refusal and "max_tokens" in body:
             self._length_field = "max_completion_tokens"
             return True
-        disliked = {name for name in ("logprobs", "seed") if name in body and name in said}
+        disliked = {name for name in ("logprobs", "seed") if name in body and name in refusal}
         self._optional -= disliked
         return bool(disliked)
 

@@ -79,38 +79,38 @@ def _from_module(module: str, attribute: str, world: World | None, settings: Pol
     """User code: a policy, a class or factory of (world, settings) or of nothing, or a function of a turn."""
     spec = f"{module}:{attribute}"
     try:
-        found: Any = importlib.import_module(module)
+        user_code: Any = importlib.import_module(module)
         for name in attribute.split("."):
-            found = getattr(found, name)
+            user_code = getattr(user_code, name)
     except ModuleNotFoundError as error:
         raise InputError(f"policy '{spec}': no module named '{error.name}' (is it on PYTHONPATH?)") from None
     except AttributeError:
         raise InputError(f"policy '{spec}': module '{module}' has no '{attribute}'") from None
     except Exception as error:  # user code runs at import, and may fail in any way
         raise InputError(f"policy '{spec}': importing it failed: {type(error).__name__}: {error}") from None
-    if isinstance(found, Policy) and not isinstance(found, type):
-        return found
-    if not callable(found):
+    if isinstance(user_code, Policy) and not isinstance(user_code, type):
+        return user_code
+    if not callable(user_code):
         raise InputError(f"policy '{spec}': neither a policy nor a function of a turn")
-    return _called(found, spec, world, settings)
+    return _called(user_code, spec, world, settings)
 
 
-def _called(found: Callable[..., Any], spec: str, world: World | None, settings: PolicyConfig) -> Policy:
-    arguments = _arity(found)
-    if arguments == 1 and not isinstance(found, type):
-        return FunctionPolicy(found, spec)
+def _called(user_code: Callable[..., Any], spec: str, world: World | None, settings: PolicyConfig) -> Policy:
+    arguments = _arity(user_code)
+    if arguments == 1 and not isinstance(user_code, type):
+        return FunctionPolicy(user_code, spec)
     if arguments not in (0, 2):
         raise InputError(f"policy '{spec}': must take (world, settings), nothing, or, as a function, one turn")
-    made = found(world, settings) if arguments == 2 else found()
+    made = user_code(world, settings) if arguments == 2 else user_code()
     if not isinstance(made, Policy):
         raise InputError(f"policy '{spec}': made {type(made).__name__}, which has no `name` and `act`")
     return made
 
 
-def _arity(found: Callable[..., Any]) -> int:
-    """How many arguments `found` must be given."""
+def _arity(user_code: Callable[..., Any]) -> int:
+    """How many arguments `user_code` must be given."""
     try:
-        parameters = inspect.signature(found).parameters.values()
+        parameters = inspect.signature(user_code).parameters.values()
     except ValueError:
         return 0
     required = [

@@ -37,11 +37,11 @@ def section(path: Path) -> Section:
     if recommended:
         blocks.append(_ranking(ranked, recommended))
         if points := _points(ranked, best):
-            caption = "Orange: a reason for doubt is known. An arrow: beyond the frame."
+            caption = "Orange: there is a reason for doubt. Arrow: the value lies outside the plot."
             blocks.append(Figure("Estimates and intervals", plots.forest(points, best), caption))
     if panels := _against_truth(evaluation):
         star = "★ recommended; " if recommended else ""
-        caption = f"On the dashed line an estimate is right. {star}orange: a reason for doubt is known."
+        caption = f"On the dashed line the estimate equals the truth. {star}orange: there is a reason for doubt."
         blocks.append(Figure("Estimate against truth", plots.against_truth(panels, best), caption))
     blocks.append(_every_estimator(evaluation, ranked, best))
     if evaluation.agreement:
@@ -125,7 +125,7 @@ def _ranking(ranked: Sequence[PolicyResult], recommended: Recommendation) -> Tab
         if with_truth:
             error = estimate.value - policy.truth if estimate.value is not None and policy.truth is not None else None
             row += [figure(policy.truth), figure(error)]
-        rows.append([*row, Cell(estimate.doubt or "none known", tone="doubt" if estimate.doubt else "faint")])
+        rows.append([*row, Cell(estimate.doubt or "none", tone="doubt" if estimate.doubt else "faint")])
     truth = ("truth", "error") if with_truth else ()
     columns = ("#", "policy", recommended.estimator, *truth, "reason for doubt")
     return Table("Ranking", columns, rows, f"By {recommended.estimator}: {recommended.reason}.")

@@ -111,7 +111,7 @@ def _horizon(path: Path) -> list[Block]:
             single.append(metric)
     blocks: list[Block] = []
     if panels:
-        caption = "Held-out episodes replayed with their own actions, never looking at what really happened."
+        caption = "Held-out episodes replayed with their own actions; the model sees only what it predicted."
         blocks.append(Figure("Horizon curves: do errors compound?", plots.curves(panels, shared=True), caption))
     if single:
         cells = [

@@ -18,15 +18,16 @@ from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
 from worldline.policies.language_model.checkpoint import DATA_ONLY, fingerprint, locate
 from worldline.policies.language_model.checkpoint import save as save_checkpoint
+from worldline.policies.language_model.device import usable_device
 from worldline.rollout import plan
 from worldline.run_folder import Run
-from worldline.sft.clone import Progress, Schedule, clone
+from worldline.sft.clone import CloningSchedule, Progress, clone
 from worldline.sft.demonstrations import Demonstration, of_expert, of_log
 from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
 from worldline.types import InputError, WorldlineError
 
-ADJUSTABLE = ("out", "resume", "overwrite", "checkpoints")
+ADJUSTABLE = ("out", "resume", "overwrite", "checkpoints", "device")
 MUON_RATE, READING = 0.01, 0.1
 """For a model made from nothing, chosen by held-out accuracy of its actions at 1.5 million tokens."""
 
@@ -34,8 +35,8 @@ MUON_RATE, READING = 0.01, 0.1
 class SftConfig(Config):
     """Clone an environment's expert, or the actions of a log, into a causal language model.
 
-    The model is saved as a transformers folder in OUT/model, with a ladder of earlier checkpoints in OUT/checkpoints:
-    policies of rising quality.
+    The model is saved as a transformers folder in OUT/model, with earlier checkpoints in OUT/checkpoints: policies of
+    increasing quality.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
@@ -51,11 +52,15 @@ class SftConfig(Config):
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     split: str = option("", help="which tasks; default: the environment's first split (of a log: all)")
     episodes: int = option(4000, help="demonstrations to play (of a log: to use at most)", ge=1, le=10_000_000)
-    noise: float = option(0.15, help="share of the expert's steps taken by chance, seen but not learned", ge=0, lt=1)
+    noise: float = option(
+        0.15, help="share of random steps among the expert's: in the context, but not learned", ge=0, lt=1
+    )
     only_success: bool = option(True, help="of a log, clone successful episodes only")
-    target: Target = option("action", help="what is learned")
+    target: Target = option("action", help="which tokens are learned: action, observation or both")
     reading: float | None = option(
-        None, help="weight of predicting what is merely read; default 0.1 for a small model that learns actions", ge=0
+        None,
+        help="loss weight of the tokens that are not learned; default 0.1 for a small model with --target action",
+        ge=0,
     )
     outcome: bool = option(
         False, help="with --target observation: also learn each step's reward and whether it was the last (wm-text)"
@@ -70,8 +75,9 @@ class SftConfig(Config):
     lora: int = option(0, help="rank of LoRA adapters; 0 trains everything", ge=0)
     checkpoints: int = option(5, help="checkpoints along the way, the last one at the end", ge=1)
     dtype: Literal["float32", "bfloat16"] = option("float32", help="precision of the weights")
-    seed: int = option(0, help="decides every random draw")
-    resume: bool = option(False, help="go on with a run that was interrupted")
+    device: str = option("auto", help="device of the model; auto: a GPU if there is one")
+    seed: int = option(0, help="seed of every random draw")
+    resume: bool = option(False, help="continue a run that was interrupted")
     overwrite: bool = option(False, help="start anew in a folder that holds a run")
 
     @property
@@ -127,6 +133,7 @@ def sft(
     """Gather demonstrations, make or load the model, clone, save. The two callbacks watch the two phases."""
     started = time.perf_counter()
     transformers.utils.logging.disable_progress_bar()
+    device = usable_device(config.device)
     run = _run(config)
     run.goes_on()
     shown: list[Demonstration] = []
@@ -139,6 +146,7 @@ def sft(
     if not shown:
         raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
     model, tokenizer = _model(config, shown)
+    model.to(device)
     # What a checkpoint was trained with travels in its config.json, so that acting reads turns the same way.
     model.config.worldline = {"prompt": config.prompt, "history": config.history, "outcome": config.outcome}
     template = TEMPLATES[config.prompt]
@@ -154,7 +162,7 @@ def sft(
         cloned = clone(
             model,
             examples,
-            Schedule(
+            CloningSchedule(
                 config.epochs,
                 config.batch_tokens,
                 config.rate,
@@ -194,8 +202,8 @@ def _run(config: SftConfig) -> Run:
 def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstration]:
     """The log's episodes, or the expert's, played on demand; a failed demonstration teaches nothing."""
     if Path(config.source).exists():
-        found = store.read(Path(config.source), splits=[config.split] if config.split else None)
-        return (of_log(episode) for episode in found if episode.success or not config.only_success)
+        logged = store.read(Path(config.source), splits=[config.split] if config.split else None)
+        return (of_log(episode) for episode in logged if episode.success or not config.only_success)
     world = envs.load(config.source, config.data, config.options)
     split = config.split or world.splits()[0]
     episodes = plan(world, split, config.episodes, seed=config.seed, run="expert")
@@ -203,7 +211,7 @@ def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstrat
 
 
 def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:
-    """The model to train, on its device, and its tokenizer."""
+    """The model to train and its tokenizer."""
     if config.small:
         tokenizer = small_tokenizer(texts(shown), config.vocabulary)
         model = small_model(tokenizer, cast(Size, config.model), config.context, config.seed)
@@ -215,7 +223,7 @@ def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:
             model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **DATA_ONLY)
         except (OSError, ValueError) as error:
             raise InputError(f"--model {config.model}: cannot be loaded: {str(error).splitlines()[0]}") from None
-    return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+    return model, tokenizer
 
 
 def _with_lora(model: Any, config: SftConfig) -> Any:

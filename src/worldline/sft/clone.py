@@ -28,7 +28,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class CloningSchedule:
     """How long and how fast to train."""
 
     epochs: float
@@ -38,12 +38,12 @@ class Schedule:
     """Train the hidden matrices by Muon at this rate, the rest by AdamW: for a model made from nothing it needs about
     a third of the tokens. None: AdamW throughout, as a pretrained model wants."""
     reading: float = 0.0
-    """Weight of predicting the tokens that are merely read: a model made from nothing learns to copy from them."""
+    """Loss weight of the tokens that are not learned: a model made from nothing learns to copy from them."""
     warmup: float = 0.05
     weight_decay: float = 0.01
     clip: float = 1.0
     checkpoints: int = 1
-    """How many checkpoints along the way, the last one at the end: a ladder of policies of rising quality."""
+    """How many checkpoints along the way, the last one at the end: policies of increasing quality."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Cloning:
 def clone(
     model: Any,
     examples: Sequence[Example],
-    schedule: Schedule,
+    schedule: CloningSchedule,
     *,
     pad: int,
     seed: int,
@@ -108,7 +108,7 @@ def clone(
     return Cloning(progress, notes)
 
 
-def _optimisers(model: Any, schedule: Schedule) -> list[torch.optim.Optimizer]:
+def _optimisers(model: Any, schedule: CloningSchedule) -> list[torch.optim.Optimizer]:
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     table = model.get_input_embeddings().weight
     hidden = [p for p in trained.values() if p.ndim == 2 and p is not table] if schedule.muon_rate else []

@@ -62,7 +62,7 @@ def _windows(shown: Demonstration, seen: Sequence[Turn], encoder: Encoder) -> It
     end = len(seen)
     while end > 0:
         coded = encoder.example(seen[end - 1], shown.episode.steps[end - 1].action)
-        first = end - sum(said and not before for before, said in pairwise([False, *coded.is_action]))
+        first = end - sum(now and not before for before, now in pairwise([False, *coded.is_action]))
         start = (first + end) // 2 if first > 0 else 0
         yield _marked(coded, [False] * start + list(shown.learned[start:end]))
         end = start
@@ -87,23 +87,19 @@ def _learning_observations(episode: Trajectory, last: Turn, encoder: Encoder, ta
     length = len(coded.ids) - len(encoder.action(""))
     is_action = coded.is_action[:length]
     first = is_action.index(True) if True in is_action else length
-    learned = [target == "both" if said else at > first for at, said in enumerate(is_action)]
+    learned = [target == "both" if action else at > first for at, action in enumerate(is_action)]
     return Example(tuple(coded.ids[:length]), tuple(learned))
 
 
 def with_outcomes(episode: Trajectory) -> Trajectory:
     """The episode with a line of reward and end behind each of the world's answers."""
     last = len(episode) - 1
-    said = [
-        write_outcome(answer, step.reward, at == last and episode.terminated)
-        for at, (step, answer) in enumerate(zip(episode.steps, _answers(episode), strict=True))
+    observations = [
+        write_outcome(observation, step.reward, at == last and episode.terminated)
+        for at, (step, observation) in enumerate(zip(episode.steps, episode.next_observations, strict=True))
     ]
     steps = [
-        step if at == 0 else step.model_copy(update={"observation": said[at - 1]})
+        step if at == 0 else step.model_copy(update={"observation": observations[at - 1]})
         for at, step in enumerate(episode.steps)
     ]
-    return episode.model_copy(update={"steps": tuple(steps), "final_observation": said[-1]})
-
-
-def _answers(episode: Trajectory) -> list[str]:
-    return [*(step.observation for step in episode.steps[1:]), episode.final_observation]
+    return episode.model_copy(update={"steps": tuple(steps), "final_observation": observations[-1]})

@@ -124,15 +124,15 @@ def _checked(folders: Folders, on_bad: OnBad | None) -> list[Path]:
     for folder in _as_list(folders):
         if not Path(folder).exists():
             raise InputError(f"{folder}: no such log")
-        found = shards(folder)
-        if not found:
+        inside = shards(folder)
+        if not inside:
             raise InputError(f"{folder}: holds no log: there is no *.parquet file in it, nor in a folder 'log' of it")
-        paths += found
+        paths += inside
     return list(_each(paths, _check, on_bad))
 
 
 def _each(paths: Sequence[Path], work: Callable[[Path], T], on_bad: OnBad | None) -> Iterator[T]:
-    """`work` of each shard, with what goes wrong inside it told as one line that names the file."""
+    """`work` of each shard, with what goes wrong inside it raised as one line that names the file."""
     for path in paths:
         try:
             result = work(path)

@@ -12,7 +12,7 @@ from worldline.adwm.rivals.language_model import Judge, TextWorld
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
 from worldline.policies.language_model.hf import HFPolicy, from_model
 from worldline.rollout import Rollout, plan
-from worldline.sft.clone import Schedule, clone
+from worldline.sft.clone import CloningSchedule, clone
 from worldline.sft.demonstrations import of_log
 from worldline.sft.examples import sequences, texts
 from worldline.sft.small import small_tokenizer
@@ -26,7 +26,7 @@ def generator(episodes: list[Trajectory], folder: Any, epochs: float, outcome: b
     model = tiny_llama(tokenizer, 64, intermediate_size=192)
     examples = sequences(shown, Encoder(tokenizer, TEMPLATES["transcript"], 1900), "observation", outcome)
     if epochs:
-        schedule = Schedule(epochs, 512, 5e-3, muon_rate=0.01)
+        schedule = CloningSchedule(epochs, 512, 5e-3, muon_rate=0.01)
         clone(model, examples, schedule, pad=0, seed=0, folder=folder, save=lambda made: made.mkdir(parents=True))
     model.config.worldline = {"prompt": "transcript", "history": None, "outcome": outcome}
     return from_model(model.eval(), tokenizer, PolicyConfig(), name="hf:speaker")

@@ -18,8 +18,10 @@ from worldline.rollout import Episode, Rollout
 from worldline.sft.demonstrations import Blundering
 from worldline.types import Exchange, InputError, LazyActions, Turn, World, WorldlineError
 
+package = importlib.util.find_spec("scienceworld")
+"""Without an origin it is only the folder of tests of that name."""
 simulated = pytest.mark.skipif(
-    importlib.util.find_spec("scienceworld") is None or shutil.which("java") is None,
+    package is None or package.origin is None or shutil.which("java") is None,
     reason="needs the extra 'scienceworld' and a Java runtime",
 )
 

@@ -43,7 +43,7 @@ class PlainConsole(Console):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class VerbResult:
     """`data` is what `--json` prints; `view` is what a person sees."""
 
     data: dict[str, Any]
