@@ -16,7 +16,6 @@ import numpy as np
 
 from worldline import envs, files, metrics
 from worldline.adwm.fit import FitSettings, fit_ensemble
-from worldline.cli.outcome import note, progress, table
 from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.collect import collect_tasks
 from worldline.config import Config, Folder, option
