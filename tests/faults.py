@@ -54,8 +54,8 @@ def _forked(work: Callable[[], Any], number: int | None, how: How, counted: int 
         status = RAISED
         try:
             made = _break(number, how)
-            work()
-            status = 0
+            result = work()
+            status = result if isinstance(result, int) else 0  # a command's own exit code
             if counted is not None:
                 os.write(counted, str(len(made)).encode())
         except WorldlineError as error:

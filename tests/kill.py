@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file
+
 import worldline
+from adwm.tiny_house import play, tiny_house
 from faults import snapshot
 from paw.counting_recipe import RECIPE
 from paw.start_policy import save_start
@@ -79,7 +82,37 @@ def _run_with_log(out: Path) -> dict[str, Any]:
     return _checkpoints_and_metrics(out) | {episode.id: episode for episode in store.read(out)}
 
 
+def _fit(folder: Path) -> Words:
+    with store.StoreWriter(folder / "log") as writer:
+        for episode in play(tiny_house(), 0.4, 24):
+            writer.append(episode)
+    return [folder / "log", *"--members 2 --epochs 6 --text-steps 200 --replayed-episodes 8".split()]
+
+
+def _world_model(out: Path) -> dict[str, Any]:
+    """The same, with weights bit by bit: safetensors may write equal ones in another order."""
+    return _run_with_log(out) | {
+        str(path.relative_to(out)): {name: weight.numpy().tobytes() for name, weight in load_file(path).items()}
+        for path in out.rglob("*.safetensors")
+    }
+
+
+def _import(folder: Path) -> Words:
+    with store.StoreWriter(folder / "log") as writer:
+        for episode in play(tiny_house(), 1.0, 3000):
+            writer.append(episode)
+    assert main(["export", str(folder / "log"), "--out", str(folder / "log.jsonl")]) == 0
+    return ["jsonl", folder / "log.jsonl"]
+
+
+def _episodes(out: Path) -> dict[str, Any]:
+    store.check_unique(out)
+    return {episode.id: episode for episode in store.read(out)}
+
+
 VERBS = {
+    "import": Verb(_import, _episodes),
+    "fit": Verb(_fit, _world_model),
     "sft": Verb(_sft, _checkpoints_and_metrics),
     "train": Verb(_train, _run_with_log),
     "evaluate": Verb(_evaluate, snapshot, resume="--overwrite"),

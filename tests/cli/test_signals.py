@@ -112,10 +112,9 @@ def test_each_verb_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(report, "write_report", cut_short)
     assert interrupted(["report", "x"], capsys) == "interrupted; no report was written"
 
-    monkeypatch.setattr(demo, "Stage", cut_short)
+    monkeypatch.setattr(demo, "sft", cut_short)
     assert interrupted(["demo", "--out", str(tmp_path / "demo")], capsys) == "interrupted; nothing is kept"
-    (tmp_path / "demo").mkdir()
-    (tmp_path / "demo" / "stage.json").touch()
+    (tmp_path / "demo" / "clone").mkdir(parents=True)
     line = demo._kept(demo.Settings(out=tmp_path / "demo"))
     assert line == f"{tmp_path / 'demo'} holds half a demo, which cannot go on: --overwrite starts anew"
 

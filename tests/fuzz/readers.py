@@ -24,6 +24,7 @@ from worldline import config, logs, store
 from worldline.collect import CollectConfig
 from worldline.config import Config, Folder, option, positional
 from worldline.policies.api import APIPolicy
+from worldline.policies.post import Reply
 from worldline.policies.settings import PolicyConfig
 from worldline.store.schema import SCHEMA, mend, to_table
 from worldline.types import Step, Trajectory, Turn
@@ -130,7 +131,7 @@ TURN = Turn(family="household", goal="g", observation="o", admissible=["go north
 def read_answer(path: Path) -> None:
     for prompt in ("plain", "react", "paper"):
         policy = APIPolicy("m", "http://localhost/v1", PolicyConfig(prompt=prompt, api_retries=0))
-        policy._post = lambda body: path.read_bytes()  # type: ignore[method-assign]  # the answer, without a server
+        policy._post = lambda body: Reply(200, path.read_bytes(), "")  # type: ignore[method-assign]  # the answer, without a server
         (decision,) = policy.act([TURN])
         step = Step(
             observation="",

@@ -187,7 +187,7 @@ def test_a_torn_line_of_metrics_is_left_out_with_a_note(
     assert whole.notes == ()
     with (config.out / "metrics.jsonl").open("a") as file:
         file.write("{}\n")
-    with pytest.raises(InputError, match=f"metrics.jsonl: line {len(rows) + 1} is no JSON object with a 'step'"):
+    with pytest.raises(InputError, match=f"metrics.jsonl: line {len(rows) + 1} is no JSON object with 'step'"):
         sft(config.model_copy(update={"resume": True}))
 
 
