@@ -201,7 +201,7 @@ def test_a_corrupt_cache_is_named(text: TextLog, tmp_path: Path) -> None:
     np.save(pickled, np.array([{}], dtype=object), allow_pickle=True)
     for content in (b"", whole[:-8], whole[:20], pickled.getvalue()):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=f"{path.name}: not log-probs that were kept") as error:
+        with pytest.raises(InputError, match=f"{path.name}: not a cache of log-probs") as error:
             cached(lambda: GoalSeeker(1.0), "one", text, tmp_path, silent)
         assert "delete it" in str(error.value)
 

@@ -117,7 +117,7 @@ def test_a_file_of_an_earlier_or_later_version_is_read(tmp_path: Path) -> None:
         ('{"policies": [{"name": "x"}]}', "no evaluation: 'policies.0.estimates': Field required"),
         ('{"policies": [{"name": "x", "estimates": {"dr": {"value": 1}}}]}', "'policies.0.estimates.dr.low'"),
         ('{"policies": [{"name": "x", "estimates": {"dr": null}}]}', "'policies.0.estimates.dr'"),
-        ('{"policies": []}', "an evaluation of nothing"),
+        ('{"policies": []}', "holds no estimate"),
     ],
 )
 def test_a_file_that_is_no_evaluation_is_named(content: str, line: str, tmp_path: Path) -> None:
