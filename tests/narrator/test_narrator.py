@@ -8,8 +8,8 @@ from worldline.narrator.admissible import Situation
 from worldline.narrator.grammar import Grammar
 from worldline.narrator.history import History
 from worldline.narrator.log_model import LogModel
-from worldline.narrator.narrator import Narrator, Question
-from worldline.narrator.retrieval import Candidate, ContentsModel
+from worldline.narrator.narrator import Narrator, StepQuery
+from worldline.narrator.retrieval import CandidateAnswer, ContentsModel
 from worldline.types import Step, Trajectory, World
 
 
@@ -30,7 +30,7 @@ def test_it_answers_as_the_world_does(fitted: Fitted, house: World) -> None:
     right = total = 0
     for episode, history, at, answer in walk(narrator, play(house, 0.4, 24, seed=9)):
         listed = narrator.listed([None], [episode.steps[at].admissible], [episode.steps[at].action])
-        question = Question(history, episode.steps[at].action, listed[0], draw=0.5)
+        question = StepQuery(history, episode.steps[at].action, listed[0], draw=0.5)
         told = narrator.answers([question], torch.zeros(1, narrator.latents.shape[1]))[0]
         right += told.text == answer
         total += 1
@@ -41,7 +41,7 @@ def test_it_answers_as_the_world_does(fitted: Fitted, house: World) -> None:
 def test_it_lists_what_the_world_allows(fitted: Fitted, house: World) -> None:
     narrator = fitted.ensemble.members[0].narrator
     missing = extra = lists = size = 0
-    asked: list[Candidate] = []
+    asked: list[CandidateAnswer] = []
     for episode, history, at, _ in walk(narrator, play(house, 0.4, 24, seed=9)):
         previous, asked = asked, narrator.log_model.index.candidates(history, episode.steps[at].action)
         if at == 0:
@@ -62,7 +62,7 @@ def test_an_unheard_of_action_is_answered_and_flagged(fitted: Fitted, log: list[
     history = History(narrator.log_model.grammar, episode.task_id, episode.goal, episode.steps[0].observation)
     listed = narrator.listed([None], [episode.steps[0].admissible], ["sing a song"])
     told = narrator.answers(
-        [Question(history, "sing a song", listed[0], 0.3)], torch.zeros(1, narrator.latents.shape[1])
+        [StepQuery(history, "sing a song", listed[0], 0.3)], torch.zeros(1, narrator.latents.shape[1])
     )
     assert told[0].text
     assert not told[0].supported
@@ -91,7 +91,7 @@ def test_what_the_world_only_ever_says_to_refuse_changes_nothing(house: World, l
     assert not LogModel.of(log, 64).refusals
     narrator, z = Narrator(log_model, 4), torch.zeros(1, 4)
     for listed in ("no", "no 4", "yes"):  # there is no other answer to it
-        told = narrator.answers([Question(log_model.history(0), "juggle 3 cups", listed, 0.5)], z)[0]
+        told = narrator.answers([StepQuery(log_model.history(0), "juggle 3 cups", listed, 0.5)], z)[0]
         assert (told.text, told.refused, told.valid) == (sung.final_observation, True, False)
 
 
@@ -107,7 +107,7 @@ def test_what_is_not_listed_and_was_never_done_is_refused(house: World, log: lis
     narrator, z = Narrator(log_model, 4), torch.zeros(1, 4)
 
     def refused(action: str, listed: str) -> bool:
-        said = (narrator.answers([Question(history, action, listed, draw / 9)], z)[0] for draw in range(9))
+        said = (narrator.answers([StepQuery(history, action, listed, draw / 9)], z)[0] for draw in range(9))
         return all(answer.refused for answer in said)
 
     assert refused("go to song 1", "no 4")
@@ -136,7 +136,7 @@ def test_the_draw_alone_decides_among_candidates(fitted: Fitted, log: list[Traje
     z = torch.zeros(1, narrator.latents.shape[1])
 
     def said(action: str, draw: float) -> str:
-        return narrator.answers([Question(history, action, "yes", draw)], z)[0].text
+        return narrator.answers([StepQuery(history, action, "yes", draw)], z)[0].text
 
     places = [a for a in episode.steps[0].admissible or () if a.startswith("go to")]
     assert [said(place, 0.2) for place in places] == [said(place, 0.2) for place in places]

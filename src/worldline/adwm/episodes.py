@@ -40,7 +40,7 @@ class Reader:
         self._opening = goal
         self._named = frozenset(self._goal.tolist())
         """The tokens of the goal; below, those of the last action, of the actions before it, of the last answer."""
-        self._said: frozenset[int] = frozenset()
+        self._last_action: frozenset[int] = frozenset()
         self._earlier: frozenset[int] = frozenset()
         self._seen: frozenset[int] = frozenset()
 
@@ -53,12 +53,12 @@ class Reader:
         self._opening = ""
         ids = self._model.tokenizer.encode(text)
         self._seen = frozenset(ids.tolist())
-        return Tokens(ids, self._marked(ids, self._said))
+        return Tokens(ids, self._marked(ids, self._last_action))
 
     def action(self, text: str) -> Tokens:
         ids = self._model.tokenizer.encode(text)
-        self._earlier |= self._said
-        self._said = frozenset(ids.tolist())
+        self._earlier |= self._last_action
+        self._last_action = frozenset(ids.tolist())
         return Tokens(ids, self._marked(ids, self._seen), self._model.row(text))
 
     def _marked(self, ids: Ids, beside: frozenset[int]) -> Ids:

@@ -30,7 +30,7 @@ from worldline.adwm.rivals.latent import Rivals
 from worldline.narrator.admissible import Situation
 from worldline.narrator.history import History
 from worldline.narrator.linear import padded_ids
-from worldline.narrator.narrator import Answer, Question
+from worldline.narrator.narrator import Answer, StepQuery
 from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed, uniform
 
 SPLIT = "log"
@@ -393,7 +393,7 @@ def _decode(member: Member, batch: Batch, action: Tensor, z: Tensor, world: Imag
         return narrator.nearest([environment.history for environment in batch], actions, z.cpu())
     listed = narrator.listed([e.situation for e in batch], [e.allowed for e in batch], actions)
     questions = [
-        Question(e.history, act, offered, e.uniform("answer", act, e.times_done(act)))
+        StepQuery(e.history, act, offered, e.uniform("answer", act, e.times_done(act)))
         for e, act, offered in zip(batch, actions, listed, strict=True)
     ]
     return narrator.answers(questions, z)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from worldline.narrator.grammar import Command, Grammar, kind, renamed
 from worldline.narrator.history import History
 from worldline.narrator.linear import Hashed, padded_ids
-from worldline.narrator.retrieval import Candidate, ContentsModel
+from worldline.narrator.retrieval import CandidateAnswer, ContentsModel
 from worldline.narrator.words import stable_hash
 from worldline.types import Trajectory
 
@@ -75,7 +75,7 @@ class Situation:
         self,
         history: History,
         contents_model: ContentsModel,
-        source: Candidate | None,
+        source: CandidateAnswer | None,
         earlier: Sequence[str] | None,
         start: Sequence[str] | None,
     ) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from worldline.narrator.grammar import kind, listing
 from worldline.narrator.history import History, shared
 from worldline.narrator.linear import Hashed, padded_ids
-from worldline.narrator.retrieval import KIND, OWN, SAME, SHAPE, VIEW, Candidate, TransitionIndex
+from worldline.narrator.retrieval import KIND, OWN, SAME, SHAPE, VIEW, CandidateAnswer, TransitionIndex
 from worldline.narrator.words import stable_hash
 
 Array = npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ _NEAR = {near: row for row, near in enumerate((OWN, VIEW, "task", SAME, KIND, SH
 class Choice:
     """The candidates for one answer: hashed features (n, F), 0 for none; nearness (n,); latent of the source or -1."""
 
-    candidates: list[Candidate]
+    candidates: list[CandidateAnswer]
     features: npt.NDArray[np.int64]
     near: npt.NDArray[np.int64]
     sources: npt.NDArray[np.int64]
@@ -89,7 +89,7 @@ class _Describer:
         self._features_of: dict[str, list[str]] = {}
         self._memo: dict[tuple[str, str], list[int]] = {}
 
-    def rows(self, candidates: Sequence[Candidate]) -> list[list[int]]:
+    def rows(self, candidates: Sequence[CandidateAnswer]) -> list[list[int]]:
         return [[*self._source(c), *self._text(c.text, c.near)] for c in candidates]
 
     def _roles(self) -> list[tuple[str, str]]:
@@ -102,7 +102,7 @@ class _Describer:
         more = "unknown" if not others else "here" if any(self.action in a for a in others) else "elsewhere"
         return f"{min(len(seen), 2)}{more}"
 
-    def _source(self, c: Candidate) -> tuple[int, ...]:
+    def _source(self, c: CandidateAnswer) -> tuple[int, ...]:
         """How near the source is and whether it was in the same state."""
         near, source = c.near, c.source
         same = "self" if source is None else str(source.states == self.states)
@@ -191,7 +191,7 @@ class Decoder(Hashed):
         return self.score(features) + self.prior[near] - nn.functional.softplus(self.distance[near] - 2) * distance
 
 
-def targets(candidates: Sequence[Candidate], answer: str, index: TransitionIndex, goal: str) -> Array:
+def targets(candidates: Sequence[CandidateAnswer], answer: str, index: TransitionIndex, goal: str) -> Array:
     """Which candidates are the answer; where none is, which come nearest to it, weighed to one in all."""
     exact = np.array([candidate.text == answer for candidate in candidates], dtype=np.float64)
     if exact.any() or not len(exact):

@@ -18,7 +18,7 @@ from worldline.narrator.grammar import Grammar
 from worldline.narrator.history import History
 from worldline.narrator.linear import Ids, padded_ids
 from worldline.narrator.outcome_features import OutcomeFeatures, Prerequisites
-from worldline.narrator.retrieval import Candidate, TransitionIndex
+from worldline.narrator.retrieval import CandidateAnswer, TransitionIndex
 from worldline.types import Step, Trajectory
 
 
@@ -82,7 +82,7 @@ class LogModel:
         return Prerequisites.of(self.outcome_features, zip(self.episodes, paths, strict=True))
 
     def situation(
-        self, history: History, source: Candidate | None, earlier: Sequence[str], start: Sequence[str]
+        self, history: History, source: CandidateAnswer | None, earlier: Sequence[str], start: Sequence[str]
     ) -> Situation:
         return Situation(history, self.index.contents_model, source, earlier, start)
 

@@ -20,7 +20,7 @@ from worldline.narrator.decoder import Choice, Decoder, choice
 from worldline.narrator.history import History
 from worldline.narrator.linear import Rows, fit_hashed, stacked
 from worldline.narrator.log_model import Exercises, LogModel
-from worldline.narrator.retrieval import REFUSED, SAME, SHAPE, Candidate
+from worldline.narrator.retrieval import REFUSED, SAME, SHAPE, CandidateAnswer
 
 _EPOCHS = 6
 _UNSURE = "?"
@@ -35,7 +35,7 @@ class Answer:
     """What the world says, where that comes from, and how far its latent is from the one that was sampled."""
 
     text: str
-    candidate: Candidate | None
+    candidate: CandidateAnswer | None
     distance: float = 0.0
     refused: bool = False
     """Nothing changes: the world says so as it only ever refuses, or was never seen to do what it does not offer."""
@@ -52,7 +52,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class StepQuery:
     """An action done in an episode; `draw` in [0, 1) decides among the possible answers."""
 
     history: History
@@ -62,7 +62,7 @@ class Question:
 
 
 def _drawn(
-    question: Question,
+    question: StepQuery,
     options: Choice,
     distance: npt.NDArray[np.float32],
     scores: Tensor,
@@ -116,14 +116,14 @@ class Narrator(nn.Module):
         return offers
 
     @torch.no_grad()
-    def answers(self, questions: Sequence[Question], z: Tensor) -> list[Answer]:
+    def answers(self, questions: Sequence[StepQuery], z: Tensor) -> list[Answer]:
         """Draw the answer to each question by inverse CDF at its draw; `z` (n, latent) are the sampled latents."""
         refused = [self._refusal(question) for question in questions]
         open_questions = [at for at, no in enumerate(refused) if no is None]
         answers = iter(self._answers([questions[at] for at in open_questions], z[open_questions]))
         return [next(answers) if no is None else no for no in refused]
 
-    def _refusal(self, question: Question) -> Answer | None:
+    def _refusal(self, question: StepQuery) -> Answer | None:
         """Where the world was never seen to do what it had not listed: that it will not do this; None: it may."""
         history, log_model = question.history, self.log_model
         if log_model.only_listed_actions and question.listed in _NOT_OFFERED:
@@ -139,7 +139,7 @@ class Narrator(nn.Module):
             return None
         return Answer(refusal.text, refusal, refused=history.grammar.outline(refusal.text) in log_model.refusals)
 
-    def _answers(self, questions: Sequence[Question], z: Tensor) -> list[Answer]:
+    def _answers(self, questions: Sequence[StepQuery], z: Tensor) -> list[Answer]:
         options = [choice(self.log_model.index, q.history, q.action) for q in questions]
         near = [self.distances(one, latent) for one, latent in zip(options, z.cpu(), strict=True)]
         if not any(one.candidates for one in options):
@@ -174,7 +174,7 @@ class Narrator(nn.Module):
     def copied(self, index: int) -> Answer:
         """A logged answer as it stands."""
         source = self.log_model.index.transitions[index]
-        return Answer(source.answer, Candidate(SAME, source.answer, source))
+        return Answer(source.answer, CandidateAnswer(SAME, source.answer, source))
 
     def allowed(self, situations: Sequence[Situation]) -> list[tuple[str, ...]]:
         """The actions more likely listed than not in each situation; where none is, the likeliest one."""

@@ -58,7 +58,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateAnswer:
     """An answer the world might give: where it comes from, and how it reads here."""
 
     near: str
@@ -193,10 +193,10 @@ class TransitionIndex:
             if (actions := {action for action, episodes in where.items() if episodes - own})
         }
 
-    def candidates(self, history: History, action: str) -> list[Candidate]:
+    def candidates(self, history: History, action: str) -> list[CandidateAnswer]:
         """Answers the world might give to `action` now, nearest first."""
         command = self.grammar.parse(action)
-        candidates = [Candidate(OWN, text, None) for text in history.answers(action)[: LIMITS[OWN]]]
+        candidates = [CandidateAnswer(OWN, text, None) for text in history.answers(action)[: LIMITS[OWN]]]
         taken: set[int] = set()
         states, roles = history.states(command), self.grammar.goal_roles(history.goal)
         seen_here = False
@@ -223,25 +223,27 @@ class TransitionIndex:
     def _listed(self, key: tuple[object, ...] | None) -> npt.NDArray[np.int64]:
         return np.array(range(len(self.transitions)) if key is None else self._index[key], dtype=np.int64)
 
-    def _recalled(self, candidates: Sequence[Candidate], history: History, command: Command) -> Iterator[Candidate]:
+    def _recalled(
+        self, candidates: Sequence[CandidateAnswer], history: History, command: Command
+    ) -> Iterator[CandidateAnswer]:
         """What this episode last saw of the place the action is about, as the other candidates would put it."""
         if command.things:
             frames = dict.fromkeys(c.text for c in candidates if c.near not in (OWN, REFUSED))
             texts = recalled(itertools.islice(frames, _FRAMES), history, command.things[-1], self.contents_model)
-            yield from (Candidate(VIEW, text, None) for text in texts)
+            yield from (CandidateAnswer(VIEW, text, None) for text in texts)
 
-    def _carried(self, near: str, source: Transition, history: History, command: Command) -> Candidate:
+    def _carried(self, near: str, source: Transition, history: History, command: Command) -> CandidateAnswer:
         """The source's answer in this episode's names."""
         touched = tuple([history.counterpart(status) for status in self._touched[source.index]])
         return self._renamed(near, source.index, command.things, history.goal, touched)
 
     def _carry(
         self, near: str, index: int, things: tuple[str, ...], ours: str, touched: tuple[str | None, ...]
-    ) -> Candidate:
+    ) -> CandidateAnswer:
         """`touched` are this episode's counterparts of the source's things that had been handled there."""
         source = self.transitions[index]
         if near in (TASK, REFUSED):
-            return Candidate(near, source.answer, source)
+            return CandidateAnswer(near, source.answer, source)
         names = dict(zip(source.command.things, things, strict=False))
         roles, wanted = self.grammar.goal_roles(source.goal), self.grammar.goal_roles(ours)
         kinds = {roles[role]: wanted[role] for role in roles.keys() & wanted.keys()}
@@ -258,7 +260,7 @@ class TransitionIndex:
             aligned = aligned and (mine is not None or not handled)
         goal = {source.goal: ours} if source.goal in source.answer else {}
         text = renamed(renamed(source.answer, names), goal)
-        return Candidate(near, text, source, tuple(names.items()), aligned)
+        return CandidateAnswer(near, text, source, tuple(names.items()), aligned)
 
 
 def _handled(thing: str, status: str) -> bool:

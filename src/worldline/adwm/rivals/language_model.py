@@ -19,7 +19,7 @@ from worldline.adwm.outcome_head import linear_logits
 from worldline.adwm.world_model_env import SPLIT, LogWorld, WaitingEnvironment
 from worldline.narrator.admissible import Situation
 from worldline.narrator.history import History
-from worldline.narrator.retrieval import Candidate
+from worldline.narrator.retrieval import CandidateAnswer
 from worldline.policies.language_model.decoding import generate
 from worldline.policies.language_model.encoding import Encoder
 from worldline.policies.language_model.forward import chunks, inference, read, shares_prefix
@@ -193,7 +193,7 @@ class TextEnvironment(WaitingEnvironment[TextWorld]):
         self.history: History
         self.transcript: list[str] = []
         """The observations as the language model wrote them, lines of reward and end included."""
-        self.source: Candidate | None = None
+        self.source: CandidateAnswer | None = None
         """The logged answer that the last one repeats, if one does."""
 
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
