@@ -146,3 +146,14 @@ def test_every_module_has_a_test_file() -> None:
     assert COVERED_BY.keys() <= MODULES.keys(), COVERED_BY.keys() - MODULES.keys()
     gone = {name: test for name, test in COVERED_BY.items() if not (TESTS / test).is_file()}
     assert not gone
+
+
+def test_the_tree_in_the_readme_has_a_line_for_every_file_of_two_levels() -> None:
+    tree = (TESTS.parent / "README.md").read_text(encoding="utf-8").split("src/worldline/\n", 1)[1].split("```", 1)[0]
+    listed, package = set(), ""
+    for line in tree.splitlines():
+        name = line.split()[0]
+        package = name if line.startswith("  ") and line[2] != " " and name.endswith("/") else package
+        listed.add(package + name if line.startswith("    ") else name)
+    names = {name for name in MODULES if name.count("/") < 2 and not name.endswith(("__init__.py", "__main__.py"))}
+    assert {name for name in listed if not name.endswith("/")} == names
