@@ -26,7 +26,8 @@ TINY = PRESETS["small"].model_copy(
     update={
         "buckets": 512,
         "width": 16,
-        "history_layers": 1,
+        "layers": 0,
+        "history_layers": 0,
         "heads": 2,
         "ff": 16,
         "encoder_hidden": 16,
