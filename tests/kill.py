@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,16 +134,15 @@ def kill(name: str, moments: int, seed: int) -> bool:
         equal = 0
         for number, moment in enumerate(sorted(rng.uniform(0, duration) for _ in range(moments))):
             out = folder / str(number)
-            process = _start(name, words, out)
-            time.sleep(moment)
-            process.send_signal(signal.SIGKILL)
-            finished = process.wait() == 0
+            while not _killed(_start(name, words, out), moment):  # it was faster this time
+                shutil.rmtree(out)
+                moment /= 2
             left = len(list(out.rglob("*")))
             _finish(_start(name, [*words, verb.resume], out))
             same = verb.result(out) == whole
             equal += same
-            when = "after its end" if finished else f"after {moment:.2f} of {duration:.2f} s with {left} files"
-            print(f"{name}: killed {when}: {'equal' if same else 'DIFFERENT'}", flush=True)
+            outcome = "equal" if same else "DIFFERENT"
+            print(f"{name}: killed after {moment:.2f} of {duration:.2f} s with {left} files: {outcome}", flush=True)
     print(f"{name}: {equal} of {moments} equal", flush=True)
     return equal == moments
 
@@ -160,6 +160,13 @@ def _start(name: str, words: Words, out: Path) -> subprocess.Popen[str]:
     while process.poll() is None and not out.exists():
         time.sleep(0.005)
     return process
+
+
+def _killed(process: subprocess.Popen[str], moment: float) -> bool:
+    """Whether the command was still at work at that moment, when it was killed."""
+    time.sleep(moment)
+    process.send_signal(signal.SIGKILL)
+    return process.wait() == -signal.SIGKILL
 
 
 def _finish(process: subprocess.Popen[str]) -> None:
