@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from worldline import metrics, training_state
+from worldline.sft.muon import Muon
 from worldline.types import InputError, WorldlineError, derive_seed
 
 METRICS, STATE = "metrics.jsonl", "training_state.pt"
@@ -123,7 +124,7 @@ def _optimisers(model: Any, schedule: CloningSchedule) -> list[torch.optim.Optim
     ]
     if schedule.muon_rate:
         made.append(
-            torch.optim.Muon(
+            Muon(
                 [{"params": hidden, "initial_lr": schedule.muon_rate}],
                 lr=schedule.muon_rate,
                 weight_decay=schedule.weight_decay,
