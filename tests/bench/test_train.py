@@ -65,6 +65,8 @@ def test_a_bench_goes_on_where_it_was(
     small: bench.Settings, monkeypatch: pytest.MonkeyPatch, fresh_accelerator: None
 ) -> None:
     first = bench.run(small.model_copy(update={"only": ("grpo",)}))
+    cloned = json.loads((small.out / "household" / "clone" / "config.json").read_text())
+    assert cloned["device"] == "cpu", "not the default"
     assert [row["variant"] for row in first.rows] == ["grpo"]
     assert [update for update, _ in first.rows[0]["curve"]] == [0, 1, 2]
     assert 0 <= first.rows[0]["low"] <= first.rows[0]["success"] <= first.rows[0]["high"] <= 1

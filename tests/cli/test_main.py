@@ -10,6 +10,7 @@ import pytest
 
 from worldline.cli import VERBS, main
 from worldline.cli.env import EXTRAS
+from worldline.types import InputError, WorldlineError
 
 
 def test_help_names_every_verb_and_loads_nothing_heavy() -> None:
@@ -63,6 +64,24 @@ def test_the_return_of_one_episode_has_no_interval(capsys: pytest.CaptureFixture
     assert main("collect household --options.level tiny --policy expert --episodes 1".split()) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│ return")]
     assert [row.split("│")[3].strip() for row in rows] == ["-"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(InputError("bad"), 2), (WorldlineError("bad"), 1), (OSError("bad"), 1), (MemoryError("bad"), 1)],
+)
+def test_what_an_error_did_to_the_work_stands_in_its_line(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(settings: object) -> None:
+        error.add_note("3 finished episodes are lost: the disk is full")
+        raise error
+
+    monkeypatch.setattr("worldline.cli.env.run", fail)
+    assert main(["env"]) == code
+    err = capsys.readouterr().err
+    assert err.endswith("bad; 3 finished episodes are lost: the disk is full\n")
+    assert err.count("\n") == 1
 
 
 def test_env_lists_the_extras_there_are() -> None:

@@ -24,8 +24,8 @@ from worldline import config, logs, store
 from worldline.collect import CollectConfig
 from worldline.config import Config, Folder, option, positional
 from worldline.policies.api import APIPolicy
-from worldline.policies.post import Reply
 from worldline.policies.settings import PolicyConfig
+from worldline.post import Reply
 from worldline.store.schema import SCHEMA, mend, to_table
 from worldline.types import Step, Trajectory, Turn
 
@@ -91,7 +91,10 @@ def shard(seed: bytes, chance: Random) -> bytes:
         rows = [Trajectory.model_validate_json(line) for line in seed.splitlines()]
         table = to_table(rows)[0]
     compression = chance.choice(["zstd", "none", "snappy", "gzip"])
-    pq.write_table(table, sink, compression=compression, write_page_checksum=chance.random() < 0.5)
+    try:
+        pq.write_table(table, sink, compression=compression, write_page_checksum=chance.random() < 0.5)
+    except pa.ArrowException:  # Arrow makes tables that Parquet cannot hold, such as a struct without fields
+        return shard(seed, chance)
     return mutate.mutate_bytes(sink.getvalue(), chance) if chance.random() < 0.8 else sink.getvalue()
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from worldline import policies
-from worldline.policies.endpoint import Endpoint, public
+from worldline.policies.endpoint import Endpoint
+from worldline.post import public
 from worldline.types import InputError
 
 

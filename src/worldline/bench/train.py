@@ -81,7 +81,8 @@ def _start(settings: Settings) -> Start:
     plan = PLANS[settings.env]
     taught = settings.taught or plan.taught
     folder = settings.out / settings.env / ("clone" if taught == plan.taught else f"clone-{taught}")
-    cloning = TAUGHT[taught] | dict(plan.clone) | ({"model": settings.model} if settings.model else {})
+    cloning = {"device": settings.device} | TAUGHT[taught] | dict(plan.clone)
+    cloning |= {"model": settings.model} if settings.model else {}
     config = SftConfig(source=settings.env, out=folder, options=dict(plan.options), **cloning)
     begun = folder / "config.json"
     if begun.is_file() and json.loads(begun.read_text(encoding="utf-8")).get("model") != config.model:

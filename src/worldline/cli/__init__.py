@@ -58,18 +58,19 @@ def _guarded(who: str, work: Callable[[], None]) -> int:
             work()
             sys.stdout.flush()  # here, where a full disk is an error like any other
     except WorldlineError as error:
-        return _fail(who, str(error), error.exit_code)
+        return _fail(who, _with_notes(str(error), error), error.exit_code)
     except KeyboardInterrupt as interrupt:
         return _fail(who, signals.line(interrupt), signals.exit_code(interrupt))
     except OSError as error:
         if _stdout_is_lost() and isinstance(error, BrokenPipeError):
             return 1  # as of `| head`: whoever read has enough
-        return _fail(who, f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return _fail(who, _with_notes(message, error), 1)
     except MemoryError as error:
-        return _fail(who, f"out of memory: {str(error) or 'use a smaller batch'}", 1)
+        return _fail(who, _with_notes(f"out of memory: {str(error) or 'use a smaller batch'}", error), 1)
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # torch's, which is no MemoryError; torch need not be loaded
-            return _fail(who, f"out of memory: {error}", 1)
+            return _fail(who, _with_notes(f"out of memory: {error}", error), 1)
         print(visible(traceback.format_exc()), end="", file=sys.stderr)
         return _fail(who, "this is a bug: please report the lines above with the output of `worldline env`", 1)
     return 0
@@ -113,6 +114,11 @@ def _command(verb: str, words: list[str]) -> Any:
     """What has the verb's `Settings` and `run`: its module, or one bench of many."""
     module = importlib.import_module(f"worldline.cli.{'import_' if verb == 'import' else verb}")
     return module.choose(words) if verb == "bench" else module
+
+
+def _with_notes(message: str, error: BaseException) -> str:
+    """What happened, and what else became of the work, such as episodes that are lost."""
+    return "; ".join([message, *getattr(error, "__notes__", ())])
 
 
 def _fail(who: str, message: str, code: int) -> int:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 
-from worldline.policies.endpoint import Endpoint, public
-from worldline.policies.post import RedirectError, Reply, TooLongError, post
+from worldline.policies.endpoint import Endpoint
 from worldline.policies.prompts import TEMPLATES, Counts, View, render, shortened, view
 from worldline.policies.settings import PolicyConfig
+from worldline.post import RedirectError, Reply, TooLongError, post, public
 from worldline.types import Decision, InputError, Turn, WorldlineError, uniform
 
 _CHARS_PER_TOKEN = 4

@@ -10,16 +10,12 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
+from worldline.post import public
 from worldline.types import InputError
 
 _PATH = "/chat/completions"
 _SHORTEST_SECRET = 4
 """Shorter values of a query are no secrets, and stand in every other text."""
-
-
-def public(url: str) -> str:
-    """The URL, or a text that ends with one, without user, password, query and fragment."""
-    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from worldline import files
 from worldline.config import suggest
-from worldline.policies.endpoint import public
 from worldline.policies.mixing import ExpertPolicy, FunctionPolicy, RandomPolicy, mix
 from worldline.policies.settings import PolicyConfig
+from worldline.post import public
 from worldline.types import InputError, Policy, World
 
 KINDS = ("expert", "random", "hf:PATH", "api:MODEL@URL", "module:attr")

@@ -64,7 +64,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for at, line in enumerate(lines):
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
             rows.append(row)

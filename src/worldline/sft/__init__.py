@@ -16,7 +16,7 @@ import transformers
 from worldline import envs, files, store
 from worldline.config import Config, Folder, option, positional
 from worldline.policies import TEMPLATES, Encoder
-from worldline.policies.language_model.checkpoint import DATA_ONLY, fingerprint, locate
+from worldline.policies.language_model.checkpoint import DATA_ONLY, TrainedWith, fingerprint, locate
 from worldline.policies.language_model.checkpoint import save as save_checkpoint
 from worldline.policies.language_model.device import usable_device
 from worldline.rollout import plan
@@ -66,7 +66,7 @@ class SftConfig(Config):
         False, help="with --target observation: also learn each step's reward and whether it was the last (wm-text)"
     )
     prompt: Literal["transcript", "plain", "paper", "react"] = option("transcript", help="prompt template")
-    history: int | None = option(None, help="past steps in the prompt; default: the template's")
+    history: int | None = option(None, help="past steps in the prompt; default: the template's", ge=0)
     context: int = option(1024, help="longest sequence in tokens", ge=64)
     vocabulary: int = option(1024, help="tokens of a small model's tokenizer", ge=300)
     epochs: float = option(1.25, help="passes over the demonstrations", gt=0)
@@ -147,8 +147,8 @@ def sft(
         raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
     model, tokenizer = _model(config, shown)
     model.to(device)
-    # What a checkpoint was trained with travels in its config.json, so that acting reads turns the same way.
-    model.config.worldline = {"prompt": config.prompt, "history": config.history, "outcome": config.outcome}
+    entry = TrainedWith(prompt=config.prompt, history=config.history, outcome=config.outcome)
+    model.config.worldline = entry.model_dump()
     template = TEMPLATES[config.prompt]
     encoder = Encoder(tokenizer, template, config.context - template.max_new_tokens, config.history)
     examples = sequences(shown, encoder, config.target, config.outcome)

@@ -15,20 +15,27 @@ from worldline.envs.searchqa.passage import Passage
 from worldline.envs.searchqa.remote import RemoteRetriever
 from worldline.types import WorldlineError
 
-ASKED: list[dict[str, Any]] = []
+REQUESTS: list[dict[str, Any]] = []
 
 
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        ASKED.append({"path": self.path, **body})
+        REQUESTS.append({"path": self.path, **body})
         query = body["queries"][0]
         if query == "slow":
             time.sleep(1.5)
         documents = [{"id": n, "contents": f'"Title {n}"\n{query} text {n}'} for n in range(body["topk"])]
         result: Any = {"result": [[{"document": document, "score": 1.0} for document in documents]]}
         answer = b"<html>" if query == "garbage" else json.dumps({} if query == "empty" else result).encode()
-        self.send_response(500 if query == "broken" else 200)
+        status = {"broken": 500, "elsewhere": 302, "moved": 307}.get(query, 200)
+        if query == "moved" and self.path.endswith("/there"):
+            status = 200
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/retrieve")
+        if status == 307:
+            self.send_header("Location", "/there")
         self.end_headers()
         self.wfile.write(answer)
 
@@ -46,7 +53,7 @@ def url() -> Iterator[str]:
 def test_search_r1s_form(url: str) -> None:
     passages = RemoteRetriever(url, timeout=5).search("owls", 2)
     assert passages == (Passage("Title 0", "owls text 0"), Passage("Title 1", "owls text 1"))
-    assert ASKED[-1] == {"path": "/retrieve", "queries": ["owls"], "topk": 2, "return_scores": True}
+    assert REQUESTS[-1] == {"path": "/retrieve", "queries": ["owls"], "topk": 2, "return_scores": True}
     assert RemoteRetriever(f"{url}/retrieve", timeout=5).search("owls", 2) == passages
 
 
@@ -54,7 +61,8 @@ def test_search_r1s_form(url: str) -> None:
     ("query", "line"),
     [
         ("slow", r"no answer within 0\.3 s"),
-        ("broken", "answered 500"),
+        ("broken", "answered 500 Internal Server Error"),
+        ("elsewhere", "redirects to http://localhost:.*another origin"),
         ("garbage", "Expecting value"),
         ("empty", "no {'result'"),
     ],
@@ -65,6 +73,11 @@ def test_trouble_is_one_line_and_costs_no_run(url: str, query: str, line: str) -
         retriever.search(query, 3)
     assert raised.value.exit_code == 1  # the engine retries such an episode; bad input would end the run
     assert len(retriever.search("after that", 3)) == 3
+
+
+def test_a_redirect_within_the_origin_is_followed_with_the_same_question(url: str) -> None:
+    assert len(RemoteRetriever(url, timeout=5).search("moved", 2)) == 2
+    assert REQUESTS[-1] == {"path": "/there", "queries": ["moved"], "topk": 2, "return_scores": True}
 
 
 def test_a_world_searches_there_and_says_at_once_when_nobody_answers(url: str, tmp_path: Path) -> None:

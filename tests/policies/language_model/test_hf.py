@@ -1,6 +1,7 @@
 """Language-model policies against one plain forward pass per sequence, and against transformers' own generate."""
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from worldline import policies
+from worldline.cli import main
 from worldline.policies import PolicyConfig
 from worldline.policies.language_model import hf
 from worldline.types import InputError, ScoringPolicy, Turn, WorldlineError
@@ -210,6 +212,30 @@ def test_a_model_in_training_is_left_in_training(model: Any, tokenizer: Any, mak
     policy.act([make_turn()])
     assert model.training
     model.eval()
+
+
+@pytest.mark.parametrize(
+    ("entry", "line"),
+    [
+        ("paper", "worldline: Input should be"),
+        ({"prompt": ["plain"]}, "worldline.prompt: Input should be"),
+        ({"prompt": "poem"}, "worldline.prompt: Input should be"),
+        ({"prompt": "plain", "history": "2"}, "worldline.history: Input should be"),
+        ({"outcome": "yes"}, "worldline.outcome: Input should be"),
+    ],
+)
+def test_a_checkpoint_whose_own_entry_is_broken_is_one_line(
+    model: Any, tokenizer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], entry: object, line: str
+) -> None:
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text()) | {"worldline": entry}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    capsys.readouterr()
+    assert main(["collect", "household", "--policy", f"hf:{tmp_path}", "--episodes", "1"]) == 2
+    err = capsys.readouterr().err
+    assert f"hf:{tmp_path}: config.json: {line}" in err
+    assert err.count("\n") == 1
 
 
 def test_saved_checkpoint_plays_with_the_prompt_it_was_trained_with(

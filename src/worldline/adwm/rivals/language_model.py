@@ -8,7 +8,7 @@ of the log, as in `world_model_env`, so agents of any kind act here directly.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from worldline.adwm.world_model_env import SPLIT, LogWorld, WaitingEnvironment
 from worldline.narrator.admissible import Situation
 from worldline.narrator.history import History
 from worldline.narrator.retrieval import CandidateAnswer
+from worldline.policies.language_model.checkpoint import TrainedWith
 from worldline.policies.language_model.decoding import generate
 from worldline.policies.language_model.encoding import Encoder
 from worldline.policies.language_model.forward import chunks, inference, read, shares_prefix
@@ -41,8 +42,8 @@ class ObservationGenerator:
         self._model, self._temperature = policy.model, temperature
         self._batch_tokens = policy.settings.batch_tokens
         given, tokenizer = policy.encoder, policy.encoder.tokenizer
-        trained: dict[str, Any] = getattr(policy.model.config, "worldline", None) or {}
-        self.says_outcome = bool(trained.get("outcome"))
+        trained = TrainedWith.of(policy.model, policy.name)
+        self.says_outcome = trained.outcome
         self._chat = given.template.chat
         spelled = [write_outcome(text, 0.125, True) if self.says_outcome else text for text in dict.fromkeys(answers)]
         tokens = tokenizer(spelled, add_special_tokens=False, return_attention_mask=False)["input_ids"]
@@ -51,7 +52,7 @@ class ObservationGenerator:
         budget = min(policy.settings.max_prompt_tokens, context - self.longest - given.template.max_new_tokens)
         if budget < _LEAST:
             raise InputError(f"{policy.name}: reads {context} tokens, too few for the log's answers of {self.longest}")
-        self._encoder = Encoder(tokenizer, given.template, budget, trained.get("history"))
+        self._encoder = Encoder(tokenizer, given.template, budget, trained.history)
         ends = {tokenizer.eos_token_id} - {None}
         spellings = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
         self._stops = ends if self._chat else ends | {t for t, text in enumerate(spellings) if _NEXT[-1] in text}

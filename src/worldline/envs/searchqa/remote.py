@@ -1,16 +1,16 @@
 """A search engine behind HTTP, in the form of Search-R1's retrieval server.
 
 `{"queries": [...], "topk": k, "return_scores": true}` is posted to `/retrieve`; what comes back is
-`{"result": [[{"document": {...}, "score": x}, ...]]}`.
+`{"result": [[{"document": {...}, "score": x}, ...]]}`. A redirect to another origin is refused.
 """
 
+import http.client
 import json
-import urllib.error
-import urllib.request
 from typing import Any
 
 from worldline.envs.searchqa.corpus import to_passage
 from worldline.envs.searchqa.passage import Passage
+from worldline.post import RedirectError, TooLongError, post, public
 from worldline.types import WorldlineError
 
 
@@ -31,16 +31,19 @@ class RemoteRetriever:
         return tuple(to_passage(row, f"retriever {self._url}") for row in rows[:k])
 
     def _post(self, body: bytes) -> Any:
-        request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
+        where = f"retriever {public(self._url)}"
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as response:
-                return json.load(response)
+            reply = post(self._url, body, {"Content-Type": "application/json"}, self._timeout)
         except TimeoutError:
-            raise WorldlineError(
-                f"retriever {self._url}: no answer within {self._timeout:g} s (option 'timeout')"
-            ) from None
-        except urllib.error.HTTPError as error:
-            raise WorldlineError(f"retriever {self._url}: answered {error.code} {error.reason}") from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise WorldlineError(f"retriever {self._url}: {reason} (is it running?)") from None
+            raise WorldlineError(f"{where}: no answer within {self._timeout:g} s (option 'timeout')") from None
+        except (RedirectError, TooLongError) as error:
+            raise WorldlineError(f"{where}: {error}") from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise WorldlineError(f"{where}: {error} (is it running?)") from None
+        if reply.status != http.client.OK:
+            phrase = http.client.responses.get(reply.status, "")
+            raise WorldlineError(f"{where}: answered {reply.status} {phrase}".rstrip())
+        try:
+            return json.loads(reply.body)
+        except (ValueError, RecursionError) as error:
+            raise WorldlineError(f"{where}: answered no JSON: {error}") from None

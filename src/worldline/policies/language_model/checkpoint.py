@@ -4,7 +4,7 @@ What is no checkpoint is refused in one line before anything is loaded.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -14,6 +14,7 @@ from huggingface_hub.errors import (
     HFValidationError,
     RepositoryNotFoundError,
 )
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worldline import files
 from worldline.types import InputError
@@ -22,6 +23,26 @@ DATA_ONLY = {"trust_remote_code": False, "use_safetensors": True}
 """How transformers loads a checkpoint: it runs no code of the folder's own and unpickles no weights."""
 _READ = {".json", ".safetensors", ".bin", ".model", ".txt", ".jinja"}
 """How the files end that transformers loads: others in the folder, such as a training state, change nothing."""
+
+
+class TrainedWith(BaseModel):
+    """What `sft` trained a checkpoint with: the entry `worldline` of its config.json, so that acting reads alike."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    prompt: Literal["transcript", "plain", "paper", "react"] | None = None
+    history: Annotated[int, Field(ge=0)] | Literal["all"] | None = None
+    outcome: bool = False
+
+    @classmethod
+    def of(cls, model: Any, name: str) -> "TrainedWith":
+        """That of a loaded model, empty where there is no such entry; errors call the model `name`."""
+        try:
+            return cls.model_validate(getattr(model.config, "worldline", None) or {})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            entry = ".".join(["worldline", *(str(part) for part in first["loc"][:1])])
+            raise InputError(f"{name}: config.json: {entry}: {first['msg']}: mend or delete it") from None
 
 
 def locate(path: str, written: str) -> str:

@@ -9,7 +9,6 @@ that answers with the bare action can also score actions. World-model heads, tra
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import transformers
 from safetensors import SafetensorError
 
 from worldline.policies.language_model import attention
-from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
+from worldline.policies.language_model.checkpoint import DATA_ONLY, TrainedWith, locate
 from worldline.policies.language_model.decoding import Response, generate
 from worldline.policies.language_model.device import usable_device
 from worldline.policies.language_model.encoding import Encoder, Tokenizer
@@ -63,7 +62,7 @@ def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name:
             f"{name}: models with recurrent layers cannot be read in padded batches; use an attention model"
         )
     attention.prepare(bare(model))
-    encoder = _encoder(model, tokenizer, settings)
+    encoder = _encoder(model, tokenizer, settings, name)
     scores = settings.mode == "choose" or encoder.template.one_line
     return (ScoringHFPolicy if scores else HFPolicy)(model, encoder, settings, name)
 
@@ -209,15 +208,12 @@ def _check(values: Sequence[float], name: str) -> None:
         raise WorldlineError(f"{name}: the model's output is NaN: its weights are broken, or --dtype is too narrow")
 
 
-def _encoder(model: Model, tokenizer: Tokenizer, settings: PolicyConfig) -> Encoder:
-    # `worldline sft` and `train` write what a checkpoint was trained with into its config.json.
-    trained: dict[str, Any] = getattr(model.config, "worldline", None) or {}
+def _encoder(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name: str) -> Encoder:
+    trained = TrainedWith.of(model, name)
     chosen = settings.prompt
     if chosen == "auto":
-        chosen = trained.get("prompt") or ("plain" if tokenizer.chat_template is not None else "transcript")
-    history = settings.history if settings.history is not None else trained.get("history")
-    if chosen not in TEMPLATES:
-        raise InputError(f"config.json: worldline.prompt is '{chosen}', must be one of {', '.join(TEMPLATES)}")
+        chosen = trained.prompt or ("plain" if tokenizer.chat_template is not None else "transcript")
+    history = settings.history if settings.history is not None else trained.history
     encoder = Encoder(tokenizer, TEMPLATES[chosen], settings.max_prompt_tokens, history)
     context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     if context is not None:

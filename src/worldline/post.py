@@ -8,6 +8,7 @@ resolver, which looks up the host's name.
 import functools
 import http.client
 import io
+import re
 import socket
 import time
 import urllib.request
@@ -15,8 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
-
-from worldline.policies.endpoint import public
 
 _MOST_REDIRECTS = 5
 _MOST_BYTES = 2**24
@@ -30,7 +29,12 @@ class RedirectError(Exception):
 
 
 class TooLongError(Exception):
-    """More bytes than any chat completion has."""
+    """More bytes than any answer that we ask for has."""
+
+
+def public(url: str) -> str:
+    """The URL, or a text that ends with one, without user, password, query and fragment."""
+    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])
 
 
 @dataclass(frozen=True)

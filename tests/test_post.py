@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from worldline.policies import post as post_module
-from worldline.policies.post import RedirectError, Reply, TooLongError, post
+import worldline.post as post_module
+from worldline.post import RedirectError, Reply, TooLongError, post
 
 LIMIT = 0.4
 Script = Callable[[socket.socket, bytes], None]
