@@ -18,7 +18,13 @@ OPAQUE = {"found", "known", "said", "asked", "told"}
 """Words that say nothing about what a variable holds."""
 
 COVERED_BY = {
+    "config.py": "test_command_line.py",
+    "recipe_file.py": "test_command_line.py",
+    "adwm/imagination.py": "adwm/test_world_model_env.py",
+    "adwm/log_world.py": "adwm/test_world_model_env.py",
     "bench/train_plans.py": "bench/test_train.py",
+    "evaluate/imagination.py": "evaluate/test_world_model.py",
+    "evaluate/sensitivity.py": "evaluate/test_world_model.py",
     "evaluate/imagined_cache.py": "evaluate/test_world_model.py",
     "metrics.py": "test_run_folder.py",
     "training_state.py": "test_run_folder.py",

@@ -1,34 +1,20 @@
-"""Settings: one frozen pydantic model per command, filled from a YAML recipe and from dotted flags.
+"""Settings: one frozen pydantic model per command. The same validation holds for a recipe, for flags and in Python.
 
-Recipe and flags go through the same validation, so a wrong key or value gives the same single line wherever it
-was written. Flags win over the recipe. There is no environment-variable or global layer.
+A wrong key or value gives the same single line wherever it was written. `command_line` fills a model from flags.
 """
 
 import difflib
-import re
 import reprlib
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from worldline.types import InputError
-
-RECIPE_SUFFIXES = (".yaml", ".yml")
-LARGEST_RECIPE = 1 << 18
-"""Bytes. A recipe is a page or two; this is a hundred."""
-DEEPEST, WIDEST = 32, 10_000
-"""How deep a value from YAML may be nested, and how many values it may hold at one depth, aliases written out."""
-_YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What PyYAML raises on bad text: its own errors, and whatever its constructors of numbers and dates let through."""
-_BROKEN = re.compile("[\0\ud800-\udfff]")
-"""Characters that no file name can hold and no file of ours can store."""
 
 
 class Config(BaseModel):
@@ -84,34 +70,6 @@ Folder = Annotated[Path, AfterValidator(_no_file)]
 C = TypeVar("C", bound=Config)
 
 
-def read(model: type[C], argv: Sequence[str]) -> C:
-    """The settings that a command line (and the recipe it names, if any) describes."""
-    flags = {flag.name: flag for flag in _flags(model)}
-    slots = [flag for flag in flags.values() if flag.positional]
-    values: dict[str, Any] = {}
-    given: dict[str, Any] = {}
-    words = list(argv)
-    for word in words:
-        _check(word, f"argument {_short(word)}")
-    if words and words[0].endswith(RECIPE_SUFFIXES):
-        values = _recipe(Path(words.pop(0)), model)
-        slots = [slot for slot in slots if slot.name not in values]
-    while words:
-        word = words.pop(0)
-        if word.startswith("--"):
-            _refuse_old_name(model, word[2:].partition("=")[0].replace("-", "_"))
-            _take_flag(word, words, flags, given)
-        elif slots:
-            slot = slots[0] if slots[0].many else slots.pop(0)
-            if slot.many:
-                _add(given, slot.name, [word])
-            else:
-                _put(given, slot.name, word)
-        else:
-            raise InputError(f"unexpected argument '{word}': give settings as --flag value (see --help)")
-    return validate(model, _merge(values, given))
-
-
 def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: str = "") -> C:
     """`values` as a `model`, or one line that names the setting that is wrong; as a flag it begins with `prefix`."""
     try:
@@ -122,15 +80,15 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
         name = ".".join(path)
         where = f"{source}: " if source else ""
         if first["type"] == "extra_forbidden":
-            raise InputError(f"{where}unknown setting '{name}'{suggest(name, _names(model))}") from None
+            raise InputError(f"{where}unknown setting '{name}'{suggest(name, names_of(model))}") from None
         if first["type"] == "missing":
-            flag = next((flag for flag in _flags(model) if flag.name == name), None)
-            how = name.upper() if flag and flag.positional else f"--{prefix}{_dashed(name)}"
+            flag = next((flag for flag in flags_of(model) if flag.name == name), None)
+            how = name.upper() if flag and flag.positional else f"--{prefix}{dashed(name)}"
             raise InputError(f"{where}missing {how}{f': {flag.help}' if flag and flag.help else ''}") from None
         more = f" (and {len(error.errors()) - 1} more)" if len(error.errors()) > 1 else ""
-        got = f", got {_short(first['input'])}" if not isinstance(first["input"], dict) else ""
+        got = f", got {shortened(first['input'])}" if not isinstance(first["input"], dict) else ""
         message = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}--{prefix}{_dashed(name)}: {message}{got}{more}") from None
+        raise InputError(f"{where}--{prefix}{dashed(name)}: {message}{got}{more}") from None
 
 
 def suggest(name: str, names: Sequence[str]) -> str:
@@ -141,21 +99,10 @@ def suggest(name: str, names: Sequence[str]) -> str:
     return f": choose from {', '.join(sorted(names))}" if names else ""
 
 
-def usage(model: type[Config], command: str) -> str:
-    """The help text of a command: what must be given comes first."""
-    flags = sorted(_flags(model), key=lambda flag: (not flag.positional, not flag.field.is_required()))
-    words = " ".join(f.name.upper() + (" ..." if f.many else "") for f in flags if f.positional)
-    lines = [f"usage: {command} {words}{' ' if words else ''}[--flag value ...]", ""]
-    lines += [line.strip() for line in (model.__doc__ or "").strip().splitlines()] + [""]
-    width = max((len(_shown(flag)) for flag in flags), default=0) + 2
-    lines += [f"  {_shown(flag):<{min(width, 34)}} {_explained(flag)}" for flag in flags]
-    if model.examples:
-        lines += ["", "examples:", *(f"  {example}" for example in model.examples)]
-    return "\n".join(lines)
-
-
 @dataclass(frozen=True)
-class _Flag:
+class Flag:
+    """A setting as it is given on a command line, `outer.inner` where models are nested."""
+
     name: str
     annotation: Any
     field: FieldInfo
@@ -175,28 +122,30 @@ class _Flag:
 
     @property
     def many(self) -> bool:
-        return _origin(self.annotation) in (list, tuple)
+        return origin_of(self.annotation) in (list, tuple)
 
     @property
     def free(self) -> bool:
-        return _origin(self.annotation) is dict
+        return origin_of(self.annotation) is dict
 
     @property
     def switch(self) -> bool:
         return self.annotation is bool
 
 
-def _flags(model: type[BaseModel], prefix: str = "") -> Iterator[_Flag]:
+def flags_of(model: type[BaseModel], prefix: str = "") -> Iterator[Flag]:
+    """The settings of a model and of the models in it, in the order of declaration."""
     for name, field in model.model_fields.items():
         annotation = _not_none(field.annotation)
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            yield from _flags(annotation, f"{prefix}{name}.")
+            yield from flags_of(annotation, f"{prefix}{name}.")
         else:
-            yield _Flag(prefix + name, annotation, field)
+            yield Flag(prefix + name, annotation, field)
 
 
-def _names(model: type[BaseModel]) -> list[str]:
-    return [flag.name for flag in _flags(model)]
+def names_of(model: type[BaseModel]) -> list[str]:
+    """The dotted names of a model's settings."""
+    return [flag.name for flag in flags_of(model)]
 
 
 def _not_none(annotation: Any) -> Any:
@@ -206,183 +155,24 @@ def _not_none(annotation: Any) -> Any:
     return annotation
 
 
-def _origin(annotation: Any) -> Any:
+def origin_of(annotation: Any) -> Any:
+    """`tuple` of `tuple[str, ...]`, and the annotation itself where it has no arguments."""
     return get_origin(annotation) or annotation
 
 
-def _take_flag(word: str, words: list[str], flags: dict[str, _Flag], given: dict[str, Any]) -> None:
-    name, equals, value = word[2:].partition("=")
-    name = name.replace("-", "_")
-    negated = name.startswith("no_") and name not in flags and flags.get(name[3:]) is not None
-    flag = flags.get(name[3:] if negated else name)
-    free = next((f for f in flags.values() if f.free and name.startswith(f.name + ".")), None)
-    if flag is None and free is None:
-        spellings = [f"--{_dashed(name)}" for name in flags]
-        raise InputError(f"unknown flag '--{_dashed(name)}'{suggest('--' + _dashed(name), spellings)}")
-    if free is not None or flag is None:
-        taken = value if equals else _next(word, words)
-        _put(given, name, _yaml(taken, f"--{_dashed(name)}"))
-    elif flag.switch:
-        takes_word = not equals and words and words[0].lower() in ("true", "false")
-        text = value if equals else words.pop(0) if takes_word else "true"
-        _put(given, flag.name, (text.lower() == "true") != negated if text.lower() in ("true", "false") else text)
-    elif flag.many:
-        taken_many = [value] if equals else [_next(word, words)]
-        while not equals and words and not words[0].startswith("--"):
-            taken_many.append(words.pop(0))
-        _add(given, flag.name, taken_many)
-    else:
-        _put(given, flag.name, value if equals else _next(word, words))
-
-
-def _next(word: str, words: list[str]) -> str:
-    if not words or words[0].startswith("--"):
-        raise InputError(f"{word} needs a value")
-    return words.pop(0)
-
-
-def _put(values: dict[str, Any], dotted: str, value: Any) -> None:
-    """Enter a value at `a.b.c`; a place that is taken is not overwritten in silence."""
-    *parents, last = dotted.split(".")
-    for depth, parent in enumerate(parents, start=1):
-        values = values.setdefault(parent, {})
-        if not isinstance(values, dict):
-            outer = _dashed(".".join(parents[:depth]))
-            raise InputError(f"--{_dashed(dotted)}: --{outer} is given too, as a value of its own: give one of them")
-    if last in values:
-        raise InputError(f"--{_dashed(dotted)}: is given twice: give it once")
-    values[last] = value
-
-
-def _add(values: dict[str, Any], dotted: str, words: list[str]) -> None:
-    """Enter the words of a flag that takes many, and may be repeated."""
-    *parents, last = dotted.split(".")
-    for parent in parents:
-        values = values.setdefault(parent, {})
-    values.setdefault(last, []).extend(words)
-
-
-def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
-    for key, value in above.items():
-        under = merged.get(key)
-        merged[key] = _merge(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def _refuse_old_name(model: type[Config], name: str) -> None:
-    if name in model.renamed:
-        raise InputError(f"--{_dashed(name)} is now called --{_dashed(model.renamed[name])}")
-
-
-def _recipe(path: Path, model: type[Config]) -> dict[str, Any]:
-    try:
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder: name a recipe in it")
-        if not path.is_file():
-            raise InputError(f"{path}: no such recipe")
-        with path.open("rb") as file:
-            content = file.read(LARGEST_RECIPE + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(content) > LARGEST_RECIPE:
-        raise InputError(f"{path}: is larger than {LARGEST_RECIPE >> 10} KiB: that is no recipe")
-    try:
-        values = _yaml(content.decode(), str(path))
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not YAML: not UTF-8: {error}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: a recipe is a mapping of settings, this is {type(values).__name__}")
-    settings = {name.split(".")[0] for name in _names(model)}
-    for key in values:
-        _refuse_old_name(model, str(key))
-        if key not in settings:
-            raise InputError(f"{path}: unknown setting '{key}'{suggest(str(key), sorted(settings))}")
-    return values
-
-
-def _yaml(text: str, where: str) -> Any:
-    try:
-        _refuse_deep(text)
-        value = yaml.safe_load(text)
-    except _YAML_ERRORS as error:
-        raise InputError(f"{where}: not YAML: {' '.join(str(error).split())}") from None
-    _check(value, where)
-    return value
-
-
-def _refuse_deep(text: str) -> None:
-    """ValueError for a text nested too deeply, before it is loaded: a loader's time grows with the square of depth."""
-    depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise ValueError(f"values are nested more than {DEEPEST} deep")
-
-
-def _check(value: Any, where: str) -> None:
-    """Refuse what no setting can be: broken characters, numbers without end, values nested or aliased without end."""
-    level = [value]
-    for _ in range(DEEPEST):
-        for item in level:
-            if isinstance(item, str) and _BROKEN.search(item):
-                raise InputError(f"{where}: holds a NUL or a character that is not Unicode: write it without")
-            if isinstance(item, int) and item.bit_length() > 64:
-                raise InputError(f"{where}: holds an integer of more than 64 bits")
-        level = list(islice((inner for outer in level for inner in _items(outer)), WIDEST + 1))
-        if not level:
-            return
-        if len(level) > WIDEST:
-            break
-    raise InputError(f"{where}: holds more than {WIDEST:,} values, or more than {DEEPEST} within each other")
-
-
-def _items(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.keys()
-        yield from value.values()
-    elif isinstance(value, list | tuple | set):
-        yield from value
-
-
-def _short(value: Any) -> str:
+def shortened(value: Any) -> str:
     """`value` as Python writes it, cut to a readable length."""
     brief = reprlib.Repr()
     brief.maxstring = brief.maxother = 120
     return brief.repr(value)
 
 
-def _dashed(name: str) -> str:
+def dashed(name: str) -> str:
+    """A setting's name as its flag spells it."""
     return name.replace("_", "-")
 
 
-def _shown(flag: _Flag) -> str:
-    if flag.positional:
-        return flag.name.upper()
-    if flag.switch:
-        return f"--{_dashed(flag.name)}"
-    return f"--{_dashed(flag.name)}{'.KEY' if flag.free else ''} {_type_name(flag.annotation)}"
-
-
-def _explained(flag: _Flag) -> str:
-    default = flag.field.default
-    if flag.field.is_required():
-        note = "required"
-    elif default in (None, "", (), False) or flag.field.default_factory is not None:
-        note = ""
-    else:
-        note = f"default {' '.join(map(str, default)) if isinstance(default, tuple) else default}"
-    return f"{flag.help}{f' ({note})' if note and flag.help else note}"
-
-
-def _type_name(annotation: Any) -> str:
-    origin = _origin(annotation)
-    if origin is Literal:
-        return "|".join(str(choice) for choice in get_args(annotation))
-    if origin in (list, tuple):
-        return f"{_type_name(get_args(annotation)[0])} ..."
-    if origin in (Union, types.UnionType):
-        return "|".join(_type_name(arg) for arg in get_args(annotation) if arg is not type(None))
-    return {str: "TEXT", int: "N", float: "X", Path: "PATH", dict: "VALUE"}.get(
-        origin, getattr(origin, "__name__", "VALUE")
-    )
+def refuse_old_name(model: type[Config], name: str) -> None:
+    """InputError with the present name of a setting that was renamed."""
+    if name in model.renamed:
+        raise InputError(f"--{dashed(name)} is now called --{dashed(model.renamed[name])}")

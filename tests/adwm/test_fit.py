@@ -10,7 +10,7 @@ from worldline import store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.episodes import check, facts_of
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit
-from worldline.config import read
+from worldline.command_line import read
 from worldline.types import InputError, Trajectory
 
 

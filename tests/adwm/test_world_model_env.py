@@ -5,8 +5,9 @@ import pytest
 from tiny_house import mixed, play
 
 from worldline.adwm.fit import Fitted
+from worldline.adwm.imagination import IMAGINATION_PRESETS
 from worldline.adwm.value import imagine
-from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginedWorld
+from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.rollout import Rollout, plan
 from worldline.types import Environment, InputError, Trajectory, World, WorldlineError
 

@@ -10,6 +10,7 @@ from worldline import files
 from worldline.bench import rank
 from worldline.bench.experiment import Experiment, ExperimentConfig
 from worldline.bench.policy_suite import Checkpoint, PolicySuite
+from worldline.evaluate import evaluate
 from worldline.policies.faulty_expert import Faults
 from worldline.types import InputError
 
@@ -50,6 +51,40 @@ def test_nothing_is_cloned_before_a_clone_is_needed(tmp_path: Path, monkeypatch:
     assert not [name for name in (*made.plays(), *made.evaluations([0])) if " c" in name], "bench rank leaves it alone"
     with pytest.raises(ClonedError):
         made.value("c")
+
+
+def test_an_evaluation_is_spread_by_policy_and_estimator(tmp_path: Path) -> None:
+    wanted = experiment(tmp_path, estimators=("naive", "am-dr", "wm-ar"), certificate=True, rival_seeds=1)
+    once = ["score a", "score b"]
+    first = [f"imagine {player} in {name} (seed 0)" for name in ("adwm", "wm-ar") for player in ("b", "a")]
+    second = [f"imagine {player} in adwm (seed 1)" for player in ("b", "a")]
+    assert list(wanted.evaluations([0, 1])) == [*once, *first, *second], "adwm itself is not certified"
+    certified = list(experiment(tmp_path, certificate=True).evaluations([0]))
+    assert certified[:3] == ["refit 1 of 2", "refit 2 of 2", "score a"]
+    assert "imagine a in adwm (seed 0)" not in experiment(tmp_path).evaluations([0]), "no null test"
+
+
+def test_the_parts_leave_nothing_to_imagine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole evaluation, after its parts, plays nobody, fits nothing and scores nobody."""
+    made = experiment(tmp_path, estimators=("adwm", "am-dr"), certificate=True, rollouts=1, horizon=0)
+    two = PolicySuite(
+        loggers={"a": Faults(chance=0.5), "c": Faults(chance=0.1)}, targets={"b": Faults()}, options={"level": "tiny"}
+    )
+    made = replace(made, suite=two)
+    for work in (made.plays(), made.fits([0]), made.evaluations([0])):
+        for part in work.values():
+            part()
+
+    def again(*given: object, **settings: object) -> None:
+        pytest.fail("was in the cache")
+
+    monkeypatch.setattr("worldline.evaluate.world_model.fit_ensemble", again)
+    monkeypatch.setattr(Faults, "load", again)
+    config = made.evaluation(0).model_copy(update={"truth": None})
+    loggers = made.sources(["a", "c"])
+    whole = evaluate(config, made.sources(["b"]), loggers=loggers)
+    assert whole.value("b", "am-dr").value is not None
+    assert len(whole.meta.certificate.trials) == 2
 
 
 def test_the_text_model_is_fitted_once_for_all_seeds(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from worldline.adwm.fit import FitConfig, FitSettings, fit
 from worldline.adwm.soft_tokens.connect import PolicyInterface
 from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
-from worldline.evaluate import Evaluation, evaluate
-from worldline.evaluate import world_model as module
+from worldline.evaluate import Evaluation, evaluate, imagination, world_model
 from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
 from worldline.evaluate.world_model import WorldModelEstimators, control_variate
@@ -214,8 +213,8 @@ def test_the_sensitivity_is_to_guidance_alone(
         return value.imagine(*args, **settings)  # type: ignore[arg-type]
 
     how: set[tuple[object, object]] = set()
-    monkeypatch.setattr(module, "connect", connect)
-    monkeypatch.setattr(module, "imagine", imagine)
+    monkeypatch.setattr(imagination, "connect", connect)
+    monkeypatch.setattr(imagination, "imagine", imagine)
     guided = expert(house, 0.2)
     log = write(play(house, 0.6, 2, "short", seed=5))
     config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), imagined_at_once=7, seed=3)
@@ -251,7 +250,7 @@ def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypa
         fitted_with.append(settings)
         return SimpleNamespace(ensemble=None)
 
-    monkeypatch.setattr(module, "fit_ensemble", fit_ensemble)
+    monkeypatch.setattr(world_model, "fit_ensemble", fit_ensemble)
     ensemble = Ensemble.load(folder / "wm")
     ensemble.members[0].model.architecture = ensemble.members[0].model.architecture.model_copy(update={"latent": 6})
     case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
@@ -288,8 +287,8 @@ def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
         calls["fit"] += 1
         return SimpleNamespace(ensemble=ensemble)
 
-    monkeypatch.setattr(module, "imagine", imagine)
-    monkeypatch.setattr(module, "fit_ensemble", fit_ensemble)
+    monkeypatch.setattr(imagination, "imagine", imagine)
+    monkeypatch.setattr(world_model, "fit_ensemble", fit_ensemble)
     candidates = {f"expert{epsilon:g}": Noisy(epsilon) for epsilon in (0.0, 1.0)}
     loggers = {f"logger{epsilon:g}": Noisy(epsilon) for epsilon in LOGGERS}
     options = {"level": "tiny", "families": ("pick", "heat")}
@@ -315,9 +314,9 @@ def test_only_the_estimators_named_are_certified_by_refits(folder: Path, house: 
     case = Case(config.model_copy(update={"refit_estimators": ("wm-knn",)}), {}, loggers, lambda *progress: None)
     world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
     tried: list[Sequence[str]] = []
-    world._leave_out = lambda names: iter(tried.append(names) or [])  # type: ignore[method-assign, func-returns-value]
+    world.leave_out_fold = lambda fold, names: tried.append(names) or []  # type: ignore[method-assign, func-returns-value]
     world.leave_out(["adwm", "wm-knn", "am-dr"])
-    assert tried == [("wm-knn",)]
+    assert tried == [("wm-knn",), ("wm-knn",)]
 
 
 def test_a_broken_entry_of_the_cache_is_named(folder: Path, tmp_path: Path) -> None:

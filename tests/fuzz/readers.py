@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fuzz import mutate
-from worldline import config, logs, store
+from worldline import command_line, logs, store
 from worldline.collect import CollectConfig
 from worldline.config import Config, Folder, option, positional
 from worldline.policies.api import APIPolicy
 from worldline.policies.settings import PolicyConfig
 from worldline.post import Reply
 from worldline.store.schema import SCHEMA, mend, to_table
-from worldline.types import Step, Trajectory, Turn
+from worldline.types import InputError, Step, Trajectory, Turn
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -121,8 +121,8 @@ def read_recipe(path: Path) -> None:
     problem = None
     for model in (CollectConfig, Nested):
         try:
-            config.read(model, [str(path)])
-        except config.InputError as error:
+            command_line.read(model, [str(path)])
+        except InputError as error:
             problem = error
     if problem is not None:
         raise problem

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from worldline.config import read
+from worldline.command_line import read
 from worldline.paw.recipe import TrainConfig
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from worldline import config, policies
+from worldline import command_line, policies
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.types import InputError
 
@@ -45,14 +45,14 @@ def test_bad_specifications_get_one_line(spec: str, says: str) -> None:
 
 @pytest.mark.parametrize(("flag", "value"), [("4", 4), ("0", 0), ("all", "all")])
 def test_history_on_the_command_line(flag: str, value: Any) -> None:
-    assert config.read(PolicyConfig, ["--history", flag]).history == value
-    assert "--history N|all" in config.usage(PolicyConfig, "worldline")
+    assert command_line.read(PolicyConfig, ["--history", flag]).history == value
+    assert "--history N|all" in command_line.usage(PolicyConfig, "worldline")
 
 
 @pytest.mark.parametrize("flags", [["--history", "-1"], ["--temperature", "-1"], ["--prompt", "poem"]])
 def test_settings_out_of_range(flags: list[str]) -> None:
     with pytest.raises(InputError, match=flags[0]):
-        config.read(PolicyConfig, flags)
+        command_line.read(PolicyConfig, flags)
 
 
 def test_importing_policies_loads_no_torch() -> None:

@@ -16,7 +16,7 @@ import faults
 from worldline import envs
 from worldline.cli import main
 from worldline.collect import CollectConfig, collect
-from worldline.config import read
+from worldline.command_line import read
 from worldline.policies import TEMPLATES, Encoder
 from worldline.rollout import plan
 from worldline.sft import SftConfig, sft

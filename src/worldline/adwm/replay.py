@@ -17,8 +17,9 @@ from torch import Tensor
 from worldline.adwm.calibration import area_under_curve
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.episodes import Reader, encoded
+from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.model import expected_reward
-from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig, ImaginedEnvironment, ImaginedWorld
+from worldline.adwm.world_model_env import ImaginedEnvironment, ImaginedWorld
 from worldline.types import Trajectory, derive_seed
 
 Array = npt.NDArray[np.float64]

@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
+from worldline.adwm.log_world import Support
 from worldline.adwm.rivals.language_model import TextWorld
-from worldline.adwm.world_model_env import IMAGINATION_PRESETS, Guide, ImaginationConfig, ImaginedWorld, Support
+from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, WorldlineError, derive_seed

@@ -7,15 +7,12 @@ hazard head gives, where the log allows for an end at all, and never later than 
 
 All waiting episodes advance in one batch. Every draw is a function of the episode's seed and of what it is for, so
 policies given the same seed meet the same imagined world: the same cupboard holds the same cup, whoever opens it and
-whenever. Left out: the language model as a world (`rivals.language_model`), which shares the first two classes.
+whenever. `log_world` has what this shares with the language model as a world (`rivals.language_model`).
 """
 
 import itertools
-from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias
 
 import numpy as np
 import torch
@@ -24,6 +21,8 @@ from torch import Tensor
 from worldline.adwm.diffusion import LogPolicy, annealed, guided, sample
 from worldline.adwm.ensemble import BOUND, Ensemble, Member
 from worldline.adwm.episodes import Reader, encoded, texts
+from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
+from worldline.adwm.log_world import SPLIT, LogWorld, Support, WaitingEnvironment
 from worldline.adwm.networks import Row, current
 from worldline.adwm.outcome_head import Outcome
 from worldline.adwm.rivals.latent import Rivals
@@ -31,145 +30,7 @@ from worldline.narrator.admissible import Situation
 from worldline.narrator.history import History
 from worldline.narrator.linear import padded_ids
 from worldline.narrator.narrator import Answer, StepQuery
-from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, derive_seed, uniform
-
-SPLIT = "log"
-
-
-@dataclass(frozen=True)
-class ImaginationConfig:
-    """How to imagine. The default is the exact conditional model, decoded, read back and calibrated."""
-
-    dynamics: Literal["diffusion", "wm-ar", "wm-joint", "wm-knn"] = "diffusion"
-    steps: int = 10
-    """Reverse steps of the diffusion; 50 with eta 1 is DDPM."""
-    eta: float = 0.0
-    w: float = 0.0
-    alpha: float = 0.0
-    clip: float = 1.0
-    decode: Literal["learned", "nearest", "copy"] = "learned"
-    """By the fitted decoder; to the nearest logged answer; or the neighbour's own step, reward and end included."""
-    reread: bool = True
-    """Read the decoded text back, or carry the sampled latent forward."""
-    heads: Literal["calibrated", "paper"] = "calibrated"
-    """A Bernoulli draw at the calibrated hazard, or the paper's threshold on the head as it was trained."""
-
-
-IMAGINATION_PRESETS: dict[str, ImaginationConfig] = {
-    "adwm": ImaginationConfig(),
-    "adwm-paper": ImaginationConfig(steps=50, eta=1.0, w=0.5, alpha=0.1, decode="nearest", reread=False, heads="paper"),
-    "wm-ar": ImaginationConfig("wm-ar", decode="nearest", reread=False),
-    "wm-joint": ImaginationConfig("wm-joint", decode="nearest", reread=False),
-    "wm-knn": ImaginationConfig("wm-knn", decode="copy", reread=False),
-}
-
-
-class LogWorld(ABC):
-    """A world whose episodes begin as those of a log, or those of `starts`. `kind` says how it makes up the rest."""
-
-    def __init__(self, kind: str, ensemble: Ensemble, starts: Sequence[Trajectory] | None) -> None:
-        self.facts, self.log_model = ensemble.members[0].model.facts, ensemble.log_model
-        self.name, self.version, self.family = f"{kind}:{self.facts.env}", self.facts.env_version, self.facts.family
-        self.max_steps = self.facts.horizon
-        self.max_return = max(episode.episode_return for episode in self.log_model.episodes)
-        self._starts: dict[str, Trajectory] = {}
-        for episode in self.log_model.episodes if starts is None else starts:
-            self._starts.setdefault(episode.task_id, episode)
-        self._tasks = list(self._starts)
-        self.waiting: list[Any] = []
-        """The episodes whose pending action is to be answered next."""
-
-    def splits(self) -> tuple[str, ...]:
-        return (SPLIT,)
-
-    def num_tasks(self, split: str) -> int:
-        return len(self._tasks)
-
-    def get_task(self, split: str, index: int) -> str:
-        return self._tasks[index]
-
-    def expert(self, turn: Turn) -> str:
-        raise InputError(f"{self.name} has no expert of its own: name the environment's")
-
-    def start(self, task: str) -> Trajectory:
-        """A logged episode that begins as `task` does."""
-        if task not in self._starts:
-            raise InputError(f"task '{task}' is not in the log: a world model only goes on from a start it has")
-        return self._starts[task]
-
-    @abstractmethod
-    def advance(self) -> None:
-        """Answer every waiting episode."""
-
-
-W = TypeVar("W", bound=LogWorld)
-
-
-class WaitingEnvironment(Generic[W]):
-    """One episode. `begin` queues an action; the first `step` that needs a result has all that wait answered."""
-
-    def __init__(self, world: W) -> None:
-        self._world = world
-        self.seed = 0
-        self.first: tuple[str, ...] = ()
-        """The admissible actions at the start; below, those of now."""
-        self.allowed: tuple[str, ...] = ()
-        self.action: str | None = None
-        self.result: StepResult | None = None
-        self.over = True
-
-    def begin(self, action: str) -> None:
-        """Queue `action`, to be answered together with everything else that waits."""
-        if self.over:
-            raise WorldlineError("the episode is over: reset() starts another")
-        self.action, self.result = action, None
-        self._world.waiting.append(self)
-
-    def step(self, action: str) -> StepResult:
-        if self.action != action:
-            self.begin(action)
-        if self.result is None:
-            self._world.advance()
-        assert self.result is not None
-        result, self.action, self.result = self.result, None, None
-        return result
-
-    def uniform(self, *purpose: int | str) -> float:
-        """A number in [0, 1) that depends on the episode's seed and on what it is for, and on nothing else."""
-        return uniform(self.seed, *purpose)
-
-    def offer(self, allowed: tuple[str, ...]) -> None:
-        """Record the actions that are admissible next."""
-        assert self.result is not None
-        self.allowed = self.result[4]["admissible"] = allowed
-
-    def _began(self, task: str, start: Trajectory) -> tuple[str, Info]:
-        """The first observation and its info."""
-        self.action, self.result, self.over = None, None, False
-        self.first = self.allowed = start.steps[0].admissible or ()
-        info: Info = {"admissible": self._listed(), "won": False, "score": 0.0, "task_id": task, "goal": start.goal}
-        return start.steps[0].observation, info
-
-    def _listed(self) -> tuple[str, ...] | None:
-        return self.allowed if self._world.log_model.lists else None
-
-
-@dataclass
-class Support:
-    """How well the log supports what was imagined: where answers came from, and how far latents were from them."""
-
-    near: Counter[str] = field(default_factory=Counter)
-    distance: float = 0.0
-    unsupported: int = 0
-
-    def add(self, answer: Answer) -> None:
-        self.near[answer.candidate.near if answer.candidate is not None else "none"] += 1
-        self.unsupported += not answer.supported
-        self.distance += answer.distance if np.isfinite(answer.distance) else 0.0
-
-    @property
-    def steps(self) -> int:
-        return self.near.total()
+from worldline.types import Info, Trajectory, WorldlineError, derive_seed
 
 
 class ImaginedWorld(LogWorld):

@@ -17,9 +17,9 @@ import numpy as np
 from worldline import files
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
+from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.soft_tokens.connect import connect
 from worldline.adwm.value import imagine
-from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.bench import Figures, rank
 from worldline.bench.experiment import Experiment, read_settings
 from worldline.config import Config, Folder, option, suggest

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,15 @@ import numpy as np
 from worldline import envs, files, store
 from worldline.adwm.ensemble import FIGURES, Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
-from worldline.adwm.world_model_env import IMAGINATION_PRESETS
+from worldline.adwm.imagination import IMAGINATION_PRESETS
 from worldline.bench.policy_suite import Checkpoint, PolicySuite, clone_checkpoints
 from worldline.collect import collect_tasks
 from worldline.config import Config, option
-from worldline.evaluate import EvaluateConfig, evaluate
+from worldline.evaluate import EvaluateConfig
+from worldline.evaluate.case import Case
+from worldline.evaluate.imagination import TEXT_MODEL
 from worldline.evaluate.settings import DEFAULT
-from worldline.evaluate.world_model import CORRECTED, TEXT_MODEL
+from worldline.evaluate.world_model import CORRECTED, FOLDS, WorldModelEstimators
 from worldline.policies import PolicySource
 from worldline.sft import SftConfig, sft
 from worldline.types import InputError, Trajectory, World
@@ -162,6 +164,10 @@ class Experiment:
         """Whether an estimator is wanted; the language model, slow where answers are pages, only by its name."""
         return name in self.estimators(seed) or (name != TEXT_MODEL and "auto" in self.estimators(seed))
 
+    def _imagines(self, seed: int, name: str) -> bool:
+        """Whether a world model must be played in; `am-dr` needs the episodes of `adwm`."""
+        return self._wants(seed, name) or (name == "adwm" and self._wants(seed, CORRECTED))
+
     def evaluation(self, seed: int) -> EvaluateConfig:
         """The evaluation of all targets with the world model of one seed."""
         return EvaluateConfig(
@@ -194,20 +200,51 @@ class Experiment:
         return text | {f"fit (seed {seed})": partial(self.fit, seed) for seed in seeds}
 
     def evaluations(self, seeds: list[int]) -> Work:
-        """The evaluation of these seeds in parts, each of which leaves in the cache what the whole will need.
+        """The evaluations of these seeds in parts, each of which leaves in the cache what the whole will need.
 
-        One part for every target; that of the first also plays the loggers. Refits are the same for all seeds.
+        Refits, the longest, come first. They and the log-probabilities are the same for all seeds.
         """
         work: Work = {}
+        loggers, targets = self.suite.loggers, self.suite.targets
+        for seed in seeds[:1]:
+            if self.config.certificate and self.config.refit and self._wants(seed, "adwm"):
+                work |= {f"refit {fold + 1} of {FOLDS}": partial(self._refit, fold, seed) for fold in range(FOLDS)}
+            work |= {f"score {name}": partial(self._score, name, seed) for name in (*loggers, *targets)}
         for seed in seeds:
-            names = [name for name in (*IMAGINATION_PRESETS, TEXT_MODEL, CORRECTED) if self._wants(seed, name)]
-            change = {"estimators": tuple(names), "truth": None, "refit": self.config.refit and seed == 0}
-            config = self.evaluation(seed).model_copy(update=change)
-            for index, name in enumerate(self.suite.targets):
-                loggers = self.sources([] if index else list(self.suite.loggers))
-                part = partial(evaluate, config, self.sources([name]), loggers=loggers)
-                work[f"evaluate {name}{'' if index else ' and the loggers'} (seed {seed})"] = part
+            names = [name for name in (*IMAGINATION_PRESETS, TEXT_MODEL) if self._imagines(seed, name)]
+            players = (*targets, *(loggers if self.config.certificate else ()))
+            work |= {
+                f"imagine {player} in {name} (seed {seed})": partial(self._imagine, player, name, seed)
+                for name in names
+                for player in players
+            }
         return work
+
+    def _case(self, names: Iterable[str], seed: int) -> Case:
+        """The case of an evaluation with some of its policies alone."""
+        loggers = self.sources([name for name in names if name in self.suite.loggers])
+        targets = self.sources([name for name in names if name not in self.suite.loggers])
+        return Case(self.evaluation(seed), targets, loggers, lambda what, done, total: None)
+
+    def _world_model_estimators(self, names: Iterable[str], seed: int) -> WorldModelEstimators:
+        return WorldModelEstimators(self._case(names, seed), Ensemble.load(self.world_model(seed)))
+
+    def _refit(self, fold: int, seed: int) -> None:
+        self._world_model_estimators(self.suite.loggers, seed).leave_out_fold(fold, ["adwm"])
+
+    def _score(self, name: str, seed: int) -> None:
+        case = self._case([name], seed)
+        case.loggers  # noqa: B018 - computes and caches the log-probabilities of a logger
+        for candidate in case.candidates:
+            case.target(candidate)
+
+    def _imagine(self, player: str, name: str, seed: int) -> None:
+        """A target from all starts of the log; a logger from its own, for the null test."""
+        world = self._world_model_estimators([player], seed)
+        for candidate in world.case.candidates:
+            world.imagined(candidate, name)
+        for label in world.loggers:
+            world.null_trial(label, [name])
 
 
 def read_settings(folder: Path) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from worldline import envs, policies, store
 from worldline.adwm.diffusion import sample
 from worldline.adwm.ensemble import BOUND, Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
+from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
 from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect
-from worldline.adwm.world_model_env import IMAGINATION_PRESETS, Guide, ImaginationConfig, ImaginedWorld
+from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.bench import Figures
 from worldline.config import option
 from worldline.policies import PolicyConfig

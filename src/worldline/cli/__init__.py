@@ -77,7 +77,7 @@ def _guarded(who: str, work: Callable[[], None]) -> int:
 
 
 def _run(verb: str, words: list[str]) -> None:
-    from worldline import config, files
+    from worldline import command_line, files
 
     as_json = "--json" in words
     words = [word for word in words if word != "--json"]
@@ -90,10 +90,10 @@ def _run(verb: str, words: list[str]) -> None:
     if verb == "bench":
         verb = f"bench {words.pop(0)}"
     if "--help" in words or "-h" in words:
-        print(config.usage(command.Settings, f"worldline {verb}"))
+        print(command_line.usage(command.Settings, f"worldline {verb}"))
         print("\n--json prints the result as JSON on stdout, and nothing else there.")
         return
-    result = command.run(config.read(command.Settings, words))
+    result = command.run(command_line.read(command.Settings, words))
     if as_json:
         print(json.dumps(files.finite(result.data)))  # ASCII: what is no ASCII is escaped, control characters too
     else:

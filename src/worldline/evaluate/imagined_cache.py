@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import worldline
 from worldline import files, store
+from worldline.adwm.log_world import Support
 from worldline.adwm.value import Imagined
-from worldline.adwm.world_model_env import Support
 from worldline.types import InputError
 
 VALUES = "values.json"

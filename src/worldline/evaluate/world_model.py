@@ -3,7 +3,6 @@
 A candidate is played in imagination from the start of every logged episode, with the same random draws as all others.
 The interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
 the log's own policies, played in it as themselves and left out of its log (in replay where these cannot be played).
-Imagined values are cached by content, like log-probs: an evaluation that was interrupted does not imagine them again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,47 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from worldline import files, store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
-from worldline.adwm.soft_tokens.connect import PolicyInterface, connect
-from worldline.adwm.value import Imagined, discounted, enough, imagine, imagine_text
-from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig
+from worldline.adwm.imagination import IMAGINATION_PRESETS
+from worldline.adwm.value import Imagined, discounted
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
-from worldline.evaluate.imagined_cache import cached_imagination
-from worldline.ope.agreement import spearman
+from worldline.evaluate.imagination import TEXT_MODEL, Imagination, Model, Player
+from worldline.evaluate.sensitivity import sensitivity
 from worldline.ope.certificate import Trial
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
 from worldline.ope.estimators import model_based
 from worldline.ope.intervals import Interval, error_by, interval, widened
 from worldline.ope.log import Codes, Episodes, RefusalError, Steps
 from worldline.ope.weights import exp
-from worldline.policies import mix
-from worldline.policies.language_model.hf import HFPolicy
-from worldline.types import InputError, Policy, Trajectory, derive_seed
+from worldline.types import Trajectory
 
-CORRECTED, TEXT_MODEL = "am-dr", "wm-text"
+CORRECTED = "am-dr"
+FOLDS = 2
+"""Halves of the loggers; each is left out of the log that a world model is fitted on again."""
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
-
-
-@dataclass(frozen=True)
-class Player:
-    """A policy, loaded when it is its turn, and the share of chance mixed into it."""
-
-    load: Callable[[], Policy]
-    epsilon: float
-    identity: str | None
-    """Everything that decides what the policy does; None where nobody knows."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """A world model, loaded or fitted when it is needed, and what decides everything about it."""
-
-    load: Callable[[], Ensemble]
-    identity: str | None
 
 
 @dataclass(eq=False)
@@ -64,10 +43,11 @@ class WorldModelEstimators:
     ensemble: Ensemble
 
     def __post_init__(self) -> None:
+        self._imagination = Imagination(self.case, self.ensemble)
         self._imagined: dict[tuple[str, float, str], Imagined] = {}
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
         rivals = self.ensemble.members[0].rivals is not None
-        self.manners = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics == "diffusion"}
+        self.presets = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics == "diffusion"}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,14 +56,7 @@ class WorldModelEstimators:
     @property
     def _played_in(self) -> tuple[str, ...]:
         """The estimators that are worlds to play in."""
-        return (*self.manners, TEXT_MODEL) if self.case.config.text_model else tuple(self.manners)
-
-    @cached_property
-    def _model(self) -> Model:
-        folder = self.case.config.world_model
-        paths = folder.rglob("*") if folder is not None else ()
-        identity = files.digest(path for path in paths if path.is_file()) if folder is not None else None
-        return Model(lambda: self.ensemble, identity)
+        return (*self.presets, TEXT_MODEL) if self.case.config.text_model else tuple(self.presets)
 
     def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]:
         """For one candidate."""
@@ -108,106 +81,8 @@ class WorldModelEstimators:
             if candidate.load is None:
                 raise RefusalError("must play the policy, and only its log-probs are given")
             player = Player(candidate.load, candidate.epsilon, self.case.identity(candidate.name, candidate.spec))
-            self._imagined[key] = self._cached(self._model, player, self.case.trajectories, name, candidate.label)
+            self._imagined[key] = self._imagination.imagined(player, self.case.trajectories, name, candidate.label)
         return self._imagined[key]
-
-    def _cached(
-        self, model: Model, player: Player, starts: Sequence[Trajectory], name: str, label: str, seed: int = 0
-    ) -> Imagined:
-        """Imagined, or read from the cache; there only the episodes of a candidate's `adwm` are kept, to be read."""
-        config = self.case.config
-        make = partial(self._imagine, model.load, player, starts, name, label, seed)
-        folder = config.cache_folder
-        if folder is None or player.identity is None or model.identity is None:
-            return make()
-        decisive = {
-            "log": self._log_digest,
-            "starts": [start.id for start in starts],
-            "model": model.identity,
-            "policy": player.identity,
-            "epsilon": player.epsilon,
-            "estimator": name,
-            "text_model": self.case.identity(TEXT_MODEL, config.text_model) if name == TEXT_MODEL else None,
-            "rollouts": self._rollouts(name),
-            "at_once": config.imagined_at_once,
-            "interface": config.interface,
-            "gamma": config.gamma,
-            "seed": [config.seed, seed],
-        }
-        return cached_imagination(make, decisive, folder, with_episodes=name == "adwm" and seed == 0)
-
-    @cached_property
-    def _log_digest(self) -> str:
-        return files.digest(shard for folder in self.case.config.log for shard in store.shards(folder))
-
-    def _rollouts(self, name: str) -> int | None:
-        return self.case.config.rollouts if name == "adwm" else self.case.config.rival_rollouts
-
-    def _imagine(
-        self,
-        load: Callable[[], Ensemble],
-        player: Player,
-        starts: Sequence[Trajectory],
-        name: str,
-        label: str,
-        seed: int,
-    ) -> Imagined:
-        config, done, rollouts = self.case.config, 0, self._rollouts(name)
-        tasks = len({start.task_id for start in starts})
-
-        def watch(trajectory: Trajectory) -> None:
-            nonlocal done
-            done += 1
-            self.case.watch(f"{name}: {label}", done, tasks * (rollouts or enough(tasks)))
-
-        how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "watch": watch}
-        ensemble, policy = load(), player.load()
-        if name == TEXT_MODEL:
-            drawn = derive_seed(config.seed, seed)
-            return imagine_text(
-                self._text_model, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how
-            )
-        channel = self.connected(policy, ensemble)
-        return self.play(ensemble, channel, player.epsilon, self.manners[name], seed, **how)
-
-    def play(
-        self,
-        ensemble: Ensemble,
-        channel: PolicyInterface,
-        epsilon: float,
-        manner: ImaginationConfig,
-        seed: int = 0,
-        **how: Any,
-    ) -> Imagined:
-        """A connected policy, mixed with chance, in one manner; `how` is for `imagine`."""
-        config = self.case.config
-        return imagine(
-            ensemble,
-            mix(channel.policy, epsilon),
-            config=manner,
-            guide=channel.guide,
-            batch_size=config.imagined_at_once,
-            seed=derive_seed(config.seed, seed),
-            gamma=config.gamma,
-            **how,
-        )
-
-    def connected(self, policy: Policy, ensemble: Ensemble) -> PolicyInterface:
-        """The policy as it perceives this imagined world."""
-        config = self.case.config
-        folder = config.out / "adapters" if config.out is not None else None
-        channel = connect(policy, ensemble, config.interface, folder=folder, seed=config.seed)
-        note = f"policies read imagined observations as {channel.interface} ({channel.reason})"
-        if channel.interface != "text" and note not in self.case.notes:
-            self.case.notes.append(note)
-        return channel
-
-    @cached_property
-    def _text_model(self) -> HFPolicy:
-        policy = self.case.policy(TEXT_MODEL, self.case.config.text_model)
-        if not isinstance(policy, HFPolicy):
-            raise InputError(f"--text-model {self.case.config.text_model}: must be a language model, hf:PATH")
-        return policy
 
     def imagined_episodes(self) -> Iterator[Trajectory]:
         """What the candidates did in `adwm`, so far, as episodes like real ones."""
@@ -219,7 +94,7 @@ class WorldModelEstimators:
 
     def sensitivity(self, candidates: Sequence[Candidate], starts: int) -> list[dict[str, Any]]:
         """The candidates' values under other guidance settings, from a few starts."""
-        return sensitivity(self, candidates, starts)
+        return sensitivity(self._imagination, candidates, starts)
 
     def _doubt(self, imagined: Imagined, name: str) -> Doubt:
         members = len(self.ensemble.members)
@@ -238,7 +113,7 @@ class WorldModelEstimators:
         return error_by(errors, self.case.config.confidence) if errors else self.ensemble.replay_error
 
     @cached_property
-    def _loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
+    def loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
         """Each logger that can be played, and the episodes it logged."""
         loggers: dict[str, tuple[Player, Sequence[Trajectory]]] = {}
         log = self.case.log
@@ -257,7 +132,7 @@ class WorldModelEstimators:
         is not the one that logged.
         """
         names = [name for name in names if name in self._played_in]
-        raw = {label: self._null(label, names) for label in self._loggers if not self.case.logger_mismatch(label)}
+        raw = {label: self.null_trial(label, names) for label in self.loggers if not self.case.logger_mismatch(label)}
         trials, confidence = [], self.case.config.confidence
         for label, trial in raw.items():
             estimates = {}
@@ -267,46 +142,55 @@ class WorldModelEstimators:
             trials.append(replace(trial, estimates=estimates))
         return trials
 
-    def _null(self, label: str, names: Sequence[str]) -> Trial:
-        player, own = self._loggers[label]
+    def null_trial(self, label: str, names: Sequence[str]) -> Trial:
+        """One logger from its own starts; the interval knows the scatter of its episodes only."""
+        player, own = self.loggers[label]
         truth = np.array([discounted(t, self.case.config.gamma) for t in own])
         estimates = {}
         for name in names:
             key = (label, -1.0, name)
             if key not in self._imagined:
-                self._imagined[key] = self._cached(self._model, player, own, name, f"null test of {label}", seed=1)
+                self._imagined[key] = self._imagination.imagined(player, own, name, f"null test of {label}", seed=1)
             estimates[name] = _around(self._imagined[key].values, truth, _codes(own), self.case.config.confidence)
         return Trial(label, (label,), float(truth.mean()), estimates, {})
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
         """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
-        certified = self.case.config.refit_estimators or names
-        names = tuple(name for name in names if name in self._played_in and name in certified)
-        if names not in self._left_out:
-            self._left_out[names] = list(self._leave_out(names))
-        return self._left_out[names]
+        key = self._certified(names)
+        if key not in self._left_out:
+            self._left_out[key] = [trial for fold in range(FOLDS) for trial in self.leave_out_fold(fold, key)]
+        return self._left_out[key]
 
-    def _leave_out(self, names: Sequence[str]) -> Iterator[Trial]:
-        log, config = self.case.log, self.case.config
+    def leave_out_fold(self, fold: int, names: Sequence[str]) -> list[Trial]:
+        """The loggers of one half, in a world model that is fitted on the other half's episodes."""
+        log, config, names = self.case.log, self.case.config, self._certified(names)
         present = np.unique(log.policies)
-        for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
-            labels = [label for k in held if (label := log.policy_names[k]) in self._loggers]
-            labels = [label for label in labels if not self.case.logger_mismatch(label)]
-            if not labels or not len(pool):
-                continue
-            others = tuple(log.policy_names[k] for k in pool)
-            episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]
-            model = self._refitted(episodes, "+".join(others), names)
-            for label in labels:
-                player, own = self._loggers[label]
-                truth = float(np.mean([discounted(t, config.gamma) for t in own]))
-                estimates = {}
-                for name in names:
-                    imagined = self._cached(model, player, episodes, name, f"certificate of {label}", seed=2)
-                    estimates[name] = interval(
-                        imagined.values, _codes(episodes), confidence=config.confidence, seed=config.seed
-                    )
-                yield Trial(label, others, truth, estimates, {})
+        held, pool = present[fold::FOLDS], present[1 - fold :: FOLDS]
+        labels = [label for k in held if (label := log.policy_names[k]) in self.loggers]
+        labels = [label for label in labels if not self.case.logger_mismatch(label)]
+        if not labels or not len(pool):
+            return []
+        others = tuple(log.policy_names[k] for k in pool)
+        episodes = [self.case.trajectories[i] for i in np.flatnonzero(np.isin(log.policies, pool))]
+        model, trials = self._refitted(episodes, "+".join(others), names), []
+        for label in labels:
+            player, own = self.loggers[label]
+            truth = float(np.mean([discounted(t, config.gamma) for t in own]))
+            estimates = {}
+            for name in names:
+                imagined = self._imagination.imagined(
+                    player, episodes, name, f"certificate of {label}", seed=2, model=model
+                )
+                estimates[name] = interval(
+                    imagined.values, _codes(episodes), confidence=config.confidence, seed=config.seed
+                )
+            trials.append(Trial(label, others, truth, estimates, {}))
+        return trials
+
+    def _certified(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of `names` whose error the refits measure."""
+        certified = self.case.config.refit_estimators or names
+        return tuple(name for name in names if name in self._played_in and name in certified)
 
     def _refitted(self, episodes: Sequence[Trajectory], pool: str, names: Sequence[str]) -> Model:
         """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
@@ -315,7 +199,7 @@ class WorldModelEstimators:
             preset=own.architecture.preset,
             latent=own.architecture.latent,
             members=1,
-            rivals=any(name in self.manners and self.manners[name].dynamics != "diffusion" for name in names),
+            rivals=any(name in self.presets and self.presets[name].dynamics != "diffusion" for name in names),
             replayed_episodes=0,
             seed=self.case.config.seed,
             device=str(own.device),
@@ -357,30 +241,3 @@ def _around(values: Episodes, truth: Episodes, tasks: Codes, confidence: float) 
 def _codes(episodes: Sequence[Trajectory]) -> Codes:
     codes = {task: code for code, task in enumerate(dict.fromkeys(t.task_id for t in episodes))}
     return np.array([codes[t.task_id] for t in episodes], dtype=np.int64)
-
-
-PLAIN = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0))
-GUIDED = ((0.0, 0.1), (0.5, 0.1))
-"""(w, alpha): classifier-free guidance alone, and with guidance towards what the policy is sure of."""
-
-
-def sensitivity(world: WorldModelEstimators, candidates: Sequence[Candidate], starts: int) -> list[dict[str, Any]]:
-    """Per setting the values, once from every few starts, and their rank correlation with the unguided ones."""
-    episodes = world.case.trajectories
-    chosen = episodes[:: max(1, len(episodes) // starts)][:starts]
-    values: dict[tuple[float, float], list[float]] = {setting: [] for setting in (*PLAIN, *GUIDED)}
-    able = [candidate for candidate in candidates if candidate.load is not None]
-    for done, candidate in enumerate(able, start=1):
-        assert candidate.load is not None
-        channel = world.connected(candidate.load(), world.ensemble)
-        for w, alpha in (*PLAIN, *(GUIDED if channel.guide is not None else ())):
-            manner = replace(world.manners["adwm"], w=w, alpha=alpha)
-            played = world.play(world.ensemble, channel, candidate.epsilon, manner, starts=chosen, rollouts=1)
-            values[w, alpha].append(float(played.values.mean()))
-        world.case.watch("sensitivity to guidance", done, len(able))
-    plain = np.array(values[PLAIN[0]])
-    return [
-        {"w": w, "alpha": alpha, "values": setting, "spearman_with_plain": spearman(np.array(setting), plain)}
-        for (w, alpha), setting in values.items()
-        if able and len(setting) == len(able)
-    ]

@@ -7,12 +7,12 @@ import pytest
 from tiny_house import mixed
 
 from worldline.adwm.fit import Fitted
+from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
 from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect, decodable
 from worldline.adwm.soft_tokens.distillation import DistillationConfig
 from worldline.adwm.soft_tokens.tokens import SoftModel
 from worldline.adwm.value import imagine
-from worldline.adwm.world_model_env import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.policies import load, mix
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError, World

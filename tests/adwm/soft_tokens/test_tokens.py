@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from worldline.adwm.fit import Fitted
+from worldline.adwm.imagination import ImaginationConfig
 from worldline.adwm.soft_tokens.adapter import Adapter
 from worldline.adwm.soft_tokens.guidance import Continuation, guide_through
 from worldline.adwm.soft_tokens.tokens import soft_policy
-from worldline.adwm.world_model_env import ImaginationConfig, ImaginedEnvironment, ImaginedObservation, ImaginedWorld
+from worldline.adwm.world_model_env import ImaginedEnvironment, ImaginedObservation, ImaginedWorld
 from worldline.policies import mix
 from worldline.policies.language_model.hf import HFPolicy, ScoringHFPolicy, from_model
 from worldline.policies.settings import PolicyConfig

@@ -15,8 +15,8 @@ import torch
 
 from worldline.adwm.calibration import Platt, fit_platt, sigmoid
 from worldline.adwm.ensemble import Ensemble, Member
+from worldline.adwm.log_world import SPLIT, LogWorld, WaitingEnvironment
 from worldline.adwm.outcome_head import linear_logits
-from worldline.adwm.world_model_env import SPLIT, LogWorld, WaitingEnvironment
 from worldline.narrator.admissible import Situation
 from worldline.narrator.history import History
 from worldline.narrator.retrieval import CandidateAnswer

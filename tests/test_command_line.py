@@ -3,7 +3,8 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from worldline.config import Config, option, positional, read, usage
+from worldline.command_line import read, usage
+from worldline.config import Config, option, positional
 from worldline.types import InputError
 
 

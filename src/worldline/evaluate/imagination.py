@@ -1,0 +1,160 @@
+"""A policy played in a world model, for an evaluation: which episodes, how read, how often, and kept by content.
+
+Imagined values are cached like log-probs: an evaluation that was interrupted does not imagine them again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from worldline import files, store
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
+from worldline.adwm.soft_tokens.connect import PolicyInterface, connect
+from worldline.adwm.value import Imagined, enough, imagine, imagine_text
+from worldline.evaluate.case import Case
+from worldline.evaluate.imagined_cache import cached_imagination
+from worldline.policies import mix
+from worldline.policies.language_model.hf import HFPolicy
+from worldline.types import InputError, Policy, Trajectory, derive_seed
+
+TEXT_MODEL = "wm-text"
+
+
+@dataclass(frozen=True)
+class Player:
+    """A policy, loaded when it is its turn, and the share of chance mixed into it."""
+
+    load: Callable[[], Policy]
+    epsilon: float
+    identity: str | None
+    """Everything that decides what the policy does; None where nobody knows."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A world model, loaded or fitted when it is needed, and what decides everything about it."""
+
+    load: Callable[[], Ensemble]
+    identity: str | None
+
+
+@dataclass(eq=False)
+class Imagination:
+    """Plays policies in the world model of a case, or in one that was fitted again."""
+
+    case: Case
+    ensemble: Ensemble
+
+    @cached_property
+    def _own(self) -> Model:
+        """The evaluation's own world model."""
+        folder = self.case.config.world_model
+        paths = folder.rglob("*") if folder is not None else ()
+        identity = files.digest(path for path in paths if path.is_file()) if folder is not None else None
+        return Model(lambda: self.ensemble, identity)
+
+    def imagined(
+        self,
+        player: Player,
+        starts: Sequence[Trajectory],
+        name: str,
+        label: str,
+        seed: int = 0,
+        model: Model | None = None,
+    ) -> Imagined:
+        """Imagined, or read from the cache; there only the episodes of a candidate's `adwm` are kept, to be read."""
+        config, model = self.case.config, model or self._own
+        make = partial(self._imagine, model.load, player, starts, name, label, seed)
+        folder = config.cache_folder
+        if folder is None or player.identity is None or model.identity is None:
+            return make()
+        decisive = {
+            "log": self._log_digest,
+            "starts": [start.id for start in starts],
+            "model": model.identity,
+            "policy": player.identity,
+            "epsilon": player.epsilon,
+            "estimator": name,
+            "text_model": self.case.identity(TEXT_MODEL, config.text_model) if name == TEXT_MODEL else None,
+            "rollouts": self._rollouts(name),
+            "at_once": config.imagined_at_once,
+            "interface": config.interface,
+            "gamma": config.gamma,
+            "seed": [config.seed, seed],
+        }
+        return cached_imagination(make, decisive, folder, with_episodes=name == "adwm" and seed == 0)
+
+    @cached_property
+    def _log_digest(self) -> str:
+        return files.digest(shard for folder in self.case.config.log for shard in store.shards(folder))
+
+    def _rollouts(self, name: str) -> int | None:
+        return self.case.config.rollouts if name == "adwm" else self.case.config.rival_rollouts
+
+    def _imagine(
+        self,
+        load: Callable[[], Ensemble],
+        player: Player,
+        starts: Sequence[Trajectory],
+        name: str,
+        label: str,
+        seed: int,
+    ) -> Imagined:
+        config, done, rollouts = self.case.config, 0, self._rollouts(name)
+        tasks = len({start.task_id for start in starts})
+
+        def watch(trajectory: Trajectory) -> None:
+            nonlocal done
+            done += 1
+            self.case.watch(f"{name}: {label}", done, tasks * (rollouts or enough(tasks)))
+
+        how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "watch": watch}
+        ensemble, policy = load(), player.load()
+        if name == TEXT_MODEL:
+            drawn = derive_seed(config.seed, seed)
+            return imagine_text(
+                self._text_model, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how
+            )
+        channel = self.connected(policy, ensemble)
+        return self.play(ensemble, channel, player.epsilon, IMAGINATION_PRESETS[name], seed, **how)
+
+    def play(
+        self,
+        ensemble: Ensemble,
+        channel: PolicyInterface,
+        epsilon: float,
+        settings: ImaginationConfig,
+        seed: int = 0,
+        **how: Any,
+    ) -> Imagined:
+        """A connected policy, mixed with chance, in a world that is imagined by `settings`; `how` is for `imagine`."""
+        config = self.case.config
+        return imagine(
+            ensemble,
+            mix(channel.policy, epsilon),
+            config=settings,
+            guide=channel.guide,
+            batch_size=config.imagined_at_once,
+            seed=derive_seed(config.seed, seed),
+            gamma=config.gamma,
+            **how,
+        )
+
+    def connected(self, policy: Policy, ensemble: Ensemble) -> PolicyInterface:
+        """The policy as it perceives this imagined world."""
+        config = self.case.config
+        folder = config.out / "adapters" if config.out is not None else None
+        channel = connect(policy, ensemble, config.interface, folder=folder, seed=config.seed)
+        note = f"policies read imagined observations as {channel.interface} ({channel.reason})"
+        if channel.interface != "text" and note not in self.case.notes:
+            self.case.notes.append(note)
+        return channel
+
+    @cached_property
+    def _text_model(self) -> HFPolicy:
+        policy = self.case.policy(TEXT_MODEL, self.case.config.text_model)
+        if not isinstance(policy, HFPolicy):
+            raise InputError(f"--text-model {self.case.config.text_model}: must be a language model, hf:PATH")
+        return policy
