@@ -29,20 +29,20 @@ def content(folder: Path) -> dict[str, Trajectory]:
 
 
 def test_summary_tells_success_with_an_honest_interval(tmp_path: Path) -> None:
-    told = collect(config(tmp_path / "log", max_steps=3)).summary()
+    summary = collect(config(tmp_path / "log", max_steps=3)).summary()
     episodes = content(tmp_path / "log").values()
-    assert told["episodes"] == 30 == len(episodes)
-    assert told["success"] == pytest.approx(sum(t.success for t in episodes) / 30)
-    assert told["success_low"] < told["success"] < told["success_high"]
-    assert told["steps"] == sum(len(t) for t in episodes)
+    assert summary["episodes"] == 30 == len(episodes)
+    assert summary["success"] == pytest.approx(sum(t.success for t in episodes) / 30)
+    assert summary["success_low"] < summary["success"] < summary["success_high"]
+    assert summary["steps"] == sum(len(t) for t in episodes)
 
 
 def test_wilson_interval_is_open_at_the_edges() -> None:
-    told = collect(config(policy="expert", episodes=3)).summary()
+    summary = collect(config(policy="expert", episodes=3)).summary()
     # Wilson for 3 of 3: [n / (n + z^2), 1].
-    assert told["success"] == 1.0
-    assert told["success_low"] == pytest.approx(3 / (3 + 1.959964**2))
-    assert told["success_high"] == pytest.approx(1.0)
+    assert summary["success"] == 1.0
+    assert summary["success_low"] == pytest.approx(3 / (3 + 1.959964**2))
+    assert summary["success_high"] == pytest.approx(1.0)
 
 
 def test_the_same_run_twice_is_refused_resumed_or_overwritten(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_the_same_run_twice_is_refused_resumed_or_overwritten(tmp_path: Path) ->
     with pytest.raises(InputError, match="holds 10 episodes of this very run: --resume goes on, --overwrite"):
         collect(config(tmp_path, episodes=10))
     assert content(tmp_path) == before
-    told = collect(config(tmp_path, episodes=30, resume=True)).summary()
-    assert told["episodes"] == 30
+    summary = collect(config(tmp_path, episodes=30, resume=True)).summary()
+    assert summary["episodes"] == 30
     collect(config(tmp_path / "whole"))
     assert content(tmp_path) == content(tmp_path / "whole"), "resumed equals undisturbed"
     collect(config(tmp_path, episodes=5, overwrite=True))

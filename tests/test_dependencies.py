@@ -57,10 +57,10 @@ def test_what_an_extra_requires_is_pinned_where_it_is_installed(requirement: Req
 
 @pytest.mark.parametrize("name", PINS)
 def test_what_is_installed_is_what_is_pinned(name: str) -> None:
-    found = installed(name)
-    if found is None:
+    version = installed(name)
+    if version is None:
         pytest.skip(f"{name} is not installed here")
-    assert PINS[name].specifier.contains(found, prereleases=True), f"{name} {found} is installed, not {PINS[name]}"
+    assert PINS[name].specifier.contains(version, prereleases=True), f"{name} {version} is installed, not {PINS[name]}"
 
 
 def test_everything_imported_is_required() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "worldline"
+TEST_FILES = {path.relative_to(TESTS.parent).as_posix(): path for path in sorted(TESTS.rglob("*.py"))}
 MODULES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 REPEATED_CLASSES = {
@@ -120,23 +121,33 @@ def test_no_class_name_is_defined_twice_without_a_reason() -> None:
 
 
 def test_names_say_what_they_hold() -> None:
-    opaque = {name: words for name, path in MODULES.items() if (words := _names(path) & OPAQUE)}
+    opaque = {name: words for name, path in (MODULES | TEST_FILES).items() if (words := _names(path) & OPAQUE)}
     assert not opaque
 
 
+def test_a_name_is_seen_wherever_it_is_bound(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    lines = ("import os as found", "x.known = 1", "def f(*said): ...", "f(asked=1)", "class Told: ...")
+    for line, name in zip(lines, sorted(OPAQUE, key=str(lines).lower().index), strict=True):
+        module.write_text(line)
+        assert name in _names(module), line
+
+
 def _names(path: Path) -> set[str]:
-    """Every variable, parameter, attribute, function and class that a module binds."""
+    """Every variable, parameter, argument, attribute, function, class and alias of a module, in lower case."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Name):
             names.add(node.id)
-        elif isinstance(node, ast.arg):
-            names.add(node.arg)
+        elif isinstance(node, ast.arg | ast.keyword):
+            names.add(node.arg or "")
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or "")
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
-    return {name.strip("_") for name in names}
+    return {name.strip("_").lower() for name in names}
 
 
 def test_every_module_has_a_test_file() -> None:

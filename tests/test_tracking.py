@@ -13,13 +13,13 @@ from worldline.types import InputError
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What a stand-in for trackio was told."""
-    told: list[tuple[Any, ...]] = []
+    recorded: list[tuple[Any, ...]] = []
     fake = types.ModuleType("trackio")
-    fake.init = lambda **kwargs: told.append(("init", kwargs))  # type: ignore[attr-defined]
-    fake.log = lambda metrics, step: told.append(("log", metrics, step))  # type: ignore[attr-defined]
-    fake.finish = lambda: told.append(("finish",))  # type: ignore[attr-defined]
+    fake.init = lambda **kwargs: recorded.append(("init", kwargs))  # type: ignore[attr-defined]
+    fake.log = lambda metrics, step: recorded.append(("log", metrics, step))  # type: ignore[attr-defined]
+    fake.finish = lambda: recorded.append(("finish",))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "trackio", fake)
-    return told
+    return recorded
 
 
 def test_every_line_is_sent_with_its_number(calls: list[tuple[Any, ...]]) -> None:

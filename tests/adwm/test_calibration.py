@@ -40,15 +40,15 @@ def test_platt_is_the_maximum_of_its_posterior() -> None:
         return float(np.logaddexp(0, z).sum() - (y * z).sum() + 0.5 * ((beta[0] - 1) ** 2 + beta[1] ** 2))
 
     best = minimize(objective, [1.0, 0.0], method="BFGS").x
-    found = fit_platt(x, y)
-    assert found.slope == pytest.approx(best[0], abs=1e-4)
-    assert found.offset == pytest.approx(best[1], abs=1e-4)
+    platt = fit_platt(x, y)
+    assert platt.slope == pytest.approx(best[0], abs=1e-4)
+    assert platt.offset == pytest.approx(best[1], abs=1e-4)
 
 
 def test_platt_without_data_changes_nothing_and_separable_data_stay_finite() -> None:
     assert fit_platt([], []) == Platt(1.0, 0.0)
-    found = fit_platt([-5.0, -4.0, 4.0, 5.0], [0, 0, 1, 1])
-    assert np.isfinite([found.slope, found.offset]).all()
+    platt = fit_platt([-5.0, -4.0, 4.0, 5.0], [0, 0, 1, 1])
+    assert np.isfinite([platt.slope, platt.offset]).all()
     assert fit_platt([3.0, -3.0], [1.0, 0.0])(0.0) == pytest.approx(0.0, abs=1e-6)
 
 
@@ -63,5 +63,5 @@ def test_calibration_error_of_a_known_case() -> None:
 def test_area_under_curve_counts_pairs(pairs: list[tuple[int, bool]]) -> None:
     scores, labels = [p[0] for p in pairs], [p[1] for p in pairs]
     wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a, up in pairs for b, down in pairs if up and not down]
-    found = area_under_curve(scores, labels)
-    assert np.isnan(found) if not wins else found == pytest.approx(np.mean(wins))
+    area = area_under_curve(scores, labels)
+    assert np.isnan(area) if not wins else area == pytest.approx(np.mean(wins))

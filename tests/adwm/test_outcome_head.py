@@ -17,7 +17,7 @@ from worldline.types import Step, Trajectory
 TASKS, WORDS = 48, ("red", "blue", "green", "tall", "small", "old", "new", "near", "far", "loud", "warm", "cold")
 
 
-def asked(task: int, answer: str, who: str) -> Trajectory:
+def question(task: int, answer: str, who: str) -> Trajectory:
     """A question of many words, answered at once; `place TASK` is the right answer."""
     words = " ".join(random.Random(task).sample(WORDS, 6))
     won = answer == f"place {task}"
@@ -43,7 +43,7 @@ def quiz() -> list[Trajectory]:
     """One logger is right, one says something, one is right half of the time."""
     luck = random.Random(0)
     return [
-        asked(task, f"place {task}" if right else f"place {luck.randrange(100, 200)}", who)
+        question(task, f"place {task}" if right else f"place {luck.randrange(100, 200)}", who)
         for task in range(TASKS)
         for who, right in (("knows", True), ("guesses", False), ("tries", luck.random() < 0.5))
     ]
@@ -75,10 +75,10 @@ def test_what_contradicts_a_known_solution_earns_nothing(quiz: list[Trajectory])
         episode, others = quiz[number], [q for q in quiz[114:] if q.task_id == quiz[number].task_id]
         if not any(other.success for other in others if other is not episode):
             continue
-        said = linear_logits(
+        logits = linear_logits(
             torch.from_numpy(data[number].outcome_features[0])[None], model.linear.weight, model.precedent.weight
         )
-        errors.append(abs(torch.sigmoid(said[0, 1] + bias).item() - episode.episode_return))
+        errors.append(abs(torch.sigmoid(logits[0, 1] + bias).item() - episode.episode_return))
     assert len(errors) > 15
     assert np.mean(errors) < 0.15
 

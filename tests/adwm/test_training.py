@@ -32,9 +32,9 @@ def test_priors_say_what_upsampling_did() -> None:
     lift = 0.3 * 9 / 0.7
     weight = lift / (lift + 9) * 10
     other = (10 - weight) / 9
-    found = priors(data, 0.3).hazard
-    assert found[1] == pytest.approx(1 / 95)
-    assert found[0] == pytest.approx(weight / (5 * weight + 90 * other))
+    hazard = priors(data, 0.3).hazard
+    assert hazard[1] == pytest.approx(1 / 95)
+    assert hazard[0] == pytest.approx(weight / (5 * weight + 90 * other))
     assert priors(data, 0.05).hazard[0] == pytest.approx(1 / 95)
 
 
@@ -82,8 +82,8 @@ def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory], monkeypatch:
     model = WorldModel(PRESETS["small"], facts_of(log))
     data = [read_episode(model, one, n, None) for n, one in enumerate(log[:16])]
     scores = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.95])
-    told = lambda *given: dict.fromkeys(("diffusion", "termination", "reward"), next(scores))  # noqa: E731
-    monkeypatch.setattr("worldline.adwm.training.evaluate", told)
+    evaluated = lambda *given: dict.fromkeys(("diffusion", "termination", "reward"), next(scores))  # noqa: E731
+    monkeypatch.setattr("worldline.adwm.training.evaluate", evaluated)
     rows: list[dict[str, float]] = []
     weights: list[torch.Tensor] = []
 

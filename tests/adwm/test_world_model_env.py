@@ -45,21 +45,21 @@ def test_each_loggers_own_value_comes_back(fitted: Fitted, house: World, log: li
     """The null test."""
     for epsilon in (0.2, 0.6):
         logged = np.array([episode.episode_return for episode in log if episode.epsilon == epsilon])
-        found = imagine(fitted.ensemble, mixed(house, epsilon), rollouts=1, seed=4).values
-        error = np.sqrt(logged.var() / len(logged) + found.var() / 24)
-        assert abs(found.mean() - logged.mean()) < 2.5 * error + 0.02
+        values = imagine(fitted.ensemble, mixed(house, epsilon), rollouts=1, seed=4).values
+        error = np.sqrt(logged.var() / len(logged) + values.var() / 24)
+        assert abs(values.mean() - logged.mean()) < 2.5 * error + 0.02
 
 
 def test_a_batch_imagines_what_single_episodes_do(fitted: Fitted, house: World) -> None:
     """Nothing depends on who shares the batch."""
     world = ImaginedWorld(fitted.ensemble)
 
-    def told(batch_size: int) -> dict[str, list[tuple[str, str]]]:
+    def steps_of(batch_size: int) -> dict[str, list[tuple[str, str]]]:
         player = Rollout(world, mixed(house, 0.5), batch_size=batch_size)
         played = player.play(plan(world, "log", 24, seed=1, run="x"))
         return {episode.id: [(step.observation, step.action) for step in episode.steps] for episode in played}
 
-    together, alone = told(24), told(1)
+    together, alone = steps_of(24), steps_of(1)
     same = [together[name] == alone[name] for name in together]
     assert np.mean(same) > 0.95  # padding may move a probability by a rounding error across a draw
 
@@ -103,7 +103,7 @@ def test_a_task_without_a_start_is_refused(dream: ImaginedWorld) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(IMAGINATION_PRESETS))
-def test_every_manner_plays_to_the_end(fitted: Fitted, house: World, name: str) -> None:
+def test_every_preset_plays_to_the_end(fitted: Fitted, house: World, name: str) -> None:
     world = ImaginedWorld(fitted.ensemble, IMAGINATION_PRESETS[name])
     player = Rollout(world, mixed(house, 0.6), batch_size=8)
     played = list(player.play(plan(world, "log", 6, seed=0, run="x")))
@@ -114,7 +114,6 @@ def test_every_manner_plays_to_the_end(fitted: Fitted, house: World, name: str) 
 
 
 def test_imagined_episodes_say_what_they_are(fitted: Fitted, house: World) -> None:
-    found = imagine(fitted.ensemble, mixed(house, 0.3), rollouts=1, seed=1)
-    assert {episode.env for episode in found.trajectories} == {"imagined:household"}
-    assert len(found.values) == len(fitted.ensemble.log_model.episodes)
-    assert found.spread >= 0
+    imagined = imagine(fitted.ensemble, mixed(house, 0.3), rollouts=1, seed=1)
+    assert {episode.env for episode in imagined.trajectories} == {"imagined:household"}
+    assert len(imagined.values) == len(fitted.ensemble.log_model.episodes)

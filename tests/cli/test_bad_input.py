@@ -13,17 +13,17 @@ from worldline import store
 from worldline.cli import main
 from worldline.types import Decision, Turn
 
-Told = pytest.CaptureFixture[str]
+Captured = pytest.CaptureFixture[str]
 
 
-def refused(words: list[str], told: Told, code: int = 2) -> str:
+def refused(words: list[str], capsys: Captured, code: int = 2) -> str:
     """The one line that the command says on stderr; progress bars end with a newline of their own."""
     assert main(words) == code
-    said = told.readouterr()
-    assert said.out == ""
-    line = said.err.strip().splitlines()[-1]
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    line = captured.err.strip().splitlines()[-1]
     assert line.startswith(f"worldline {words[0]}")
-    assert "Traceback" not in said.err
+    assert "Traceback" not in captured.err
     return line
 
 
@@ -54,16 +54,16 @@ def logged(folder: Path) -> Path:
         ("train household --model ./nowhere --out x", "./nowhere"),
     ],
 )
-def test_words(words: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Told) -> None:
+def test_words(words: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.chdir(tmp_path)
     assert line in refused(words.split(), capsys)
 
 
-def test_an_empty_folder_is_no_log(tmp_path: Path, capsys: Told) -> None:
+def test_an_empty_folder_is_no_log(tmp_path: Path, capsys: Captured) -> None:
     assert "holds no log" in refused(["evaluate", "--log", str(tmp_path), "--policy", "x=random"], capsys)
 
 
-def test_an_export_of_policies_and_splits_that_are_not_there_is_refused(tmp_path: Path, capsys: Told) -> None:
+def test_an_export_of_policies_and_splits_that_are_not_there_is_refused(tmp_path: Path, capsys: Captured) -> None:
     out = tmp_path / "x.jsonl"
     words = ["export", str(logged(tmp_path / "log")), "--out", str(out)]
     capsys.readouterr()
@@ -74,7 +74,7 @@ def test_an_export_of_policies_and_splits_that_are_not_there_is_refused(tmp_path
     assert len(out.read_text().splitlines()) == 3
 
 
-def test_bad_rows_of_one_kind_are_told_once(tmp_path: Path, capsys: Told) -> None:
+def test_bad_rows_of_one_kind_are_told_once(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "chats.jsonl"
     file.write_text('{"messages": 3}\n{"no": 1}\n{"messages": 4}\n{"messages": 5}\n')
     assert main(["import", "chat", str(file), "--out", str(tmp_path / "log")]) == 2
@@ -86,7 +86,7 @@ def test_bad_rows_of_one_kind_are_told_once(tmp_path: Path, capsys: Told) -> Non
     assert len(lines) == 3
 
 
-def test_bad_rows_alone_are_no_log_even_if_they_are_left_out(tmp_path: Path, capsys: Told) -> None:
+def test_bad_rows_alone_are_no_log_even_if_they_are_left_out(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "text.txt"
     file.write_text("hello\nworld\n")
     line = refused(["import", "jsonl", str(file), "--out", str(tmp_path / "log"), "--skip-bad"], capsys)
@@ -94,7 +94,7 @@ def test_bad_rows_alone_are_no_log_even_if_they_are_left_out(tmp_path: Path, cap
     assert not (tmp_path / "log").exists()
 
 
-def test_an_unknown_estimator_is_refused_before_any_policy_is_asked(tmp_path: Path, capsys: Told) -> None:
+def test_an_unknown_estimator_is_refused_before_any_policy_is_asked(tmp_path: Path, capsys: Captured) -> None:
     words = ["evaluate", "--log", str(logged(tmp_path)), "--policy", "x=test_bad_input:NeverAsked"]
     capsys.readouterr()
     line = refused([*words, "--estimators", "wiz"], capsys)
@@ -108,7 +108,7 @@ class NeverAsked:
         raise AssertionError("the policy was asked")
 
 
-def test_a_truncated_shard_is_named_and_the_others_stay(tmp_path: Path, capsys: Told) -> None:
+def test_a_truncated_shard_is_named_and_the_others_stay(tmp_path: Path, capsys: Captured) -> None:
     (good,) = store.shards(logged(tmp_path))
     broken = tmp_path / "zz.parquet"
     broken.write_bytes(good.read_bytes()[:-100])
@@ -119,7 +119,7 @@ def test_a_truncated_shard_is_named_and_the_others_stay(tmp_path: Path, capsys: 
     assert len(list(store.read(tmp_path, on_bad=lambda error: None))) == 3
 
 
-def test_a_shard_of_another_version_is_named(tmp_path: Path, capsys: Told) -> None:
+def test_a_shard_of_another_version_is_named(tmp_path: Path, capsys: Captured) -> None:
     (shard,) = store.shards(logged(tmp_path))
     table = pq.read_table(shard)
     metadata = {**(table.schema.metadata or {}), b"worldline.schema_version": b"99"}
@@ -129,7 +129,7 @@ def test_a_shard_of_another_version_is_named(tmp_path: Path, capsys: Told) -> No
     assert f"{shard}: schema version 99" in line
 
 
-def test_logs_of_two_environments_are_not_pooled(tmp_path: Path, capsys: Told) -> None:
+def test_logs_of_two_environments_are_not_pooled(tmp_path: Path, capsys: Captured) -> None:
     logged(tmp_path)
     assert main(["collect", "shop", "--policy", "random", "--episodes", "2", "--out", str(tmp_path), "--json"]) == 0
     capsys.readouterr()
@@ -137,7 +137,7 @@ def test_logs_of_two_environments_are_not_pooled(tmp_path: Path, capsys: Told) -
     assert "holds episodes of household, shop" in line
 
 
-def test_a_truth_about_others_and_an_out_that_is_a_file_are_refused(tmp_path: Path, capsys: Told) -> None:
+def test_a_truth_about_others_and_an_out_that_is_a_file_are_refused(tmp_path: Path, capsys: Captured) -> None:
     logged(tmp_path / "log")
     truth = tmp_path / "truth.json"
     truth.write_text('{"zzz": 1}')
@@ -158,7 +158,7 @@ class OddWords:
         return [Decision(word := words[turn.step % 3], word) for turn in turns]
 
 
-def test_odd_actions_are_answered_and_stored(tmp_path: Path, capsys: Told) -> None:
+def test_odd_actions_are_answered_and_stored(tmp_path: Path, capsys: Captured) -> None:
     words = ["collect", "household", "--policy", "test_bad_input:OddWords", "--episodes", "2", "--max-steps", "3"]
     assert main([*words, "--out", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["invalid_actions"] == 6
@@ -195,7 +195,7 @@ def stumbling() -> Iterator[str]:
 
 
 def test_an_api_that_breaks_down_fails_the_work_and_keeps_what_was_finished(
-    stumbling: str, tmp_path: Path, capsys: Told
+    stumbling: str, tmp_path: Path, capsys: Captured
 ) -> None:
     words = f"collect household --policy api:m@{stumbling} --episodes 3 --batch-size 1 --max-steps 2 --api-retries 1"
     line = refused([*words.split(), "--api-backoff", "0", "--out", str(tmp_path)], capsys, code=1)
@@ -204,7 +204,7 @@ def test_an_api_that_breaks_down_fails_the_work_and_keeps_what_was_finished(
 
 
 @pytest.mark.parametrize("words", ["sft household", "fit logs", "train household --model x", "bench rank shop"])
-def test_a_file_is_no_run_folder(words: str, capsys: Told, tmp_path: Path) -> None:
+def test_a_file_is_no_run_folder(words: str, capsys: Captured, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("mine", encoding="utf-8")
     assert "--out: is a file: name a folder, got" in refused([*words.split(), "--out", str(mine)], capsys)

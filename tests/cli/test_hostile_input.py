@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.table import Table
-from test_bad_input import Told, refused
+from test_bad_input import Captured, refused
 
 from worldline import store
 from worldline.cli import env, main, verb_result
@@ -68,7 +68,7 @@ EVALUATE = "evaluate --log x --policy random"
     ],
 )
 def test_absurd_words_are_one_short_line(
-    words: str, more: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Told
+    words: str, more: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = refused([*words.split(), *more], capsys)
@@ -77,7 +77,7 @@ def test_absurd_words_are_one_short_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_of_features_that_is_too_wide_is_refused(capsys: Told, tmp_path: Path) -> None:
+def test_a_folder_of_features_that_is_too_wide_is_refused(capsys: Captured, tmp_path: Path) -> None:
     log = written(tmp_path, lambda episode, step: 1.0)
     words = ["evaluate", "--log", str(log), "--policy", "x=random", "--features", "ngrams:" + "9" * 5000]
     assert "write ngrams:WIDTH" in refused(words, capsys)
@@ -97,14 +97,14 @@ def test_a_folder_of_features_that_is_too_wide_is_refused(capsys: Told, tmp_path
     ],
 )
 def test_an_error_of_the_system_is_one_line(
-    error: Exception, line: str, monkeypatch: pytest.MonkeyPatch, capsys: Told
+    error: Exception, line: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setattr(env, "run", raising(error))
     assert main(["env"]) == 1
     assert capsys.readouterr().err == f"worldline env: {line}\n"
 
 
-def test_a_bug_shows_its_traceback_and_asks_for_a_report(monkeypatch: pytest.MonkeyPatch, capsys: Told) -> None:
+def test_a_bug_shows_its_traceback_and_asks_for_a_report(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setattr(env, "run", raising(ZeroDivisionError("division by zero")))
     assert main(["env"]) == 1
     lines = capsys.readouterr().err.splitlines()
@@ -123,7 +123,7 @@ def raising(error: Exception) -> Any:
 @pytest.mark.parametrize(
     "words", ["evaluate --log {log} --policy x=random --out {out}", "fit {log} --out {out}", "demo --out {out}"]
 )
-def test_a_folder_that_cannot_be_made_is_one_line(words: str, tmp_path: Path, capsys: Told) -> None:
+def test_a_folder_that_cannot_be_made_is_one_line(words: str, tmp_path: Path, capsys: Captured) -> None:
     log = written(tmp_path / "log", lambda episode, step: float(step))
     line = refused(words.format(log=log, out="/proc/nowhere").split(), capsys, code=1)
     assert "/proc/nowhere" in line
@@ -153,30 +153,32 @@ HOSTILE = "[/x] [bold]:smile:[/bold] \x1b[2J\u202e"
 SHOWN = r"[/x] [bold]:smile:[/bold] \x1b[2J\u202e"
 
 
-def test_names_are_printed_as_they_are(capsys: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_printed_as_they_are(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     theirs = Table(title=HOSTILE)
     theirs.add_column(HOSTILE)
     theirs.add_row(HOSTILE)
     VerbResult({}, (HOSTILE, table(HOSTILE, (HOSTILE,), [(HOSTILE,)]), theirs)).show()
     note(HOSTILE)
-    told = capsys.readouterr()
-    assert told.out.count(SHOWN) == 7
-    assert told.err == f"{SHOWN}\n"
-    assert "\x1b" not in told.out + told.err
+    captured = capsys.readouterr()
+    assert captured.out.count(SHOWN) == 7
+    assert captured.err == f"{SHOWN}\n"
+    assert "\x1b" not in captured.out + captured.err
 
 
-def test_a_progress_bar_shows_names_as_they_are(capsys: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_shows_names_as_they_are(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlainConsole, "is_terminal", True)
     monkeypatch.setenv("COLUMNS", "200")
     with verb_result.progress() as bar:
         bar.add_task(HOSTILE, total=1, detail=HOSTILE)
-    told = capsys.readouterr().err
-    assert SHOWN in told
-    assert "\x1b[2J" not in told and "\u202e" not in told
+    err = capsys.readouterr().err
+    assert SHOWN in err
+    assert "\x1b[2J" not in err and "\u202e" not in err
 
 
-def test_markup_in_paths_and_names_costs_nothing(tmp_path: Path, capsys: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markup_in_paths_and_names_costs_nothing(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     log = tmp_path / "L[/x]"
     words = ["collect", "household", "--policy", "random", "--options.level", "tiny", "--episodes", "3"]
@@ -184,9 +186,9 @@ def test_markup_in_paths_and_names_costs_nothing(tmp_path: Path, capsys: Told, m
     assert SHOWN in capsys.readouterr().out
     words = ["evaluate", "--log", str(log), "--policy", "[x] [bold]\x1b[2J\u202e=random", "--no-certificate"]
     assert main([*words, "--estimators", "naive", "wis", "--out", str(tmp_path / "out[/red]")]) == 0
-    told = capsys.readouterr()
-    assert r"[x] [bold]\x1b[2J\u202e" in told.out
-    assert "\x1b" not in told.out + told.err
+    captured = capsys.readouterr()
+    assert r"[x] [bold]\x1b[2J\u202e" in captured.out
+    assert "\x1b" not in captured.out + captured.err
     copy = tmp_path / "copy[/x].jsonl"
     assert main(["export", str(log), "--out", str(copy)]) == 0
     assert main(["import", "jsonl", str(copy), "--out", str(tmp_path / "again[/]")]) == 0
@@ -194,18 +196,18 @@ def test_markup_in_paths_and_names_costs_nothing(tmp_path: Path, capsys: Told, m
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_an_error_line_is_safe_too(capsys: Told) -> None:
+def test_an_error_line_is_safe_too(capsys: Captured) -> None:
     assert main(["\x1b[2J"]) == 2
     assert capsys.readouterr().err.startswith(r"worldline: unknown verb '\x1b[2J'")
 
 
-def test_json_is_plain_ascii_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Told) -> None:
+def test_json_is_plain_ascii_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     data = {"name": "\x1b[2J\x7f\x9b\u202e漢\udcff", "unknown": float("nan"), "large": float("inf")}
     monkeypatch.setattr(env, "run", lambda settings: VerbResult(data, ()))
     assert main(["env", "--json"]) == 0
-    told = capsys.readouterr().out
-    assert told.isascii() and told.strip().isprintable()
-    assert json.loads(told) == {"name": data["name"], "unknown": None, "large": None}
+    out = capsys.readouterr().out
+    assert out.isascii() and out.strip().isprintable()
+    assert json.loads(out) == {"name": data["name"], "unknown": None, "large": None}
 
 
 def test_a_terminal_that_is_not_utf8_shows_escapes(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ def written(folder: Path, reward: Any, logprob: float = -0.6931471805599453) -> 
 
 
 @pytest.mark.parametrize("reward", [1e308, -1e308, 1e101])
-def test_a_reward_beyond_a_double_is_named(reward: float, tmp_path: Path, capsys: Told) -> None:
+def test_a_reward_beyond_a_double_is_named(reward: float, tmp_path: Path, capsys: Captured) -> None:
     log = written(tmp_path, lambda episode, step: reward if (episode, step) == (3, 1) else 0.0)
     line = refused(["evaluate", "--log", str(log), "--policy", "x=random"], capsys)
     assert f"episode 'e3', step 2: reward is {reward}, too large (at most 1e+100)" in line
@@ -281,20 +283,20 @@ class Enormous:
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::scipy.linalg.LinAlgWarning")
 def test_an_estimator_refuses_what_it_cannot_solve(
-    features: str, logprob: float, refusal: set[str], tmp_path: Path, capsys: Told
+    features: str, logprob: float, refusal: set[str], tmp_path: Path, capsys: Captured
 ) -> None:
     log = written(tmp_path / "log", lambda episode, step: float(step == 2), logprob)
     words = ["evaluate", "--log", str(log), "--policy", "x=random", "--features", features, "--bootstrap", "100"]
     assert main([*words, "--out", str(tmp_path / "out"), "--json"]) == 0
     (judged,) = json.loads(capsys.readouterr().out)["policies"]
-    refused_by = {name: found["refused"] for name, found in judged["estimates"].items() if "refused" in found}
+    refused_by = {name: estimate["refused"] for name, estimate in judged["estimates"].items() if "refused" in estimate}
     assert refused_by.keys() == refusal
     assert all(refused_by.values())
-    values = [found["value"] for name, found in judged["estimates"].items() if name not in refusal]
+    values = [estimate["value"] for name, estimate in judged["estimates"].items() if name not in refusal]
     assert np.isfinite(values).all()
 
 
-def test_features_that_are_no_numbers_are_refused(tmp_path: Path, capsys: Told) -> None:
+def test_features_that_are_no_numbers_are_refused(tmp_path: Path, capsys: Captured) -> None:
     log = written(tmp_path, lambda episode, step: 1.0)
     words = ["evaluate", "--log", str(log), "--policy", "x=random", "--features", "test_hostile_input:Undefined"]
     assert "--features: the text features hold a value that is no finite number" in refused(words, capsys)
@@ -307,7 +309,7 @@ class Undefined(Enormous):
         return np.full((len(turns), 4), np.nan)
 
 
-def test_a_truth_beyond_a_double_is_refused(tmp_path: Path, capsys: Told) -> None:
+def test_a_truth_beyond_a_double_is_refused(tmp_path: Path, capsys: Captured) -> None:
     log = written(tmp_path / "log", lambda episode, step: 1.0)
     truth = tmp_path / "truth.json"
     for value in ("1e999", "-Infinity", "1" + "0" * 400):

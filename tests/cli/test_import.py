@@ -46,9 +46,9 @@ def test_repeated_ids_are_bad_rows(tmp_path: Path, capsys: pytest.CaptureFixture
     file = write_log(tmp_path / "log.jsonl", 1)
     file.write_text(file.read_text() * 4)
     assert run(file, tmp_path / "log") == 2
-    told = capsys.readouterr().err
-    assert "line 2: episode id 'e0' is on line 1 already (and 2 more rows for this reason)" in told
-    assert "3 bad rows, nothing was written: --skip-bad" in told
+    err = capsys.readouterr().err
+    assert "line 2: episode id 'e0' is on line 1 already (and 2 more rows for this reason)" in err
+    assert "3 bad rows, nothing was written: --skip-bad" in err
     assert run(file, tmp_path / "log", "--skip-bad") == 0
     assert json.loads(capsys.readouterr().out)["bad_rows"] == 3
     assert store.count(tmp_path / "log") == 1

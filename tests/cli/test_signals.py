@@ -52,11 +52,11 @@ def test_an_interrupted_collection_keeps_its_episodes_and_goes_on(
     process.send_signal(number)
     if number is signal.SIGTERM:
         process.send_signal(number)  # `timeout` sends it twice
-    shown, said = process.communicate(timeout=30)
+    shown, err = process.communicate(timeout=30)
     assert process.returncode == code
     assert shown == ""
     count = store.count(out)
-    assert said == f"worldline collect: interrupted; {count} finished episodes are kept in {out}: --resume goes on\n"
+    assert err == f"worldline collect: interrupted; {count} finished episodes are kept in {out}: --resume goes on\n"
     assert 64 <= count < 2000
     words[words.index("2000")] = str(count + 8)
     assert main([*words, "--resume", "--json"]) == 0
@@ -70,9 +70,9 @@ def test_no_worker_process_outlives_a_terminated_run(tmp_path: Path) -> None:
     process = started([*words, "--episodes", "4"], CHILDREN=str(children))
     wait_for(lambda: children.exists() and children.read_text(), process)
     process.terminate()
-    _, said = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == 143
-    assert said == "worldline collect: interrupted; without --out nothing is kept\n"
+    assert err == "worldline collect: interrupted; without --out nothing is kept\n"
     workers = [int(number) for number in children.read_text().split()]
     assert len(workers) >= 2
     assert [number for number in workers if _runs(number)] == []

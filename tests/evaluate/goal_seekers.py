@@ -41,6 +41,6 @@ class GoalSeeker:
     def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[np.ndarray]:
         with np.errstate(divide="ignore"):
             return [
-                np.log([self.probabilities(turn).get(action, 0.0) for action in asked])
-                for turn, asked in zip(turns, actions, strict=True)
+                np.log([self.probabilities(turn).get(action, 0.0) for action in options])
+                for turn, options in zip(turns, actions, strict=True)
             ]

@@ -41,20 +41,20 @@ def text(few: list[Trajectory]) -> TextLog:
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
 def test_mixing_is_that_of_the_policies(text: TextLog, epsilon: float) -> None:
     seeker = GoalSeeker(1.0)
-    found = target_log(score(seeker, text, silent), epsilon, text)
-    assert found is not None
-    assert found.choices is not None
+    target = target_log(score(seeker, text, silent), epsilon, text)
+    assert target is not None
+    assert target.choices is not None
     direct = mix(seeker, epsilon).logprobs(text.turns, text.options)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(found.choices.logprobs, np.concatenate(direct), atol=1e-12)
+    np.testing.assert_allclose(target.choices.logprobs, np.concatenate(direct), atol=1e-12)
     own = mix(seeker, epsilon).logprobs(text.turns, [[a] for a in text.taken])  # type: ignore[attr-defined]
-    np.testing.assert_allclose(found.logprobs, np.concatenate(own), atol=1e-12)
+    np.testing.assert_allclose(target.logprobs, np.concatenate(own), atol=1e-12)
 
 
 def test_the_loggers_own_log_probs_come_back(log: RaggedLog, text: TextLog) -> None:
     """Turns rebuilt from the log are the turns the agent met: its log-probs are those it logged."""
-    found = target_log(score(GoalSeeker(0.6), text, silent), 0.0, text)
-    assert found is not None
-    np.testing.assert_allclose(found.logprobs, log.behaviour, atol=1e-12)
+    target = target_log(score(GoalSeeker(0.6), text, silent), 0.0, text)
+    assert target is not None
+    np.testing.assert_allclose(target.logprobs, log.behaviour, atol=1e-12)
 
 
 def test_an_action_outside_the_admissible_set() -> None:
@@ -102,10 +102,10 @@ def test_log_probs_from_elsewhere(log: RaggedLog, text: TextLog, tmp_path: Path,
         path.write_text("\n".join(map(json.dumps, rows)))
     else:
         pq.write_table(pa.Table.from_pylist(rows), path)
-    found = from_file(path, log, text)
-    np.testing.assert_allclose(found.logged, expected.logged)
-    assert found.options is not None
-    np.testing.assert_allclose(found.options, expected.options)
+    scores = from_file(path, log, text)
+    np.testing.assert_allclose(scores.logged, expected.logged)
+    assert scores.options is not None
+    np.testing.assert_allclose(scores.options, expected.options)
 
 
 @pytest.mark.parametrize(

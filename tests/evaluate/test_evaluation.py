@@ -53,20 +53,20 @@ def test_evaluation_json_has_the_contracts_shape(episodes: list[Trajectory], wri
         certificate=False,
     )
     result = evaluate(config, {"keen": GoalSeeker(1.3, "keen")})
-    told = json.loads((out / "evaluation.json").read_text())
-    assert told == json.loads(json.dumps(result.as_dict()))
-    assert set(told) == {"policies", "agreement", "recommended", "warnings", "meta"}
-    assert [(p["name"], p["epsilon"]) for p in told["policies"]] == [
+    content = json.loads((out / "evaluation.json").read_text())
+    assert content == json.loads(json.dumps(result.as_dict()))
+    assert set(content) == {"policies", "agreement", "recommended", "warnings", "meta"}
+    assert [(p["name"], p["epsilon"]) for p in content["policies"]] == [
         ("random", 0.0), ("random", 0.5), ("keen", 0.0), ("keen", 0.5)
     ]  # fmt: skip
-    for row in told["policies"]:
+    for row in content["policies"]:
         assert set(row) == {"name", "epsilon", "estimates", "predictors", "diagnostics", "truth"}
         for name in QUICK:
             assert {"value", "low", "high", "n"} <= set(row["estimates"][name])
-    assert sorted(row["estimates"]["dr"]["rank"] for row in told["policies"])[0] == 1
+    assert sorted(row["estimates"]["dr"]["rank"] for row in content["policies"])[0] == 1
     keys = {"spearman", "spearman_low", "spearman_high", "kendall", "regret@1", "mae", "rmse", "coverage"}
-    assert keys <= set(told["agreement"]["dr"])
-    assert {"-epsilon", "behaviour mean", "nearest logger", "episode length"} <= set(told["agreement"])
+    assert keys <= set(content["agreement"]["dr"])
+    assert {"-epsilon", "behaviour mean", "nearest logger", "episode length"} <= set(content["agreement"])
     with pytest.raises(InputError, match="--overwrite"):
         evaluate(config, {"keen": GoalSeeker(1.3, "keen")})
 
@@ -82,10 +82,10 @@ def test_diagnostics_are_printed_before_any_estimate(episodes: list[Trajectory],
 
 def test_five_lines_of_python(episodes: list[Trajectory], write: Write) -> None:
     result = worldline.evaluate(log=[write(episodes[:80])], policy=["random"], estimators=["wis"], certificate=False)
-    found = result.value("random", "wis")
-    assert found.value is not None
-    assert found.low is not None
-    assert found.low <= found.value
+    estimate = result.value("random", "wis")
+    assert estimate.value is not None
+    assert estimate.low is not None
+    assert estimate.low <= estimate.value
     with pytest.raises(InputError, match="unknown setting 'polcy'"):
         worldline.evaluate(log=["x"], polcy=[])
 
@@ -151,9 +151,9 @@ def test_a_candidate_with_a_loggers_name_is_scored_as_itself(episodes: list[Traj
 
 def test_one_episode(episodes: list[Trajectory], write: Write) -> None:
     result = evaluate(EvaluateConfig(log=(write(episodes[:1]),), policy=("random",), estimators=(*QUICK, "magic")))
-    found = result.value("random", "wis")
-    assert found.value is not None
-    assert (found.low, found.high) == (None, None)
+    estimate = result.value("random", "wis")
+    assert estimate.value is not None
+    assert (estimate.low, estimate.high) == (None, None)
     assert "needs two episodes" in (result.value("random", "magic").refused or "")
     assert any("one episode" in note for note in result.warnings)
 
@@ -162,14 +162,14 @@ def test_zero_reward_everywhere(episodes: list[Trajectory], write: Write) -> Non
     folder = write(with_rewards(episodes[:80], 0.0))
     result = evaluate(EvaluateConfig(log=(folder,), policy=("random",), estimators=LINEAR, features="ngrams:64"))
     assert any("every reward in the log is 0" in note for note in result.warnings)
-    for name, found in result.policies[0].estimates.items():
-        assert found.value == pytest.approx(0.0, abs=1e-3), name
+    for name, estimate in result.policies[0].estimates.items():
+        assert estimate.value == pytest.approx(0.0, abs=1e-3), name
 
 
 def test_a_policy_that_never_acts_so(episodes: list[Trajectory], write: Write) -> None:
     class Never(GoalSeeker):
         def logprobs(self, turns: object, actions: list[list[str]]) -> list[np.ndarray]:  # type: ignore[override]
-            return [np.full(len(asked), -np.inf) for asked in actions]
+            return [np.full(len(options), -np.inf) for options in actions]
 
     config = EvaluateConfig(log=(write(episodes[:80]),), estimators=QUICK, certificate=False)
     result = evaluate(config, {"never": Never(1.0)})

@@ -37,10 +37,10 @@ def test_estimates_are_near_the_exact_value(evaluation: Evaluation, world: World
     policy = TARGET.probabilities if epsilon == 0 else mixed
     exact = np.mean([exact_value(world, world.get_task("train", task), policy) for task in TASKS])
     for name in CONSISTENT:
-        found = evaluation.value("keen", name, epsilon)
-        assert found.low is not None
-        assert found.high is not None
-        assert found.value == pytest.approx(exact, abs=(found.high - found.low)), name
+        estimate = evaluation.value("keen", name, epsilon)
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert estimate.value == pytest.approx(exact, abs=(estimate.high - estimate.low)), name
     for name in NAMES:
         value = evaluation.value("keen", name, epsilon).value
         assert value == pytest.approx(exact, abs=0.1), name
@@ -60,10 +60,10 @@ def test_null_test_of_three_policies(evaluation: Evaluation) -> None:
 def test_certificate_of_three_policies(evaluation: Evaluation) -> None:
     assert {trial.policy for trial in evaluation.meta.certificate.trials} == {"seeker0.6", "seeker1", "seeker1.6"}
     for name in CONSISTENT:
-        found = evaluation.record(name)
-        assert found is not None
-        assert found.trials == 3
-        assert found.mae < 0.1
+        record = evaluation.record(name)
+        assert record is not None
+        assert record.trials == 3
+        assert record.mae < 0.1
     assert any("mixture of all loggers" in note for note in evaluation.warnings)
 
 

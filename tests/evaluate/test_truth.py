@@ -42,11 +42,11 @@ def test_truth_in_each_shape(tmp_path: Path) -> None:
 def test_truth_that_does_not_match_is_told(tmp_path: Path) -> None:
     path = tmp_path / "truth.json"
     path.write_text('{"a": 0.5, "b@0.2": 0.4, "zed": 0.1}')
-    asked = [Candidate(name, epsilon, "random", None) for name in ("a", "b") for epsilon in (0.0, 0.2)]
-    truth, (strange, unknown) = truth_of(path, asked)
+    candidates = [Candidate(name, epsilon, "random", None) for name in ("a", "b") for epsilon in (0.0, 0.2)]
+    truth, (strange, unknown) = truth_of(path, candidates)
     assert truth["b", 0.2] == 0.4
     assert strange.endswith("no candidate is called zed")
     assert "has no value for a@0.2, b:" in unknown
-    assert truth_of(path, [*asked, Candidate("zed", 0.0, "random", None)])[1] == [unknown]
+    assert truth_of(path, [*candidates, Candidate("zed", 0.0, "random", None)])[1] == [unknown]
     with pytest.raises(InputError, match="names none of the candidates, c"):
         truth_of(path, [Candidate("c", 0.0, "random", None)])

@@ -122,9 +122,12 @@ def test_who_did_not_log_is_not_played_as_a_logger(folder: Path, house: World) -
 
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
     given = {"logger0.2": expert(house, 0.2), "logger0.6": expert(house, 0.0), "logger0.9": Mute()}
-    found = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
-    assert any("is not the policy that logged 'logger0.6'" in note for note in found.warnings)
-    assert {trial.policy for trial in found.meta.null_test if "adwm" in trial.estimates} == {"logger0.2", "logger0.9"}
+    evaluation = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
+    assert any("is not the policy that logged 'logger0.6'" in note for note in evaluation.warnings)
+    assert {trial.policy for trial in evaluation.meta.null_test if "adwm" in trial.estimates} == {
+        "logger0.2",
+        "logger0.9",
+    }
 
 
 def test_a_flagged_estimator_is_not_recommended_for_want_of_another_certificate(evaluation: Evaluation) -> None:
@@ -159,10 +162,10 @@ def test_intervals_know_of_the_models_own_error(evaluation: Evaluation) -> None:
     """The worst error on the loggers is no surprise: the half-width is at least the root mean square of them."""
     errors = [trial.estimates["adwm"].value - trial.truth for trial in evaluation.meta.null_test]
     for policy in evaluation.policies:
-        found = policy.estimates["adwm"]
-        assert found.low is not None
-        assert found.high is not None
-        assert (found.high - found.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
+        estimate = policy.estimates["adwm"]
+        assert estimate.low is not None
+        assert estimate.high is not None
+        assert (estimate.high - estimate.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.99])
@@ -219,9 +222,9 @@ def test_the_sensitivity_is_to_guidance_alone(
     log = write(play(house, 0.6, 2, "short", seed=5))
     config = EvaluateConfig(log=(log,), world_model=folder / "wm", estimators=("adwm",), imagined_at_once=7, seed=3)
     config = config.model_copy(update={"certificate": False, "sensitivity": 2, "rollouts": 1})
-    found = evaluate(config, {"one": guided})
-    rows = found.meta.sensitivity
-    assert rows[0]["values"] == [pytest.approx(found.value("one", "adwm").value, abs=1e-12)]
+    evaluation = evaluate(config, {"one": guided})
+    rows = evaluation.meta.sensitivity
+    assert rows[0]["values"] == [pytest.approx(evaluation.value("one", "adwm").value, abs=1e-12)]
     assert [(row["w"], row["alpha"]) for row in rows][3:] == [(0.0, 0.1), (0.5, 0.1)]
     assert guided_steps > 0
     assert how == {(derive_seed(3, 0), 7)}

@@ -96,8 +96,8 @@ def test_relatives_of_the_shape(tmp_path: Path, call: dict[str, Any], action: st
 
 def test_reasoning_is_part_of_the_response_alone(tmp_path: Path) -> None:
     parts = [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "Yes."}]
-    for said in ({"content": parts}, {"content": "Yes.", "reasoning_content": "Hm."}):
-        (episode,) = imported(tmp_path / "a.json", [{"messages": [USER, {"role": "assistant", **said}]}])
+    for message in ({"content": parts}, {"content": "Yes.", "reasoning_content": "Hm."}):
+        (episode,) = imported(tmp_path / "a.json", [{"messages": [USER, {"role": "assistant", **message}]}])
         assert (episode.steps[0].action, episode.steps[0].response) == ("Yes.", "Hm.\nYes.")
 
 

@@ -155,10 +155,10 @@ def test_the_real_files_count_the_same_before_and_after(shared_data: Path, tmp_p
         for episode in logs.read("episodes", path):
             writer.append(episode)
     store.check_unique(tmp_path)
-    found: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
+    totals: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
     for row in store.scan(tmp_path, ["policy", "length", "return"]).to_pylist():
-        entry = found[row["policy"]]
+        entry = totals[row["policy"]]
         entry[0] += 1
         entry[1] += row["length"]
         entry[2] += row["return"]
-    assert {policy: pytest.approx(entry, nan_ok=True) for policy, entry in expected.items()} == found
+    assert {policy: pytest.approx(entry, nan_ok=True) for policy, entry in expected.items()} == totals

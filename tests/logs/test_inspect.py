@@ -117,9 +117,9 @@ def test_the_scorer_can_be_chosen(tmp_path: Path) -> None:
     assert imported(path, several, reward="match", score="rubric.style")[0].score == 0.25
     assert imported(path, several, reward="rubric.style")[0].episode_return == 0.25
     assert imported(path, several, reward="rubric.facts")[0].success is True
-    for asked, reason in (("matsch", "did you mean 'match'"), ("rubric", "rubric.style"), ("rubric.x", "no field 'x'")):
+    for field, reason in (("matsch", "did you mean 'match'"), ("rubric", "rubric.style"), ("rubric.x", "no field 'x'")):
         with pytest.raises(InputError, match=reason):
-            imported(path, several, reward=asked)
+            imported(path, several, reward=field)
     with pytest.raises(InputError, match="sample 1: its score is 'fine', which is no number"):
         imported(path, sample("s", scores={"match": {"value": "fine"}}))
 

@@ -44,8 +44,8 @@ def test_web_actions_have_one_slot() -> None:
 
 
 def test_search_tags_come_apart() -> None:
-    asked = [f"<search>{q}</search>" for q in ("a b", "c d", "e")] + [f"<answer>{q}</answer>" for q in ("x", "y z")]
-    grammar = Grammar.induce(asked)
+    actions = [f"<search>{q}</search>" for q in ("a b", "c d", "e")] + [f"<answer>{q}</answer>" for q in ("x", "y z")]
+    grammar = Grammar.induce(actions)
     assert grammar.parse("<answer>new</answer>").things == ("new",)
     assert grammar.parse("<search>who is it</search>").things == ("who is it",)
     assert grammar.parse("<answer>1987</answer>").kinds == grammar.parse("<answer>2001</answer>").kinds == ("#",)
@@ -92,10 +92,10 @@ THINGS = [f"{kind} {n}" for kind in ("cup", "pen", "box") for n in (1, 2, 3)]
     ],
 )
 def test_enumerations_are_found(text: str, things: tuple[str, ...]) -> None:
-    found = listing(text, GRAMMAR)
-    assert found is not None
-    assert found.things == things
-    assert found.text() == text
+    listed = listing(text, GRAMMAR)
+    assert listed is not None
+    assert listed.things == things
+    assert listed.text() == text
 
 
 def test_a_text_without_enumeration_has_none() -> None:

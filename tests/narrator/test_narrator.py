@@ -31,8 +31,8 @@ def test_it_answers_as_the_world_does(fitted: Fitted, house: World) -> None:
     for episode, history, at, answer in walk(narrator, play(house, 0.4, 24, seed=9)):
         listed = narrator.listed([None], [episode.steps[at].admissible], [episode.steps[at].action])
         question = StepQuery(history, episode.steps[at].action, listed[0], draw=0.5)
-        told = narrator.answers([question], torch.zeros(1, narrator.latents.shape[1]))[0]
-        right += told.text == answer
+        given = narrator.answers([question], torch.zeros(1, narrator.latents.shape[1]))[0]
+        right += given.text == answer
         total += 1
     assert total > 80
     assert right / total > 0.85
@@ -41,9 +41,9 @@ def test_it_answers_as_the_world_does(fitted: Fitted, house: World) -> None:
 def test_it_lists_what_the_world_allows(fitted: Fitted, house: World) -> None:
     narrator = fitted.ensemble.members[0].narrator
     missing = extra = lists = size = 0
-    asked: list[CandidateAnswer] = []
+    candidates: list[CandidateAnswer] = []
     for episode, history, at, _ in walk(narrator, play(house, 0.4, 24, seed=9)):
-        previous, asked = asked, narrator.log_model.index.candidates(history, episode.steps[at].action)
+        previous, candidates = candidates, narrator.log_model.index.candidates(history, episode.steps[at].action)
         if at == 0:
             continue
         before, start = episode.steps[at - 1].admissible or (), episode.steps[0].admissible or ()
@@ -61,11 +61,11 @@ def test_an_unheard_of_action_is_answered_and_flagged(fitted: Fitted, log: list[
     narrator, episode = fitted.ensemble.members[0].narrator, log[0]
     history = History(narrator.log_model.grammar, episode.task_id, episode.goal, episode.steps[0].observation)
     listed = narrator.listed([None], [episode.steps[0].admissible], ["sing a song"])
-    told = narrator.answers(
+    answers = narrator.answers(
         [StepQuery(history, "sing a song", listed[0], 0.3)], torch.zeros(1, narrator.latents.shape[1])
     )
-    assert told[0].text
-    assert not told[0].supported
+    assert answers[0].text
+    assert not answers[0].supported
 
 
 def sings(house: World, action: str = "sing a song") -> Trajectory:
@@ -74,10 +74,12 @@ def sings(house: World, action: str = "sing a song") -> Trajectory:
     before, info = environment.reset(seed=0, task=house.get_task("train", 0))
     steps = []
     for _ in range(2):
-        after, reward, _, _, told = environment.step(action)
+        after, reward, _, _, result_info = environment.step(action)
         listed = info["admissible"]
-        steps.append(Step(observation=before, admissible=listed, action=action, reward=reward, valid=told["valid"]))
-        before, info = after, told
+        steps.append(
+            Step(observation=before, admissible=listed, action=action, reward=reward, valid=result_info["valid"])
+        )
+        before, info = after, result_info
     played = {"steps": tuple(steps), "final_observation": before, "terminated": False, "truncated": True}
     made: Trajectory = play(house, 0.0, 1)[0].model_copy(update={"id": action, **played})
     return made
@@ -91,8 +93,8 @@ def test_what_the_world_only_ever_says_to_refuse_changes_nothing(house: World, l
     assert not LogModel.of(log, 64).refusals
     narrator, z = Narrator(log_model, 4), torch.zeros(1, 4)
     for listed in ("no", "no 4", "yes"):  # there is no other answer to it
-        told = narrator.answers([StepQuery(log_model.history(0), "juggle 3 cups", listed, 0.5)], z)[0]
-        assert (told.text, told.refused, told.valid) == (sung.final_observation, True, False)
+        answer = narrator.answers([StepQuery(log_model.history(0), "juggle 3 cups", listed, 0.5)], z)[0]
+        assert (answer.text, answer.refused, answer.valid) == (sung.final_observation, True, False)
 
 
 def test_what_is_not_listed_and_was_never_done_is_refused(house: World, log: list[Trajectory]) -> None:
@@ -107,8 +109,8 @@ def test_what_is_not_listed_and_was_never_done_is_refused(house: World, log: lis
     narrator, z = Narrator(log_model, 4), torch.zeros(1, 4)
 
     def refused(action: str, listed: str) -> bool:
-        said = (narrator.answers([StepQuery(history, action, listed, draw / 9)], z)[0] for draw in range(9))
-        return all(answer.refused for answer in said)
+        answers = (narrator.answers([StepQuery(history, action, listed, draw / 9)], z)[0] for draw in range(9))
+        return all(answer.refused for answer in answers)
 
     assert refused("go to song 1", "no 4")
     history.advance("go to song 1", "Nothing happens.", False)
@@ -135,12 +137,12 @@ def test_the_draw_alone_decides_among_candidates(fitted: Fitted, log: list[Traje
     history = History(narrator.log_model.grammar, "elsewhere", episode.goal, episode.steps[0].observation)
     z = torch.zeros(1, narrator.latents.shape[1])
 
-    def said(action: str, draw: float) -> str:
+    def answer_text(action: str, draw: float) -> str:
         return narrator.answers([StepQuery(history, action, "yes", draw)], z)[0].text
 
     places = [a for a in episode.steps[0].admissible or () if a.startswith("go to")]
-    assert [said(place, 0.2) for place in places] == [said(place, 0.2) for place in places]
-    assert max(len({said(place, draw / 20) for draw in range(20)}) for place in places) > 1
+    assert [answer_text(place, 0.2) for place in places] == [answer_text(place, 0.2) for place in places]
+    assert max(len({answer_text(place, draw / 20) for draw in range(20)}) for place in places) > 1
 
 
 def test_the_nearest_answer_is_of_the_same_action_and_never_the_episodes_own(
@@ -152,13 +154,15 @@ def test_the_nearest_answer_is_of_the_same_action_and_never_the_episodes_own(
     histories = [log_model.history(number) for number in (0, 0, 1, 2)]
     actions = [log[0].steps[0].action, log[0].steps[1].action, log[0].steps[0].action, "juggle 3 cups"]
     z = torch.randn(4, narrator.latents.shape[1], generator=generator)
-    for history, action, row, told in zip(histories, actions, z, narrator.nearest(histories, actions, z), strict=True):
+    for history, action, row, answer in zip(
+        histories, actions, z, narrator.nearest(histories, actions, z), strict=True
+    ):
         others = [tr for tr in log_model.index.transitions if tr.episode != history.episode]
         alike = [tr for tr in others if tr.action == action] or others
         best = min(alike, key=lambda tr: float((narrator.latents[tr.index] - row).pow(2).mean()))
-        assert told.candidate is not None
-        assert told.candidate.source == best
-        assert abs(told.distance - float((narrator.latents[best.index] - row).pow(2).mean())) < 1e-5
+        assert answer.candidate is not None
+        assert answer.candidate.source == best
+        assert abs(answer.distance - float((narrator.latents[best.index] - row).pow(2).mean())) < 1e-5
 
 
 def test_lists_keep_the_order_of_a_world_that_does_not_sort() -> None:

@@ -34,15 +34,15 @@ def test_an_episode_is_never_answered_by_its_own_record(index: TransitionIndex, 
 
 def test_most_answers_are_among_the_candidates(index: TransitionIndex, log: list[Trajectory]) -> None:
     """Leave one episode out: the true answer of a deterministic world is found in nearly all steps."""
-    found = total = own = 0
+    hits = total = own = 0
     for number in range(0, len(log), 4):
         for transition, history in _walk(index, log[number], number):
             candidates = index.candidates(history, transition.action)
             total += 1
-            found += any(candidate.text == transition.answer for candidate in candidates)
+            hits += any(candidate.text == transition.answer for candidate in candidates)
             own += any(candidate.near == OWN for candidate in candidates)
     assert total > 60
-    assert found / total > 0.9
+    assert hits / total > 0.9
     assert own
 
 
@@ -89,10 +89,10 @@ def test_what_was_taken_is_gone_and_what_was_put_is_there(log: list[Trajectory])
             if command.template == "go to *" and history.views(command.things[0]):
                 # a frame with another content: all that may be kept of it is its first sentence
                 frame = answer.partition(" you see ")[0] + " you see a statue 9."
-                found = recalled([frame], history, command.things[0], contents_model)
-                if found:
-                    right += found == [answer]
-                    wrong += found != [answer]
+                answers = recalled([frame], history, command.things[0], contents_model)
+                if answers:
+                    right += answers == [answer]
+                    wrong += answers != [answer]
                     changed += bool(contents_model.changes(history, command.things[0], 0)[0])
             history.advance(step.action, answer)
     assert right >= 20

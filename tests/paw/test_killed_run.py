@@ -42,8 +42,8 @@ def run(kind: str, recipe: Path, out: Path, *flags: str) -> int:
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
-    told = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if not k.startswith(("seconds", "peak"))} for line in told]
+    metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if not k.startswith(("seconds", "peak"))} for line in metrics]
 
 
 @pytest.fixture(scope="module")

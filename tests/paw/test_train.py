@@ -27,17 +27,17 @@ def recipe(start: Path, out: Path, **changes: Any) -> TrainConfig:
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
-    told = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if not k.startswith(("seconds", "peak"))} for line in told]
+    metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if not k.startswith(("seconds", "peak"))} for line in metrics]
 
 
 def test_it_learns_to_count(start: Path, tmp_path: Path) -> None:
     changes = {"updates": 8, "groups": 6, "group_size": 8, "algo": "gigpo"}
     train(recipe(start, tmp_path / "run", **changes))
-    told = lines(tmp_path / "run")
-    assert told[0]["eval_success"] < 0.7
-    assert told[-1]["eval_success"] > 0.85
-    assert told[-1]["lambda"] < told[1]["lambda"]
+    metrics = lines(tmp_path / "run")
+    assert metrics[0]["eval_success"] < 0.7
+    assert metrics[-1]["eval_success"] > 0.85
+    assert metrics[-1]["lambda"] < metrics[1]["lambda"]
 
 
 @pytest.mark.parametrize(

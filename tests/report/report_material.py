@@ -35,9 +35,9 @@ def write_log(folder: Path, episodes: list[Trajectory], flush_every: int = 64) -
     return folder
 
 
-def episode(number: int, success: bool | None = True, policy: str = "p", **said: Any) -> Trajectory:
-    step = Step(observation=said.pop("observation", f"room {number}"), action="look", reward=float(bool(success)))
+def episode(number: int, success: bool | None = True, policy: str = "p", **fields: Any) -> Trajectory:
+    step = Step(observation=fields.pop("observation", f"room {number}"), action="look", reward=float(bool(success)))
     return Trajectory(
         id=f"e{number:05d}", env="e", task_id=f"t{number}", policy=policy, steps=(step,), terminated=True,
-        success=success, **said,
+        success=success, **fields,
     )  # fmt: skip

@@ -28,11 +28,11 @@ def page(path: Path) -> PageReader:
 def harmless(shown: PageReader) -> None:
     """No script, nothing fetched, no handler: whatever the data says."""
     assert not {"script", "img", "link", "iframe", "object", "embed", "base", "form"} & shown.names()
-    for _, told in shown.tags:
-        assert not [name for name in told if name.startswith("on")]
+    for _, attributes in shown.tags:
+        assert not [name for name in attributes if name.startswith("on")]
         for name in ("src", "href", "xlink:href", "action"):
-            assert told.get(name, "#").startswith("#")
-    assert not re.findall(r"@import|url\((?!#)", "".join(told.get("style", "") for _, told in shown.tags))
+            assert attributes.get(name, "#").startswith("#")
+    assert not re.findall(r"@import|url\((?!#)", "".join(attributes.get("style", "") for _, attributes in shown.tags))
     assert "http://" not in shown.page
     assert "https://" not in shown.page
 
@@ -45,14 +45,16 @@ def test_a_folder_of_everything_becomes_one_page(
     write_log(world_model / "log", [episode(1)])
     write_log(tmp_path / "logs", [episode(1), episode(2, success=False)])
     assert main(["report", str(tmp_path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {
+    result = json.loads(capsys.readouterr().out)
+    assert result == {
         "report": str(tmp_path / "report.html"),
         "sections": ["evaluation", "training", "world model", "log"],
     }
     written = (tmp_path / "report.html").read_text()
     assert len(written) < 1_000_000
-    assert [told["data-kind"] for tag, told in PageReader(written).tags if tag == "section"] == told["sections"]
+    assert [attributes["data-kind"] for tag, attributes in PageReader(written).tags if tag == "section"] == result[
+        "sections"
+    ]
     harmless(PageReader(written))
 
 
@@ -63,8 +65,8 @@ def test_hostile_text_is_shown_and_not_run(judged: Path, tmp_path: Path) -> None
         policy["estimates"]["dr"]["flag"] = HOSTILE
     evaluation["warnings"] = [HOSTILE]
     (tmp_path / "evaluation.json").write_text(json.dumps(evaluation))
-    said = episode(1, policy=HOSTILE, goal=HOSTILE, final_observation=HOSTILE, observation=HOSTILE)
-    write_log(tmp_path / "log", [said, episode(2, success=False)])
+    hostile = episode(1, policy=HOSTILE, goal=HOSTILE, final_observation=HOSTILE, observation=HOSTILE)
+    write_log(tmp_path / "log", [hostile, episode(2, success=False)])
     shown = page(tmp_path)
     harmless(shown)
     assert shown.text.count("<script>alert(1)</script>") > 10
@@ -72,7 +74,7 @@ def test_hostile_text_is_shown_and_not_run(judged: Path, tmp_path: Path) -> None
 
 
 def test_the_file_runs_no_script_even_if_it_held_one(judged: Path) -> None:
-    policies = [told.get("content", "") for tag, told in page(judged).tags if tag == "meta"]
+    policies = [attributes.get("content", "") for tag, attributes in page(judged).tags if tag == "meta"]
     assert any("default-src 'none'" in policy for policy in policies)
 
 
@@ -148,13 +150,13 @@ def test_bad_input_is_one_line(name: str, content: str | None, line: str, tmp_pa
     if content is not None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(content)
-    asked = path if path.suffix in (".txt", "") else path.parent
-    asked = asked.parent if name.startswith("empty") else asked
-    assert main(["report", str(asked), "--out", str(tmp_path / "r.html")]) == 2
-    told = capsys.readouterr()
-    assert line in told.err
-    assert told.out == ""
-    assert told.err.count("\n") == 1
+    source = path if path.suffix in (".txt", "") else path.parent
+    source = source.parent if name.startswith("empty") else source
+    assert main(["report", str(source), "--out", str(tmp_path / "r.html")]) == 2
+    captured = capsys.readouterr()
+    assert line in captured.err
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
     assert not (tmp_path / "r.html").exists()
 
 

@@ -65,14 +65,14 @@ def served() -> Iterator[Callable[[Path], Get]]:
 
 def walked(index: EpisodeIndex, **query: Any) -> list[str]:
     """The ids of all pages, one after the other."""
-    found: list[str] = []
+    ids: list[str] = []
     start: int | None = 0
     while start is not None:
         page = index.page(Query(start=start, **query))
         assert len(page["episodes"]) <= query.get("limit", 50)
-        found += [row["id"] for row in page["episodes"]]
+        ids += [row["id"] for row in page["episodes"]]
         start = page["next"]
-    return found
+    return ids
 
 
 @pytest.mark.parametrize("limit", [1, 7, 50, 200])
@@ -126,7 +126,7 @@ def test_list_report_and_episodes_are_served(
 ) -> None:
     get = served(judged)
     listed = PageReader(get("/")[1])
-    links = [told["href"] for tag, told in listed.tags if tag == "a"]
+    links = [attributes["href"] for tag, attributes in listed.tags if tag == "a"]
     assert links == ["/report", "/report?at=0", "/report?at=1", "/episodes?at=1"]
     for link in links:
         assert get(link)[0] == 200
@@ -164,9 +164,9 @@ def test_hostile_names_are_escaped_everywhere(tmp_path: Path, served: Callable[[
     ],
 )
 def test_bad_requests_get_a_line(where: str, status: int, line: str, log: Path, served: Callable[[Path], Get]) -> None:
-    got, told = served(log)(where)
+    got, text = served(log)(where)
     assert got == status
-    assert line in told
+    assert line in text
 
 
 def test_a_corrupt_file_is_a_line_on_its_own_page(tmp_path: Path, served: Callable[[Path], Get]) -> None:
@@ -174,9 +174,9 @@ def test_a_corrupt_file_is_a_line_on_its_own_page(tmp_path: Path, served: Callab
     write_log(tmp_path / "log", [episode(1)])
     get = served(tmp_path)
     assert get("/")[0] == 200
-    status, told = get("/report?at=0")
+    status, text = get("/report?at=0")
     assert status == 400
-    assert "evaluation.json: corrupt: not JSON" in told
+    assert "evaluation.json: corrupt: not JSON" in text
 
 
 def test_other_hosts_are_refused(log: Path, served: Callable[[Path], Get]) -> None:

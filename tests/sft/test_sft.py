@@ -46,13 +46,15 @@ def encoder(demonstrations: list[Demonstration]) -> Encoder:
 
 
 def test_a_clone_does_what_the_expert_does_and_transformers_loads_it(tmp_path: Path) -> None:
-    told = sft(settings(tmp_path / "run", epochs=40)).summary()
-    assert told["loss"] < 0.05
-    assert len(told["checkpoints"]) == 3
-    for folder in (told["model"], *told["checkpoints"]):
+    summary = sft(settings(tmp_path / "run", epochs=40)).summary()
+    assert summary["loss"] < 0.05
+    assert len(summary["checkpoints"]) == 3
+    for folder in (summary["model"], *summary["checkpoints"]):
         assert AutoModelForCausalLM.from_pretrained(folder).config.worldline["prompt"] == "transcript"
         assert AutoTokenizer.from_pretrained(folder).eos_token == "<eos>"
-    played = collect(CollectConfig(env="counting:CountingWorld", policy=f"hf:{told['model']}", episodes=12)).summary()
+    played = collect(
+        CollectConfig(env="counting:CountingWorld", policy=f"hf:{summary['model']}", episodes=12)
+    ).summary()
     assert played["success"] == 1.0
     assert played["invalid_actions"] == 0
 

@@ -29,14 +29,14 @@ from worldline.types import InputError, Policy, Trajectory
 Env = Literal["household", "shop", "searchqa"]
 PAPER = IMAGINATION_PRESETS["adwm-paper"]
 GUIDED = replace(PAPER, steps=10, eta=0.0)
-"""The paper's manner in as many diffusion steps as ours: each asks a language model for a gradient."""
+"""The paper's way of imagining in as many diffusion steps as ours: each asks a language model for a gradient."""
 
 
 @dataclass(frozen=True)
 class Variant:
     """One row: how to imagine, how policies perceive it, what the world model is fitted on, and who is judged."""
 
-    manner: ImaginationConfig = IMAGINATION_PRESETS["adwm"]
+    imagination: ImaginationConfig = IMAGINATION_PRESETS["adwm"]
     interface: Literal["text", "soft", "distilled"] = "text"
     loggers: int = 3
     latent: int | None = None
@@ -144,10 +144,16 @@ def _imagined(
     folder: Path,
     settings: Settings,
 ) -> float:
-    channel = connect(policy, ensemble, variant.interface, folder=folder / "adapters", seed=settings.seed)
-    guide = channel.guide if variant.manner.alpha else None
+    connection = connect(policy, ensemble, variant.interface, folder=folder / "adapters", seed=settings.seed)
+    guide = connection.guide if variant.imagination.alpha else None
     played = imagine(
-        ensemble, channel.policy, config=variant.manner, guide=guide, starts=starts, rollouts=1, seed=settings.seed
+        ensemble,
+        connection.policy,
+        config=variant.imagination,
+        guide=guide,
+        starts=starts,
+        rollouts=1,
+        seed=settings.seed,
     )
     return float(played.values.mean())
 

@@ -98,9 +98,9 @@ def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]
     """Seconds per imagined step of random play, and of the sampler alone."""
     fast, slow = IMAGINATION_PRESETS["adwm"], replace(IMAGINATION_PRESETS["adwm"], steps=50, eta=1.0)
 
-    def each(name: str, manner: ImaginationConfig, batch: int, count: int) -> float:
+    def each(name: str, imagination: ImaginationConfig, batch: int, count: int) -> float:
         planned = _planned(ensemble, count, settings.seed)
-        steps, seconds = _play(ensemble, RandomPolicy(), planned, manner, batch, settings)
+        steps, seconds = _play(ensemble, RandomPolicy(), planned, imagination, batch, settings)
         rows.append(_row(name, batch, steps, seconds))
         return seconds / steps
 
@@ -124,27 +124,27 @@ def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]
 
 
 def _through_soft_tokens(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The paper's manner with the fast sampler: guided by actions and by the policy, soft tokens for observations."""
+    """The paper's way of imagining, with the fast sampler: guided by actions and by the policy, read as soft tokens."""
     policy = policies.load(settings.policy, None, settings)
     config = PolicyInterfaceConfig(adapter=AdapterConfig(batch=settings.adapter_batch), redraw=settings.redraw)
     started = time.perf_counter()
-    channel = connect(policy, ensemble, "soft", config, seed=settings.seed)
+    connection = connect(policy, ensemble, "soft", config, seed=settings.seed)
     adapted = time.perf_counter() - started
     eta = 1.0 if settings.diffusion_steps == ensemble.members[0].model.architecture.diffusion_steps else 0.0
-    manner = replace(IMAGINATION_PRESETS["adwm-paper"], steps=settings.diffusion_steps, eta=eta)
-    sweep = Sweep(channel.policy)
+    imagination = replace(IMAGINATION_PRESETS["adwm-paper"], steps=settings.diffusion_steps, eta=eta)
+    sweep = Sweep(connection.policy)
     planned = [
         episode
         for epsilon in settings.epsilons
         for episode in sweep.episodes(_planned(ensemble, settings.rollouts, settings.seed), epsilon, settings.steps)
     ]
-    steps, seconds = _play(ensemble, sweep, planned, manner, len(planned), settings, channel.guide)
+    steps, seconds = _play(ensemble, sweep, planned, imagination, len(planned), settings, connection.guide)
     name = f"{settings.policy.rpartition('/')[2]}, soft, guided, {settings.diffusion_steps} diffusion steps"
     rows.append(_row(name, len(planned), steps, seconds))
     return {
         "adapter_seconds": adapted,
-        "adapter_top1": channel.figures["top1"],
-        "adapter_top1_in_batch": channel.figures["top1_in_batch"],
+        "adapter_top1": connection.figures["top1"],
+        "adapter_top1_in_batch": connection.figures["top1_in_batch"],
         "soft_guided_rollouts": float(len(planned)),
         "soft_guided_steps": float(steps),
         "soft_guided_seconds": seconds,
@@ -185,13 +185,13 @@ def _play(
     ensemble: Ensemble,
     policy: Policy,
     planned: Sequence[Episode],
-    manner: ImaginationConfig,
+    imagination: ImaginationConfig,
     batch: int,
     settings: Settings,
     guide: Guide | None = None,
 ) -> tuple[int, float]:
     """Imagined steps, and the seconds they took."""
-    world = ImaginedWorld(ensemble, manner, guide)
+    world = ImaginedWorld(ensemble, imagination, guide)
     player = Rollout(world, policy, batch_size=batch, max_steps=settings.steps)
     started = time.perf_counter()
     steps = sum(len(episode) for episode in player.play(planned))
@@ -199,7 +199,7 @@ def _play(
 
 
 @torch.no_grad()
-def _latent_step(ensemble: Ensemble, batch: int, manner: ImaginationConfig, steps: int = 12) -> float:
+def _latent_step(ensemble: Ensemble, batch: int, imagination: ImaginationConfig, steps: int = 12) -> float:
     """Seconds of one step of `batch` episodes in latents alone: the median of `steps` that follow one another."""
     model = ensemble.members[0].model
     action, latent = model.null_action(batch), torch.randn(batch, model.architecture.latent, device=model.device)
@@ -208,10 +208,12 @@ def _latent_step(ensemble: Ensemble, batch: int, manner: ImaginationConfig, step
     taken = []
     for _ in range(steps):
         started = time.perf_counter()
-        noise = torch.randn(1 + manner.steps * (manner.eta > 0), *latent.shape, device=model.device)
-        injected = noise[1:] if manner.eta > 0 else None
+        noise = torch.randn(1 + imagination.steps * (imagination.eta > 0), *latent.shape, device=model.device)
+        injected = noise[1:] if imagination.eta > 0 else None
         predict = model.conditional(states.h, action)
-        latent = sample(predict, noise[0], model.abar, steps=manner.steps, eta=manner.eta, noise=injected, bound=BOUND)
+        latent = sample(
+            predict, noise[0], model.abar, steps=imagination.steps, eta=imagination.eta, noise=injected, bound=BOUND
+        )
         states = model.advance(model.step_tokens(latent, action, goals), states.split())
         model.outcome(latent, states.h).hazard.cpu()
         taken.append(time.perf_counter() - started)

@@ -117,13 +117,13 @@ class Imagination:
             return imagine_text(
                 self._text_model, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how
             )
-        channel = self.connected(policy, ensemble)
-        return self.play(ensemble, channel, player.epsilon, IMAGINATION_PRESETS[name], seed, **how)
+        connection = self.connected(policy, ensemble)
+        return self.play(ensemble, connection, player.epsilon, IMAGINATION_PRESETS[name], seed, **how)
 
     def play(
         self,
         ensemble: Ensemble,
-        channel: PolicyInterface,
+        connection: PolicyInterface,
         epsilon: float,
         settings: ImaginationConfig,
         seed: int = 0,
@@ -133,9 +133,9 @@ class Imagination:
         config = self.case.config
         return imagine(
             ensemble,
-            mix(channel.policy, epsilon),
+            mix(connection.policy, epsilon),
             config=settings,
-            guide=channel.guide,
+            guide=connection.guide,
             batch_size=config.imagined_at_once,
             seed=derive_seed(config.seed, seed),
             gamma=config.gamma,
@@ -146,11 +146,11 @@ class Imagination:
         """The policy as it perceives this imagined world."""
         config = self.case.config
         folder = config.out / "adapters" if config.out is not None else None
-        channel = connect(policy, ensemble, config.interface, folder=folder, seed=config.seed)
-        note = f"policies read imagined observations as {channel.interface} ({channel.reason})"
-        if channel.interface != "text" and note not in self.case.notes:
+        connection = connect(policy, ensemble, config.interface, folder=folder, seed=config.seed)
+        note = f"policies read imagined observations as {connection.interface} ({connection.reason})"
+        if connection.interface != "text" and note not in self.case.notes:
             self.case.notes.append(note)
-        return channel
+        return connection
 
     @cached_property
     def _text_model(self) -> HFPolicy:

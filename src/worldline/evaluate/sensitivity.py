@@ -24,11 +24,11 @@ def sensitivity(imagination: Imagination, candidates: Sequence[Candidate], start
     able = [candidate for candidate in candidates if candidate.load is not None]
     for done, candidate in enumerate(able, start=1):
         assert candidate.load is not None
-        channel = imagination.connected(candidate.load(), imagination.ensemble)
-        for w, alpha in (*PLAIN, *(GUIDED if channel.guide is not None else ())):
+        connection = imagination.connected(candidate.load(), imagination.ensemble)
+        for w, alpha in (*PLAIN, *(GUIDED if connection.guide is not None else ())):
             guidance = replace(IMAGINATION_PRESETS["adwm"], w=w, alpha=alpha)
             played = imagination.play(
-                imagination.ensemble, channel, candidate.epsilon, guidance, starts=chosen, rollouts=1
+                imagination.ensemble, connection, candidate.epsilon, guidance, starts=chosen, rollouts=1
             )
             values[w, alpha].append(float(played.values.mean()))
         imagination.case.watch("sensitivity to guidance", done, len(able))

@@ -58,9 +58,9 @@ def test_an_overfit_model_reproduces_its_log_exactly(memorised: TextWorld, few: 
         for environment, episode in going:
             environment.begin(episode.steps[at].action)
         for environment, episode in going:
-            said, reward, terminated, _, info = environment.step(episode.steps[at].action)
+            observation, reward, terminated, _, info = environment.step(episode.steps[at].action)
             last = at + 1 == len(episode)
-            assert said == (episode.final_observation if last else episode.steps[at + 1].observation).strip()
+            assert observation == (episode.final_observation if last else episode.steps[at + 1].observation).strip()
             assert reward == episode.steps[at].reward
             assert terminated == (last and episode.terminated)
             assert info["won"] == bool(last and episode.success)

@@ -55,16 +55,16 @@ def test_neighbours_repeat_the_nearest_step() -> None:
     nobody = torch.zeros(50, 50, dtype=torch.bool)
     assert rival.nearest(data.h, data.action, nobody).tolist() == list(range(50))
     others = rival.nearest(data.h, data.action, torch.eye(50, dtype=torch.bool))
-    assert all(found != row for row, found in enumerate(others.tolist())), "nobody is answered by itself"
+    assert all(neighbour != row for row, neighbour in enumerate(others.tolist())), "nobody is answered by itself"
     assert torch.equal(rival.answers, data.after)
 
 
 def test_pairs_cover_every_step_in_order(fitted: Fitted) -> None:
     member, log_model = fitted.ensemble.members[0], fitted.ensemble.log_model
     data = [read_episode(member.model, episode, n, None) for n, episode in enumerate(log_model.episodes[:5])]
-    found = pairs(member.model, data)
-    assert len(found.h) == sum(len(episode) for episode in log_model.episodes[:5])
-    assert torch.allclose(found.after, member.narrator.latents[: len(found.after)], atol=1e-4)
+    pair = pairs(member.model, data)
+    assert len(pair.h) == sum(len(episode) for episode in log_model.episodes[:5])
+    assert torch.allclose(pair.after, member.narrator.latents[: len(pair.after)], atol=1e-4)
     latent, action = member.model.architecture.latent, member.model.architecture.action
-    assert torch.equal(found.ahead[:, :latent], found.after)
-    assert found.ahead.shape[1] == SPAN * (latent + action)
+    assert torch.equal(pair.ahead[:, :latent], pair.after)
+    assert pair.ahead.shape[1] == SPAN * (latent + action)

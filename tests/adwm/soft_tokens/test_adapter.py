@@ -54,11 +54,11 @@ def test_retrieval_counts_rows_that_find_themselves() -> None:
 def test_mean_embeddings_are_means_over_the_tokens(reader: HFPolicy) -> None:
     table = reader.model.get_input_embeddings().weight
     texts = ["You open the fridge 1.", "Nothing happens.", ""]
-    found = mean_embeddings(texts, reader.encoder.tokenizer, table)
-    for text, row in zip(texts[:2], found, strict=False):
+    means = mean_embeddings(texts, reader.encoder.tokenizer, table)
+    for text, row in zip(texts[:2], means, strict=False):
         ids = reader.encoder.tokenizer(text, add_special_tokens=False)["input_ids"]
         torch.testing.assert_close(row, table[ids].detach().mean(0))
-    assert not found[2].any()
+    assert not means[2].any()
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def test_soft_tokens_lie_where_the_embeddings_of_the_text_lie(
     narrator = fitted.ensemble.members[0].narrator
     texts = [transition.answer for transition in narrator.log_model.index.transitions]
     target = mean_embeddings(texts, reader.encoder.tokenizer, reader.model.get_input_embeddings().weight)
-    told = learned.adapter(narrator.latents).mean(1)
-    assert float((told - target).pow(2).mean()) < 0.5 * float((target - target.mean(0)).pow(2).mean())
+    adapted = learned.adapter(narrator.latents).mean(1)
+    assert float((adapted - target).pow(2).mean()) < 0.5 * float((target - target.mean(0)).pow(2).mean())
 
 
 def test_a_log_of_one_observation_is_refused(fitted: Fitted, reader: HFPolicy) -> None:

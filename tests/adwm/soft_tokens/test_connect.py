@@ -89,7 +89,7 @@ def test_a_value_through_soft_tokens_with_and_without_guidance(
 ) -> None:
     channel = connect(agent, fitted.ensemble, "soft", QUICK)
     assert 0 <= channel.figures["top1"] <= 1
-    found = imagine(fitted.ensemble, mix(channel.policy, 0.2), config=config, guide=channel.guide, rollouts=1)
-    assert len(found.values) == len(fitted.ensemble.log_model.episodes)
-    assert np.isfinite(found.values).all()
-    assert {episode.policy for episode in found.trajectories} == {"hf:agent+eps0.2"}
+    imagined = imagine(fitted.ensemble, mix(channel.policy, 0.2), config=config, guide=channel.guide, rollouts=1)
+    assert len(imagined.values) == len(fitted.ensemble.log_model.episodes)
+    assert np.isfinite(imagined.values).all()
+    assert {episode.policy for episode in imagined.trajectories} == {"hf:agent+eps0.2"}

@@ -37,14 +37,16 @@ def test_divergence_is_that_of_the_next_token_distributions(
     episodes = [episode for episode in log if len(episode) >= 3][:2]
     kept = [imagined_turns(episode, [torch.randn(32) for _ in episode.steps]) for episode in episodes]
     pairs = list(_pairs(agent, soft, kept))
-    found = _divergence(agent, soft, pairs).detach()
-    assert len(found) == sum(sum(pair.text.is_action) for pair in pairs)
+    divergences = _divergence(agent, soft, pairs).detach()
+    assert len(divergences) == sum(sum(pair.text.is_action) for pair in pairs)
     turn, dream, action = kept[0][-1]
     place = sum(pairs[0].text.is_action) - len(agent.encoder.action(action))
     with torch.no_grad():
         meant = agent.model(input_ids=torch.tensor([agent.encoder.prompt(turn)])).logits[0, -1].log_softmax(-1)
-        said = soft.model(input_ids=torch.tensor([soft.encoder.prompt(dream)])).logits[0, -1].log_softmax(-1)
-    assert float(found[place]) == pytest.approx(float((meant.exp() * (meant - said)).sum()), rel=1e-3, abs=1e-5)
+        log_probs = soft.model(input_ids=torch.tensor([soft.encoder.prompt(dream)])).logits[0, -1].log_softmax(-1)
+    assert float(divergences[place]) == pytest.approx(
+        float((meant.exp() * (meant - log_probs)).sum()), rel=1e-3, abs=1e-5
+    )
 
 
 def test_distillation_teaches_what_contrast_does_not(fitted: Fitted, agent: HFPolicy) -> None:
@@ -55,10 +57,10 @@ def test_distillation_teaches_what_contrast_does_not(fitted: Fitted, agent: HFPo
     contrast = fit_adapter(member, agent.encoder.tokenizer, table, AdapterConfig(epochs=8, hidden=128)).adapter
     start = {name: value.clone() for name, value in contrast.state_dict().items()}
     learned = distil(agent, member, 1, contrast, DistillationConfig(episodes=60, epochs=6, rate=3e-3, compared=40))
-    told = learned.figures
-    assert told["kl_after"] < 0.5 * told["kl_before"]
-    assert told["choice_kl_after"] < 0.5 * told["choice_kl_before"]
-    assert told["agreement_after"] > told["agreement_before"] + 0.1
+    figures = learned.figures
+    assert figures["kl_after"] < 0.5 * figures["kl_before"]
+    assert figures["choice_kl_after"] < 0.5 * figures["choice_kl_before"]
+    assert figures["agreement_after"] > figures["agreement_before"] + 0.1
     assert all(torch.equal(value, start[name]) for name, value in contrast.state_dict().items())
     assert torch.equal(table.detach(), weights)
     assert all(parameter.requires_grad and parameter.grad is None for parameter in agent.model.parameters())

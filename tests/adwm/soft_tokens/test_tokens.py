@@ -82,8 +82,8 @@ def test_with_an_oracle_adapter_it_is_the_text_policy(reader: HFPolicy, prompt: 
     observations = [ImaginedObservation("unreadable", torch.tensor(ids[text]).float()) for text in texts]
     dreamt = turns_of(["You are in a room.", *observations])
     actions = [turn.admissible or () for turn in real]
-    for told, meant in zip(soft.logprobs(dreamt, actions), plain.logprobs(real, actions), strict=True):
-        np.testing.assert_allclose(told, meant, atol=1e-4)
+    for log_probs, meant in zip(soft.logprobs(dreamt, actions), plain.logprobs(real, actions), strict=True):
+        np.testing.assert_allclose(log_probs, meant, atol=1e-4)
     assert [d.action for d in soft.act(dreamt)] == [d.action for d in plain.act(real)]
 
 
@@ -140,13 +140,13 @@ def test_a_language_model_lives_in_the_imagined_world(
     world = ImaginedWorld(fitted.ensemble)
     policy = mix(soft_policy(remade(reader, mode=mode, max_new_tokens=6), adapters), 0.3)
 
-    def told(batch_size: int) -> dict[str, list[str]]:
+    def actions_of(batch_size: int) -> dict[str, list[str]]:
         player = Rollout(world, policy, batch_size=batch_size, max_steps=8)
         played = {episode.id: episode for episode in player.play(plan(world, "log", 6, seed=2, run="x"))}
         assert not player.failed
         return {name: [step.action for step in episode.steps] for name, episode in played.items()}
 
-    together, alone = told(6), told(1)
+    together, alone = actions_of(6), actions_of(1)
     assert np.mean([together[name] == alone[name] for name in alone]) > 0.8
 
 
