@@ -17,10 +17,7 @@ from worldline.types import InputError
 
 def fitting(out: Path, inputs: dict[str, str] | None = None, **given: object) -> Run:
     config = FitConfig(log=(Path("log"),), out=out, **given)  # type: ignore[arg-type]
-    how = {"resume": config.resume, "overwrite": config.overwrite}
-    return Run(
-        config, out, "world model", **how, adjustable=ADJUSTABLE, inputs={"log": "1"} if inputs is None else inputs
-    )
+    return Run(config, "world model", ADJUSTABLE, {"log": "1"} if inputs is None else inputs)
 
 
 def begin(out: Path, **given: object) -> None:
@@ -127,9 +124,10 @@ def test_a_run_that_is_being_replaced_is_the_old_or_the_new_or_can_only_be_repla
 
 
 def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:
-    with fitting(tmp_path).opened(), pytest.raises(InputError, match="another process is at work on this run"):  # noqa: SIM117
-        with fitting(tmp_path, resume=True).opened():
-            pass
+    other = fitting(tmp_path, resume=True)
+    taken = pytest.raises(InputError, match="another process is at work on this run")
+    with fitting(tmp_path).opened(), taken, other.opened():
+        pass
 
 
 def test_a_digest_is_of_names_and_content(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ class _Connection(http.client.HTTPConnection):
         super().__init__(*address, **settings)
         self._deadline = deadline
         self._create_connection = self._connected
-        self.response_class = functools.partial(_response, deadline)  # type: ignore[assignment]
+        self.response_class = functools.partial(_response, deadline)  # type: ignore[assignment]  # makes one
 
     def _connected(self, address: tuple[str, int], *_: Any) -> socket.socket:
         failure: OSError = OSError("the host has no address")
@@ -178,4 +178,4 @@ class _Stream(io.RawIOBase):
 
 
 def _response(deadline: float, connection: socket.socket, **how: Any) -> http.client.HTTPResponse:
-    return http.client.HTTPResponse(_Stream(connection, deadline), **how)  # type: ignore[arg-type]
+    return http.client.HTTPResponse(_Stream(connection, deadline), **how)  # type: ignore[arg-type]  # like a socket

@@ -10,28 +10,43 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from worldline import files
-from worldline.config import Config
 from worldline.types import InputError
 
 CONFIG, INPUTS, LOCK = "config.json", "inputs.json", ".run.lock"
 
 
+class RunConfig(Protocol):
+    """What the settings of every kind of run have: pydantic models with a folder and two flags."""
+
+    @property
+    def out(self) -> Path: ...
+
+    @property
+    def resume(self) -> bool: ...
+
+    @property
+    def overwrite(self) -> bool: ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True)
 class Run:
-    """A run of some kind that wants to be in a folder."""
+    """A run of some kind that wants to be in the folder `config.out`."""
 
-    config: Config
-    folder: Path
+    config: RunConfig
     kind: str
-    resume: bool
-    overwrite: bool
     adjustable: Collection[str]
     """Settings that a resumed run may be given anew."""
     inputs: Mapping[str, str]
     """What the run reads, as the user wrote it, with its digest."""
+
+    @property
+    def folder(self) -> Path:
+        return self.config.out
 
     def goes_on(self) -> bool:
         """Whether a run that is there goes on; InputError where going on or replacing it is not possible or not wanted.
@@ -39,9 +54,9 @@ class Run:
         Nothing is touched.
         """
         begun = self._settings()
-        if begun is None or (self.overwrite and not self.resume):
+        if begun is None or (self.config.overwrite and not self.config.resume):
             return False
-        if not self.resume:
+        if not self.config.resume:
             raise InputError(f"{self.folder}: holds a {self.kind}: --resume goes on with it, --overwrite starts anew")
         now = self.config.model_dump(mode="json")
         changed = [name for name in begun if name not in self.adjustable and begun[name] != now[name]]
@@ -67,7 +82,7 @@ class Run:
         if not _content(self.folder):
             return None
         begun = _json_object(self.folder / CONFIG)
-        if not begun or not begun.keys() <= type(self.config).model_fields.keys():
+        if not begun or not begun.keys() <= self.config.model_dump(mode="json").keys():
             raise InputError(f"{self.folder}: is not empty and holds no {self.kind}: name another folder")
         return begun
 

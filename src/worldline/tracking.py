@@ -17,8 +17,8 @@ Log = Callable[[dict[str, Any]], None]
 
 
 @contextmanager
-def tracked(tracker: Tracker | None, run: str, config: dict[str, Any], *, step: str = "update") -> Iterator[Log]:
-    """Gives a function that sends one line of metrics, numbered by its `step`; without a tracker it does nothing.
+def tracked(tracker: Tracker | None, run: str, config: dict[str, Any]) -> Iterator[Log]:
+    """Gives a function that sends one line of metrics, numbered by its `update`; without a tracker it does nothing.
 
     The tracker hears of the run with its first line: a run that is refused before that leaves no trace there.
     """
@@ -32,7 +32,7 @@ def tracked(tracker: Tracker | None, run: str, config: dict[str, Any], *, step: 
         if not begun:
             service.init(project=PROJECT, name=run, config=config)
             begun = True
-        service.log({key: value for key, value in metrics.items() if key != step}, step=int(metrics[step]))
+        service.log({key: value for key, value in metrics.items() if key != "update"}, step=int(metrics["update"]))
 
     try:
         yield log

@@ -10,7 +10,7 @@ from worldline.adwm.calibration import (
     calibration_error,
     fit_platt,
     logit,
-    prior_corrected,
+    prior_shift,
     sigmoid,
 )
 
@@ -20,14 +20,14 @@ def test_prior_correction_undoes_balancing_exactly() -> None:
     ratio, natural, trained = 3.0, 0.05, 0.5
     seen = logit(ratio * trained / (ratio * trained + (1 - trained)))
     true = ratio * natural / (ratio * natural + (1 - natural))
-    assert sigmoid(prior_corrected(seen, trained, natural)) == pytest.approx(true)
+    assert sigmoid(seen + prior_shift(trained, natural)) == pytest.approx(true)
 
 
 def test_prior_correction_of_a_positive_weight() -> None:
     """A head trained with positive weight c sees rate c b / (c b + 1 - b)."""
     b, c = 0.02, 49.0
     trained = c * b / (c * b + 1 - b)
-    assert sigmoid(prior_corrected(logit(0.5), trained, b)) == pytest.approx(0.5 / (0.5 + 0.5 * c))
+    assert sigmoid(logit(0.5) + prior_shift(trained, b)) == pytest.approx(0.5 / (0.5 + 0.5 * c))
 
 
 def test_platt_is_the_maximum_of_its_posterior() -> None:

@@ -82,7 +82,10 @@ def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory], monkeypatch:
     model = WorldModel(PRESETS["small"], facts_of(log))
     data = [read_episode(model, one, n, None) for n, one in enumerate(log[:16])]
     scores = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.95])
-    evaluated = lambda *given: dict.fromkeys(("diffusion", "termination", "reward"), next(scores))  # noqa: E731
+
+    def evaluated(*given: object) -> dict[str, float]:
+        return dict.fromkeys(("diffusion", "termination", "reward"), next(scores))
+
     monkeypatch.setattr("worldline.adwm.training.evaluate", evaluated)
     rows: list[dict[str, float]] = []
     weights: list[torch.Tensor] = []

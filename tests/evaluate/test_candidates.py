@@ -12,15 +12,20 @@ import pytest
 from goal_seekers import GoalSeeker
 
 from worldline.evaluate import candidates
-from worldline.evaluate.candidates import cached, from_file, named, score, target_log
+from worldline.evaluate.candidates import Scores, cached, from_file, named, target_log
 from worldline.ope.log import RaggedLog, ragged_log
 from worldline.ope.text import TextLog, text_log
 from worldline.policies import mix
-from worldline.types import InputError, Step, Trajectory, Turn
+from worldline.types import InputError, Policy, Step, Trajectory, Turn
 
 
 def silent(what: str, done: int, total: int) -> None:
     """Nobody watches."""
+
+
+def score(policy: Policy, text: TextLog) -> Scores | None:
+    """Log-probs that are computed, not read from a cache."""
+    return cached(lambda: policy, None, text, None, silent)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +46,7 @@ def text(few: list[Trajectory]) -> TextLog:
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
 def test_mixing_is_that_of_the_policies(text: TextLog, epsilon: float) -> None:
     seeker = GoalSeeker(1.0)
-    target = target_log(score(seeker, text, silent), epsilon, text)
+    target = target_log(score(seeker, text), epsilon, text)
     assert target is not None
     assert target.choices is not None
     direct = mix(seeker, epsilon).logprobs(text.turns, text.options)  # type: ignore[attr-defined]
@@ -52,7 +57,7 @@ def test_mixing_is_that_of_the_policies(text: TextLog, epsilon: float) -> None:
 
 def test_the_loggers_own_log_probs_come_back(log: RaggedLog, text: TextLog) -> None:
     """Turns rebuilt from the log are the turns the agent met: its log-probs are those it logged."""
-    target = target_log(score(GoalSeeker(0.6), text, silent), 0.0, text)
+    target = target_log(score(GoalSeeker(0.6), text), 0.0, text)
     assert target is not None
     np.testing.assert_allclose(target.logprobs, log.behaviour, atol=1e-12)
 
@@ -82,13 +87,13 @@ def test_a_policy_that_cannot_be_scored_has_no_target(text: TextLog) -> None:
         def act(self, turns: object) -> list[object]:
             return []
 
-    assert score(Mute(), text, silent) is None  # type: ignore[arg-type]
+    assert score(Mute(), text) is None  # type: ignore[arg-type]
     assert target_log(None, 0.2, text) is None
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 def test_log_probs_from_elsewhere(log: RaggedLog, text: TextLog, tmp_path: Path, suffix: str) -> None:
-    expected = score(GoalSeeker(1.0), text, silent)
+    expected = score(GoalSeeker(1.0), text)
     assert expected is not None
     assert expected.options is not None
     rows = []
@@ -160,7 +165,7 @@ def test_an_interrupted_model_is_asked_for_the_rest_only(
     text: TextLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(candidates, "BATCH", 10)
-    whole = score(GoalSeeker(1.0), text, silent)
+    whole = score(GoalSeeker(1.0), text)
     interrupted, again = Counting(fails_at=4), Counting()
     with pytest.raises(KeyboardInterrupt):
         cached(lambda: interrupted, "one", text, tmp_path, silent)
@@ -187,7 +192,7 @@ def test_log_probs_of_another_log_are_not_reused(tmp_path: Path) -> None:
     for action in ("look", "wait"):
         log = log_of(action)
         kept = cached(lambda: AfterWaiting(1.0), "one", log, tmp_path, silent)
-        direct = score(AfterWaiting(1.0), log, silent)
+        direct = score(AfterWaiting(1.0), log)
         assert kept is not None
         assert direct is not None
         np.testing.assert_array_equal(kept.options, direct.options)

@@ -1,6 +1,6 @@
 """Probabilities that mean what they say: undoing a training prior, Platt scaling, reliability.
 
-Pure functions of arrays. Class-balanced losses and upsampling move a head's prior; `prior_corrected` moves it back
+Pure functions of arrays. Class-balanced losses and upsampling move a head's prior; `prior_shift` moves it back
 exactly. What is left is mended by two numbers fitted on held-out tasks and reported by slope and calibration error.
 """
 
@@ -27,12 +27,12 @@ def sigmoid(x: npt.ArrayLike) -> Array:
     return p
 
 
-def prior_corrected(logits: npt.ArrayLike, trained: float, natural: float) -> Array:
-    """Logits of a head trained where positives had rate `trained`, for data where they have rate `natural`.
+def prior_shift(trained: float, natural: float) -> float:
+    """What to add to a logit of a head trained where positives had rate `trained`, where they have rate `natural`.
 
     Exact for any shift that only re-weighs the two classes: balancing by a positive weight, or upsampling.
     """
-    return np.asarray(logits, dtype=np.float64) + logit(natural) - logit(trained)
+    return float(logit(natural) - logit(trained))
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,15 +256,8 @@ class FitConfig(FitSettings):
 
 def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
     """Fit on the log in `config.log` and keep everything in `config.out`."""
-    run = Run(
-        config,
-        config.out,
-        "world model",
-        resume=config.resume,
-        overwrite=config.overwrite,
-        adjustable=ADJUSTABLE,
-        inputs={str(folder): files.digest(store.shards(folder)) for folder in config.log},
-    )
+    inputs = {str(folder): files.digest(store.shards(folder)) for folder in config.log}
+    run = Run(config, "world model", ADJUSTABLE, inputs)
     run.goes_on()
     episodes = list(store.read(config.log))
     notes = check(episodes)

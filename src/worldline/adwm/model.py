@@ -181,7 +181,7 @@ class WorldModel(nn.Module):
         self.termination_head = mlp(read, size.head_width, 1)
         if text:  # the linear part is fitted first and alone: the networks start by adding nothing to it
             for head in (self.reward_head, self.termination_head):
-                nn.init.zeros_(head[-1].weight)  # type: ignore[arg-type]
+                nn.init.zeros_(head[-1].weight)  # type: ignore[arg-type]  # the last layer is linear
         self.register_buffer("abar", cosine_schedule(size.diffusion_steps).float(), persistent=False)
 
     @property

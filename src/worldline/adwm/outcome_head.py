@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 from torch.nn import functional as F
 
-from worldline.adwm.calibration import logit
+from worldline.adwm.calibration import prior_shift
 
 PRECEDENTS = 4
 """The first outcome features of a step: what other episodes of its task earned."""
@@ -58,7 +58,7 @@ class CalibratedHeads(BaseModel):
 
     def corrected(self, outcome: Outcome) -> Outcome:
         """The logits with the upsampling of training undone."""
-        shift = {name: _shift(*getattr(self.priors, name)) for name in ("hazard", "reward", "success")}
+        shift = {name: prior_shift(*getattr(self.priors, name)) for name in ("hazard", "reward", "success")}
         return Outcome(
             outcome.hazard + shift["hazard"],
             outcome.reward_at_end + shift["reward"],
@@ -78,7 +78,3 @@ class CalibratedHeads(BaseModel):
             torch.sigmoid(logits.reward_on_way),
             torch.sigmoid(self.success[0] * logits.success + self.success[1]),
         )
-
-
-def _shift(trained: float, natural: float) -> float:
-    return float(logit(natural) - logit(trained))

@@ -1,6 +1,6 @@
 """`worldline sft`: clone an expert or a log into a language model."""
 
-from worldline.cli.verb_result import VerbResult, note, progress
+from worldline.cli.verb_result import VerbResult, kept_checkpoints, note, progress
 from worldline.sft import SftConfig, sft
 from worldline.sft.clone import Progress
 from worldline.signals import kept
@@ -36,9 +36,4 @@ def run(settings: SftConfig) -> VerbResult:
 
 
 def _kept(settings: SftConfig, begun: bool) -> str:
-    if not begun:
-        return f"no update was made, {settings.out} is as it was"
-    checkpoints = sorted((settings.out / "checkpoints").glob("step-*"))
-    if not checkpoints:
-        return "the first checkpoint was not reached, nothing is kept"
-    return f"kept up to {checkpoints[-1]}: --resume goes on from there"
+    return kept_checkpoints(settings.out, "step") if begun else f"no update was made, {settings.out} is as it was"

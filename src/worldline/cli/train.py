@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from worldline.cli.verb_result import VerbResult, note, progress, table
+from worldline.cli.verb_result import VerbResult, kept_checkpoints, note, progress, table
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
 from worldline.signals import kept
@@ -32,7 +32,4 @@ def run(settings: TrainConfig) -> VerbResult:
 def _kept(settings: TrainConfig, begun: bool) -> str:
     if not begun:
         return f"no update was finished, the checkpoints in {settings.out} are as they were"
-    checkpoints = sorted((settings.out / "checkpoints").glob("update-*"))
-    if not checkpoints:
-        return "the first checkpoint was not reached, nothing is kept (--checkpoint-every)"
-    return f"kept up to {checkpoints[-1]}: --resume goes on from there"
+    return kept_checkpoints(settings.out, "update", " (--checkpoint-every)")

@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -93,3 +94,11 @@ def progress() -> Progress:
         console=console,
         disable=not console.is_terminal,
     )
+
+
+def kept_checkpoints(out: Path, step: str, hint: str = "") -> str:
+    """What an interrupted training leaves in `out`, for its last line; checkpoints are called `step`-NUMBER."""
+    checkpoints = sorted((out / "checkpoints").glob(f"{step}-*"))
+    if not checkpoints:
+        return f"the first checkpoint was not reached, nothing is kept{hint}"
+    return f"kept up to {checkpoints[-1]}: --resume goes on from there"

@@ -66,15 +66,12 @@ def named(entries: Sequence[str], flag: str) -> dict[str, str]:
     return specs
 
 
-def score(policy: Policy, text: TextLog, watch: Watch) -> Scores | None:
-    """The policy's log-probs at every step of the log; None where it cannot be scored."""
-    return cached(lambda: policy, None, text, None, watch)
-
-
 def cached(
     load: Callable[[], Policy], identity: str | None, text: TextLog, folder: Path | None, watch: Watch
 ) -> Scores | None:
-    """As `score`, batch by batch, each read from or kept in `folder`: what was computed before is not computed again.
+    """A policy's log-probs at every step of the log; None where it cannot be scored.
+
+    Batch by batch, each read from or kept in `folder`: what was computed before is not computed again.
 
     `identity` is everything that decides the policy's answers; where it is None, nothing is kept.
     """

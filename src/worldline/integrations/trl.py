@@ -19,7 +19,7 @@ from worldline.paw.selection import select
 from worldline.types import InputError
 
 
-class PaWTrainer(GRPOTrainer):  # type: ignore[misc]
+class PaWTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
     """TRL's GRPOTrainer with PaW's world-model loss; everything else is TRL's.
 
     `max_return` is the largest return of an episode: eq. 10 weights each group by its distance from it.

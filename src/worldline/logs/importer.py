@@ -55,7 +55,7 @@ def read(
     return _read(FORMATS[format], source, on_bad)
 
 
-def bad_rows(format: str, path: Path | str, *, options: Options | None = None) -> list[BadRow]:  # noqa: A002
+def bad_rows(format: str, path: Path | str, *, options: Options | None = None) -> list[BadRow]:  # noqa: A002 - as the flag
     """Everything in a file that is no episode: check this before the first row is written."""
     bad: list[BadRow] = []
     for _ in read(format, path, options=options, on_bad=bad.append):

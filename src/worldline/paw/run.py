@@ -41,15 +41,8 @@ class RunFolder:
         self.folder = config.out
         self.notes: tuple[str, ...] = ()
         """What was wrong in the folder of a resumed run."""
-        self._run = Run(
-            config,
-            config.out,
-            "run",
-            resume=config.resume,
-            overwrite=config.overwrite,
-            adjustable=ADJUSTABLE,
-            inputs={config.model: fingerprint(locate(config.model, f"--model {config.model}"))},
-        )
+        inputs = {config.model: fingerprint(locate(config.model, f"--model {config.model}"))}
+        self._run = Run(config, "run", ADJUSTABLE, inputs)
         self._run.goes_on()
 
     @property

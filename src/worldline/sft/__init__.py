@@ -188,15 +188,7 @@ def _run(config: SftConfig) -> Run:
         inputs[config.source] = files.digest(store.shards(config.source))
     if not config.small:
         inputs[config.model] = fingerprint(locate(config.model, f"--model {config.model}"))
-    return Run(
-        config,
-        config.out,
-        "cloning run",
-        resume=config.resume,
-        overwrite=config.overwrite,
-        adjustable=ADJUSTABLE,
-        inputs=inputs,
-    )
+    return Run(config, "cloning run", ADJUSTABLE, inputs)
 
 
 def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstration]:

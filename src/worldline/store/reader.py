@@ -67,16 +67,16 @@ def scan(folders: Folders, columns: Sequence[str], *, on_bad: OnBad | None = Non
     return pa.concat_tables([_projection(columns).empty_table(), *tables])
 
 
-def ids(folder: Path | str, *, on_bad: OnBad | None = None) -> set[str]:
+def ids(folder: Path | str) -> set[str]:
     """The ids of the episodes that are there: what a resumed run need not do again. Empty where no log is yet."""
     if not shards(folder):
         return set()
-    return set(scan(folder, ["id"], on_bad=on_bad)["id"].to_pylist())
+    return set(scan(folder, ["id"])["id"].to_pylist())
 
 
-def count(folders: Folders, *, on_bad: OnBad | None = None) -> int:
+def count(folders: Folders) -> int:
     """How many episodes there are, by the footers alone."""
-    return sum(_each(_checked(folders, on_bad), lambda path: pq.read_metadata(path).num_rows, on_bad))
+    return sum(_each(_checked(folders, None), lambda path: pq.read_metadata(path).num_rows, None))
 
 
 def check_unique(folders: Folders) -> None:

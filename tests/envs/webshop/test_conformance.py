@@ -43,7 +43,7 @@ def original(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     if not checkout:
         pytest.skip("needs WORLDLINE_WEBSHOP_ORIGINAL: a checkout of princeton-nlp/WebShop")
     for name in ("flask", "bs4", "thefuzz", "tqdm", "rich"):
-        pytest.importorskip(name)
+        pytest.importorskip(name, reason=f"the original needs {name}")
     folder = shared_data / "webshop"
     items = tmp_path / "items.json"
     items.write_bytes(gzip.decompress((folder / "items_shuffle_1000.reconstructed.json.gz").read_bytes()))

@@ -157,7 +157,7 @@ def _load(path: Path, config: AdapterConfig, member: Member, table: torch.Tensor
     adapter = Adapter(member.narrator.latents.shape[-1], table.shape[-1], config.tokens, config.hidden)
     try:
         with safe_open(str(path), "pt") as kept:
-            adapter.load_state_dict({name: kept.get_tensor(name) for name in kept.keys()})  # noqa: SIM118
+            adapter.load_state_dict({name: kept.get_tensor(name) for name in kept.keys()})  # noqa: SIM118 - a file, no dict: it has keys() alone
             figures = json.loads((kept.metadata() or {})["figures"])
     except Exception as error:
         raise InputError(f"{path}: not a readable adapter ({' '.join(str(error).split())[:120]}): delete it") from None

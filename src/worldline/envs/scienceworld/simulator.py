@@ -20,8 +20,8 @@ JAVA_OPTIONS = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions"
 def check_installed() -> None:
     """One line on what is missing, before anything is started."""
     try:
-        import py4j  # noqa: F401
-        import scienceworld  # noqa: F401
+        import py4j  # noqa: F401 - only to see whether it is there
+        import scienceworld  # noqa: F401 - likewise
     except ModuleNotFoundError:
         raise InputError("scienceworld is not installed: pip install 'worldline[scienceworld]'") from None
     if shutil.which("java") is None:

@@ -67,7 +67,7 @@ class Steps:
         self._position = self._position[rows]
 
 
-class PlacedLayer(DynamicLayer):  # type: ignore[misc]
+class PlacedLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
     """Keys and values with all the memory they will need; new ones are written at the index `at`, a tensor."""
 
     def __init__(self, keys: Tensor, values: Tensor, at: Tensor) -> None:

@@ -42,7 +42,7 @@ class Prefix:
         self.mask = self.mask[rows]
 
 
-class RoomyLayer(DynamicLayer):  # type: ignore[misc]
+class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
     """Keys and values in preallocated memory: a new token is written in place, where torch.cat would copy all."""
 
     keys: Tensor
