@@ -16,6 +16,7 @@ BENCHES = {
     "noise": "share of the world-model gradient that falls on unpredictable tokens, by loss",
     "ope": "the classical estimators on a log of a million steps",
     "ablate": "ablations of the world model, on the policies of bench rank",
+    "worlds": "every estimator in small worlds of many kinds: rank correlation, error, coverage, regret",
     "rank": "rank correlation of every estimator on ten policies, from a log of three others",
 }
 

@@ -30,7 +30,7 @@ from worldline.evaluate.settings import DEFAULT
 from worldline.evaluate.world_model import CORRECTED, FOLDS, WorldModelEstimators
 from worldline.policies import PolicySource
 from worldline.sft import SftConfig, sft
-from worldline.types import InputError, Trajectory, World
+from worldline.types import InputError, Trajectory, World, derive_seed
 
 RIVALS = ("wm-ar", "wm-joint", "wm-knn")
 TEXT_EPOCHS = 8.0
@@ -67,6 +67,8 @@ class Experiment:
     env: str
     suite: PolicySuite
     out: Path
+    log_number: int = 0
+    """Which log: another number, the same loggers with other draws. Truth and clones are the same for all."""
 
     def claim(self) -> None:
         """Write down the settings of the folder; InputError where it was made with others."""
@@ -102,12 +104,17 @@ class Experiment:
             split=self.suite.split,
             tasks=self.config.tasks,
             repeats=1 if logs else self.config.truth,
-            seed=self.config.seed if logs else self.config.seed + 1,
+            seed=self._log_seed if logs else self.config.seed + 1,
             out=self._folder(name),
         )
 
+    @property
+    def _log_seed(self) -> int:
+        return derive_seed(self.config.seed, "log", self.log_number) if self.log_number else self.config.seed
+
     def _folder(self, name: str) -> Path:
-        return self.out / ("log" if name in self.suite.loggers else "truth") / re.sub(r"\W+", "-", name)
+        log = f"log-{self.log_number}" if self.log_number else "log"
+        return self.out / (log if name in self.suite.loggers else "truth") / re.sub(r"\W+", "-", name)
 
     def log(self) -> list[Trajectory]:
         return [episode for name in self.suite.loggers for episode in self.play(name)]

@@ -36,8 +36,8 @@ class Checkpoint:
 class PolicySuite:
     """The policies of one environment, by name."""
 
-    loggers: Mapping[str, Checkpoint | Faults]
-    targets: Mapping[str, Checkpoint | Faults]
+    loggers: Mapping[str, Checkpoint | PolicySource]
+    targets: Mapping[str, Checkpoint | PolicySource]
     language_models: Mapping[str, Checkpoint] = field(default_factory=dict)
     """Language models that `bench rank` does not judge."""
     cloning: dict[str, Any] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class PolicySuite:
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def policies(self) -> dict[str, Checkpoint | Faults]:
+    def policies(self) -> dict[str, Checkpoint | PolicySource]:
         return {**self.loggers, **self.targets, **self.language_models}
 
     @property

@@ -59,6 +59,34 @@ WORLDS: dict[str, WorldSource] = {
         "worldline.envs.scienceworld.world:ScienceWorldConfig",
         data="a file of solved episodes (.jsonl, .jsonl.gz) for the expert",
     ),
+    "lake": WorldSource(
+        "worldline.envs.small.lake:LakeWorld",
+        "worldline.envs.small.lake:LakeConfig",
+    ),
+    "blackjack": WorldSource(
+        "worldline.envs.small.blackjack:BlackjackWorld",
+        "worldline.envs.small.blackjack:BlackjackConfig",
+    ),
+    "haggling": WorldSource(
+        "worldline.envs.small.haggling:HagglingWorld",
+        "worldline.envs.small.haggling:HagglingConfig",
+    ),
+    "guess": WorldSource(
+        "worldline.envs.small.guess:GuessWorld",
+        "worldline.envs.small.guess:GuessConfig",
+    ),
+    "taxi": WorldSource(
+        "worldline.envs.small.taxi:TaxiWorld",
+        "worldline.envs.small.taxi:TaxiConfig",
+    ),
+    "keydoor": WorldSource(
+        "worldline.envs.small.keydoor:KeydoorWorld",
+        "worldline.envs.small.keydoor:KeydoorConfig",
+    ),
+    "echo": WorldSource(
+        "worldline.envs.small.echo:EchoWorld",
+        "worldline.envs.small.echo:EchoConfig",
+    ),
 }
 
 

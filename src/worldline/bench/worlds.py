@@ -1,0 +1,196 @@
+"""Which estimator holds in which world? Small worlds of many kinds, and the larger ones, each with ten known targets.
+
+Three policies log at most 450 episodes, ten others are judged. A part is one world with one seed: another log and other
+world models, the same targets and the same truth. Parts are kept in --out and used again.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from worldline import envs, files
+from worldline.bench import Figures
+from worldline.bench.experiment import Experiment, ExperimentConfig
+from worldline.bench.policy_suite import SUITES, Checkpoint
+from worldline.bench.small_suites import SMALL_CASES, TASKS
+from worldline.config import Config, Folder, option, positional, suggest
+from worldline.envs.small.world import SmallWorld
+from worldline.evaluate import evaluate
+from worldline.ope.estimation import ESTIMATORS
+from worldline.types import InputError, Policy, World
+from worldline.worker_pool import run_all, worker_pool
+
+MEASURES = ("spearman", "mae", "coverage", "regret@1")
+IN_RANGE = ("mae", "regret@1")
+"""Measures in units of return: the rows have them as shares of the world's range of returns."""
+LARGE_TASKS, LARGE_TRUTH = 150, 4
+"""Tasks and times of the larger worlds: 450 logged episodes, 600 of each target for its truth."""
+WORLD_NAMES = (*SMALL_CASES, *SUITES)
+
+
+class Settings(Config):
+    """Spearman, error, coverage and regret of every estimator in many worlds, and their mean and worst.
+
+    Errors and regret are shares of the range of a world's returns.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline bench worlds --seeds 3 --json",
+        "worldline bench worlds lake blackjack --estimators auto --out runs/worlds",
+        "worldline bench worlds lake --collect-only",
+    )
+
+    worlds: tuple[str, ...] = positional(tuple(SMALL_CASES), help="which worlds; default: the small ones")
+    seeds: int = option(3, help="logs, each with its own world models", ge=1)
+    estimators: tuple[str, ...] = option(("auto",), help="as in evaluate")
+    members: int = option(3, help="ensemble size", ge=1, le=5)
+    rollouts: int | None = option(None, help="imagined episodes per task; default: as in evaluate", ge=1)
+    collect_only: bool = option(False, help="make the logs and the truth, and evaluate nothing")
+    jobs: int = option(os.cpu_count() or 1, help="processes that share the work", ge=1)
+    seed: int = option(0, help="of logs and truth: another seed is a stage that nobody has looked at")
+    out: Folder = option(Path("bench-worlds"), help="folder of logs, models and parts; what is there is used again")
+
+
+def targets(name: str) -> dict[str, Policy]:
+    """The policies that are judged in a small world, by name."""
+    if name not in SMALL_CASES:
+        raise InputError(f"there is no small world '{name}'{suggest(name, list(SMALL_CASES))}")
+    case = SMALL_CASES[name]
+    world = envs.load(case.env, None, case.options)
+    return {target: script.load(world) for target, script in case.targets.items()}
+
+
+def run(settings: Settings) -> Figures:
+    for name in settings.worlds:
+        if name not in WORLD_NAMES:
+            raise InputError(f"WORLDS: there is no '{name}'{suggest(name, WORLD_NAMES)}")
+    experiments = {name: experiment_of(name, settings) for name in settings.worlds}
+    for experiment in experiments.values():
+        experiment.claim()
+        if any(isinstance(policy, Checkpoint) for policy in experiment.suite.policies.values()):
+            experiment.checkpoints  # noqa: B018 - the cloning run comes first, and once
+    seeds = range(settings.seeds)
+    with worker_pool(settings.jobs) as pool:
+        run_all(pool, {f"truth of {name}": partial(e.truth) for name, e in experiments.items()}, _watch)
+        logs = {
+            f"log {k} of {name}": partial(replace(e, log_number=k).log)
+            for name, e in experiments.items()
+            for k in seeds
+        }
+        run_all(pool, logs, _watch)
+        if settings.collect_only:
+            return Figures(_ranges(experiments))
+        missing = {
+            f"{name}, seed {seed}": partial(_measure, name, seed, settings)
+            for name, experiment in experiments.items()
+            for seed in seeds
+            if _kept(experiment, seed, settings) is None
+        }
+        run_all(pool, missing, _watch)
+    rows = [row for name, e in experiments.items() for seed in seeds for row in _rows(name, e, seed, settings)]
+    return Figures(summary(rows), rows)
+
+
+def experiment_of(name: str, settings: Settings) -> Experiment:
+    """The experiment of a world: its folder has the logs `log`, `log-1`, ..., and truth.json."""
+    small = SMALL_CASES.get(name)
+    config = ExperimentConfig(
+        tasks=TASKS if small else LARGE_TASKS,
+        truth=small.truth if small else LARGE_TRUTH,
+        members=settings.members,
+        estimators=settings.estimators,
+        rival_seeds=settings.seeds,
+        refit=False,
+        seed=settings.seed,
+    )
+    suite = small.suite if small else SUITES[name]
+    return Experiment(config, small.env if small else name, suite, settings.out / name.replace(" ", "-"))
+
+
+def _measure(name: str, seed: int, settings: Settings) -> None:
+    """Make one part: fit on one log, evaluate every target, keep the agreement."""
+    experiment = replace(experiment_of(name, settings), log_number=seed)
+    suite, config = experiment.suite, experiment.evaluation(seed)
+    change: dict[str, Any] = {"rollouts": settings.rollouts}
+    if set(settings.estimators) <= set(ESTIMATORS):
+        change["world_model"] = None
+    else:
+        experiment.fit(seed)
+    policies, loggers = (experiment.sources(list(names)) for names in (suite.targets, suite.loggers))
+    evaluation = evaluate(config.model_copy(update=change), policies, loggers=loggers)
+    part = {"settings": _decisive(settings), "evaluation": evaluation.as_dict()}
+    files.write_json(_path(experiment, seed), part)
+
+
+def _path(experiment: Experiment, seed: int) -> Path:
+    return experiment.out / f"part-{seed}.json"
+
+
+def _decisive(settings: Settings) -> dict[str, Any]:
+    """What decides a part, beside the settings of the world's folder."""
+    return settings.model_dump(mode="json", include={"estimators", "rollouts"})
+
+
+def _kept(experiment: Experiment, seed: int, settings: Settings) -> dict[str, Any] | None:
+    """The evaluation of a part that is done, if it was made with the same settings."""
+    path = _path(experiment, seed)
+    part = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return dict(part["evaluation"]) if part.get("settings") == _decisive(settings) else None
+
+
+def _rows(name: str, experiment: Experiment, seed: int, settings: Settings) -> list[dict[str, Any]]:
+    """One row for each estimator and trivial predictor of a part."""
+    evaluation = _kept(experiment, seed, settings) or {"agreement": {}}
+    low, high = return_range(experiment.world)
+    held_out = name in SMALL_CASES and SMALL_CASES[name].held_out
+    rows = []
+    for estimator, agreement in evaluation["agreement"].items():
+        row: dict[str, Any] = {"world": name, "held out": held_out, "estimator": estimator, "seed": seed}
+        for measure in MEASURES:
+            value = agreement[measure]
+            row[measure] = value / (high - low) if measure in IN_RANGE and value is not None else value
+        rows.append(row)
+    return rows
+
+
+def return_range(world: World) -> tuple[float, float]:
+    """The lowest and the highest return of an episode."""
+    return world.return_range if isinstance(world, SmallWorld) else (0.0, world.max_return)
+
+
+def _ranges(experiments: Mapping[str, Experiment]) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for name, experiment in experiments.items():
+        truth = [experiment.value(target) for target in experiment.suite.targets]
+        figures |= {f"{name}: lowest truth": min(truth), f"{name}: highest truth": max(truth)}
+    return figures
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean over worlds and the worst world of every estimator, each world being the mean over its seeds."""
+    figures: dict[str, float] = {}
+    for estimator in dict.fromkeys(row["estimator"] for row in rows):
+        for measure in MEASURES:
+            by_world: dict[str, list[float]] = {}
+            for row in rows:
+                if row["estimator"] == estimator and row[measure] is not None:
+                    by_world.setdefault(row["world"], []).append(row[measure])
+            means = [float(np.mean(values)) for values in by_world.values()]
+            if means:
+                worst = max(means) if measure in IN_RANGE else min(means)
+                figures |= {
+                    f"{estimator} {measure}, mean": float(np.mean(means)),
+                    f"{estimator} {measure}, worst": worst,
+                }
+    return figures
+
+
+def _watch(done: int, total: int, name: str) -> None:
+    print(f"{done}/{total} {name}", file=sys.stderr, flush=True)
