@@ -132,6 +132,7 @@ class _Running:
         self.episode, self.max_steps, self.attempt = episode, max_steps, attempt
         self.world = world
         self.env: Environment = world.make()
+        self.eager = self.env if isinstance(self.env, EagerEnvironment) else None  # the check is slow: once an episode
         self.observation, info = self.env.reset(seed=episode.seed, task=episode.task)
         self.admissible = info.get("admissible")
         self.goal = info.get("goal", "")
@@ -159,8 +160,8 @@ class _Running:
 
     def begin(self, decision: Decision) -> None:
         """Environments in other processes work on the whole batch at once."""
-        if isinstance(self.env, EagerEnvironment):
-            self.env.begin(decision.action)
+        if self.eager is not None:
+            self.eager.begin(decision.action)
 
     def advance(self, decision: Decision) -> None:
         answer, reward, self.terminated, truncated, info = self.env.step(decision.action)

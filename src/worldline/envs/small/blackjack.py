@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from worldline.envs.small.script import Rule
+from worldline.envs.small.script import Rule, latest_first
 from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
 from worldline.types import Turn
 
@@ -110,7 +110,7 @@ class BlackjackWorld(SmallWorld):
 
 def hand_of(turn: Turn) -> Hand:
     """The hand that was last told."""
-    for text in (turn.observation, *(exchange.observation for exchange in reversed(turn.history))):
+    for text in latest_first(turn):
         if match := re.search(r"worth (\d+)( with a usable ace)?\. The dealer shows (an ace|\d+)", text):
             return Hand(int(match[1]), bool(match[2]), 1 if match[3] == "an ace" else int(match[3]))
     return Hand(21, soft=False, dealer=10)

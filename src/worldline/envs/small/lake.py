@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.config import option
-from worldline.envs.small.script import Rule
+from worldline.envs.small.script import Rule, latest_first
 from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
 from worldline.types import Turn
 
@@ -124,7 +124,7 @@ def _equal(first: str, second: str) -> dict[str, float]:
 
 def square_of(turn: Turn) -> int:
     """The last square that was named; the first one where none was."""
-    for text in (turn.observation, *(exchange.observation for exchange in reversed(turn.history))):
+    for text in latest_first(turn):
         if match := re.search(r"row (\d), column (\d)", text):
             return (int(match[1]) - 1) * WIDTH + int(match[2]) - 1
         if match := re.search(r"\b([A-D])([1-4])\b", text):

@@ -3,7 +3,7 @@
 `Script` is the policy as data: it can be sent to another process, and what its policy does can be cached.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -15,6 +15,13 @@ from worldline.types import Decision, InputError, Policy, Turn, World, uniform
 
 Rule = Callable[[Turn], str | Mapping[str, float]]
 """The action of a turn, or the probability of each action that may be taken."""
+
+
+def latest_first(turn: Turn) -> Iterator[str]:
+    """All observations of an episode, the present one first."""
+    yield turn.observation
+    for exchange in reversed(turn.history):
+        yield exchange.observation
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from worldline.envs.small.script import Rule
+from worldline.envs.small.script import Rule, latest_first
 from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
 from worldline.types import Turn
 
@@ -122,7 +122,7 @@ class TaxiWorld(SmallWorld):
 
 def ride_of(turn: Turn) -> Ride:
     """The ride as it was last told."""
-    for text in (turn.observation, *(exchange.observation for exchange in reversed(turn.history))):
+    for text in latest_first(turn):
         place = re.search(r"street (\d), avenue (\d)", text)
         destination = re.search(r"go to the (\w+) stand", text)
         if place and destination and destination[1] in STANDS:
