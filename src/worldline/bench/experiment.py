@@ -124,8 +124,11 @@ class Experiment:
         return float(np.mean([episode.episode_return for episode in self.play(name)]))
 
     def truth(self) -> dict[str, float]:
-        values = {name: self.value(name) for name in self.suite.targets}
-        files.write_json(self.out / "truth.json", values)
+        path = self.out / "truth.json"
+        values: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if set(values) != set(self.suite.targets):
+            values = {name: self.value(name) for name in self.suite.targets}
+            files.write_json(path, values)
         return values
 
     def world_model(self, seed: int) -> Path:

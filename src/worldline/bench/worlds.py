@@ -168,7 +168,7 @@ def return_range(world: World) -> tuple[float, float]:
 def _ranges(experiments: Mapping[str, Experiment]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for name, experiment in experiments.items():
-        truth = [experiment.value(target) for target in experiment.suite.targets]
+        truth = experiment.truth().values()
         figures |= {f"{name}: lowest truth": min(truth), f"{name}: highest truth": max(truth)}
     return figures
 

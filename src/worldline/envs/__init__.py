@@ -87,6 +87,22 @@ WORLDS: dict[str, WorldSource] = {
         "worldline.envs.small.echo:EchoWorld",
         "worldline.envs.small.echo:EchoConfig",
     ),
+    "vault": WorldSource(
+        "worldline.envs.small.vault:VaultWorld",
+        "worldline.envs.small.vault:VaultConfig",
+    ),
+    "helpdesk": WorldSource(
+        "worldline.envs.small.helpdesk:HelpdeskWorld",
+        "worldline.envs.small.helpdesk:HelpdeskConfig",
+    ),
+    "burrow": WorldSource(
+        "worldline.envs.small.burrow:BurrowWorld",
+        "worldline.envs.small.burrow:BurrowConfig",
+    ),
+    "granary": WorldSource(
+        "worldline.envs.small.granary:GranaryWorld",
+        "worldline.envs.small.granary:GranaryConfig",
+    ),
 }
 
 

@@ -100,11 +100,11 @@ class BlackjackWorld(SmallWorld):
 
         return {
             "optimal": rule(hits_best),
-            **{f"sticks at {limit}": below(limit) for limit in (13, 15, 17, 18, 19, 20, 21)},
+            **{f"sticks at {limit}": below(limit) for limit in (13, 17, 18, 20, 21)},
             "always sticks": rule(lambda hand: False),
             "inverted": rule(lambda hand: not hits_best(hand)),
-            "bold against weak cards": rule(lambda hand: hand.total < (19 if 2 <= hand.dealer <= 6 else 12)),
-            "counts no ace": rule(lambda hand: hand.total - 10 * hand.soft < 16),
+            "bold against weak cards": rule(lambda hand: hand.total < (20 if 2 <= hand.dealer <= 6 else 12)),
+            "random": lambda turn: {HIT: 0.5, STICK: 0.5},
         }
 
 

@@ -120,14 +120,11 @@ class HagglingWorld(SmallWorld):
             "patient": _climbing(0.6, 0.04, 3),
             "generous": _climbing(0.9, 0.05, 1),
             "stingy": _climbing(0.4, 0.04, 6),
-            "never gives in": lambda turn: offering(talk_of(turn).price * 0.5),
             "takes at once": lambda turn: TAKE,
-            "leaves": lambda turn: LEAVE,
             "leaves half the time": lambda turn: {TAKE: 0.5, LEAVE: 0.5},
             "begs, then takes": lambda turn: PLEAD if turn.step < 3 else TAKE,
-            "begs long": lambda turn: PLEAD if turn.step < ROUNDS - 1 else TAKE,
-            "flatters": lambda turn: PRAISE if turn.step < ROUNDS - 1 else TAKE,
-            "offers once": lambda turn: TAKE if turn.step else offering(talk_of(turn).price * 0.65),
+            "hard": _climbing(0.5, 0.06, 5),
+            "walks away": lambda turn: LEAVE if turn.step > 1 else offering(talk_of(turn).price * 0.7),
             "talks": lambda turn: {PLEAD: 0.3, PRAISE: 0.2, TAKE: 0.2, offering(talk_of(turn).price * 0.7): 0.3},
         }
 

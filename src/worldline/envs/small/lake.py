@@ -94,8 +94,8 @@ class LakeWorld(SmallWorld):
 
     @property
     def scripts(self) -> Mapping[str, Rule]:
-        best, worst, dry = _greedy(slippery=True), _greedy(slippery=True, worst=True), _greedy(slippery=False)
-        actions = ACTIONS[self.config.actions]
+        steady, worst, dry = _steady(), _steady(worst=True), _steady(slippery=False)
+        plan, actions = _plan(), ACTIONS[self.config.actions]
 
         def fixed(table: Sequence[int]) -> Rule:
             return lambda turn: actions[table[square_of(turn)]]
@@ -103,23 +103,22 @@ class LakeWorld(SmallWorld):
         def among(*moves: int) -> Rule:
             return lambda turn: {actions[move]: 1 / len(moves) for move in moves}
 
-        upper = [best[square] if square < 8 else SOUTH for square in range(16)]
-        lower = [best[square] if square >= 8 else SOUTH for square in range(16)]
+        def mistaken(square: int, move: int) -> Rule:
+            return fixed([move if each == square else right for each, right in enumerate(steady)])
+
         return {
-            "optimal": fixed(best),
+            "optimal": lambda turn: actions[plan[min(turn.step, STEPS - 1)][square_of(turn)]],
+            "steady": fixed(steady),
+            "mistaken near the flag": mistaken(14, NORTH),
+            "mistaken at the start": mistaken(0, SOUTH),
+            "mistaken in the middle": mistaken(9, EAST),
+            "mistaken at the edge": mistaken(4, EAST),
             "as if dry": fixed(dry),
             "worst": fixed(worst),
             "random": among(WEST, SOUTH, EAST, NORTH),
-            "always south": among(SOUTH),
             "south or east": among(SOUTH, EAST),
-            "optimal or as if dry": lambda turn: _equal(actions[best[square_of(turn)]], actions[dry[square_of(turn)]]),
-            "optimal above": fixed(upper),
-            "optimal below": fixed(lower),
+            "steady above": fixed([steady[square] if square < 8 else SOUTH for square in range(16)]),
         }
-
-
-def _equal(first: str, second: str) -> dict[str, float]:
-    return {first: 1.0} if first == second else {first: 0.5, second: 0.5}
 
 
 def square_of(turn: Turn) -> int:
@@ -132,29 +131,38 @@ def square_of(turn: Turn) -> int:
     return 0
 
 
-def transitions() -> npt.NDArray[np.float64]:
+def transitions(*, slippery: bool = True) -> npt.NDArray[np.float64]:
     """P(next square | square, move), (16, 4, 16); holes and the flag are left no more."""
     table = np.zeros((16, 4, 16))
     for square, kind in enumerate(SQUARES):
         for move in range(4):
-            for slip in slips(move):
-                table[square, move, square if kind in "HG" else landing(square, slip)] += 1 / 3
+            possible = slips(move) if slippery else (move,)
+            for slip in possible:
+                table[square, move, square if kind in "HG" else landing(square, slip)] += 1 / len(possible)
     return table
 
 
+FLAG = np.array([kind == "G" for kind in SQUARES], dtype=np.float64)
+
+
 @functools.cache
-def _greedy(*, slippery: bool, worst: bool = False) -> tuple[int, ...]:
-    """The best (or worst) move of each square with many steps left; without slipping, the shortest way that is dry."""
-    table = transitions()
-    if not slippery:
-        table = np.zeros((16, 4, 16))
-        for square, kind in enumerate(SQUARES):
-            for move in range(4):
-                table[square, move, square if kind in "HG" else landing(square, move)] = 1
-    flag = np.array([kind == "G" for kind in SQUARES], dtype=float)
-    values, discount = flag, 0.999 if slippery else 0.9
+def _plan() -> tuple[tuple[int, ...], ...]:
+    """The best move of each square at each step: backward induction from the last one."""
+    table, values, moves = transitions(), FLAG, []
+    for _ in range(STEPS):
+        quality = table @ values
+        values = quality.max(1)
+        moves.append(tuple(int(move) for move in np.argmax(quality.round(12), 1)))
+    return tuple(reversed(moves))
+
+
+@functools.cache
+def _steady(*, slippery: bool = True, worst: bool = False) -> tuple[int, ...]:
+    """The best (or worst) move of each square with endless time; without slipping, the shortest dry way."""
+    table = transitions(slippery=slippery)
+    values, discount = FLAG, 0.999 if slippery else 0.9
     for _ in range(3000):
         quality = table @ values
-        values = np.where(flag, 1.0, discount * (quality.min(1) if worst else quality.max(1)))
+        values = np.where(FLAG, 1.0, discount * (quality.min(1) if worst else quality.max(1)))
     chosen = np.argmin(quality, 1) if worst else np.argmax(quality.round(9), 1)
     return tuple(int(move) for move in chosen)
