@@ -67,6 +67,8 @@ class Experiment:
     env: str
     suite: PolicySuite
     out: Path
+    data: Path | None = None
+    """The environment's data, where it needs some."""
     log_number: int = 0
     """Which log: another number, the same loggers with other draws. Truth and clones are the same for all."""
 
@@ -83,7 +85,7 @@ class Experiment:
 
     @functools.cached_property
     def world(self) -> World:
-        return envs.load(self.env, None, self.suite.options)
+        return envs.load(self.env, self.data, self.suite.options)
 
     @functools.cached_property
     def checkpoints(self) -> list[Path]:
@@ -183,6 +185,7 @@ class Experiment:
         return EvaluateConfig(
             log=tuple(self._folder(name) for name in self.suite.loggers),
             env=self.env,
+            data=self.data,
             options=self.suite.options,
             world_model=self.world_model(seed),
             text_model=f"hf:{self.text_model}" if self._wants(seed, TEXT_MODEL) else "",

@@ -17,9 +17,10 @@ import numpy as np
 
 from worldline import envs, files
 from worldline.bench import Figures
+from worldline.bench.exact_values import exact_value
 from worldline.bench.experiment import Experiment, ExperimentConfig
 from worldline.bench.policy_suite import SUITES, Checkpoint
-from worldline.bench.small_suites import SMALL_CASES, TASKS
+from worldline.bench.world_cases import DATA_SUITES, SMALL_CASES, TASKS
 from worldline.config import Config, Folder, option, positional, suggest
 from worldline.envs.small.world import SmallWorld
 from worldline.evaluate import evaluate
@@ -28,30 +29,34 @@ from worldline.types import InputError, Policy, World
 from worldline.worker_pool import run_all, worker_pool
 
 MEASURES = ("spearman", "mae", "coverage", "regret@1")
-IN_RANGE = ("mae", "regret@1")
-"""Measures in units of return: the rows have them as shares of the world's range of returns."""
+ERRORS = ("mae", "regret@1")
+"""Measures in units of return: the rows have them as shares of the world's range of returns. The smaller the better."""
 LARGE_TASKS, LARGE_TRUTH = 150, 4
 """Tasks and times of the larger worlds: 450 logged episodes, 600 of each target for its truth."""
-WORLD_NAMES = (*SMALL_CASES, *SUITES)
+WORLD_NAMES = (*SMALL_CASES, *SUITES, *DATA_SUITES)
 
 
 class Settings(Config):
-    """Spearman, error, coverage and regret of every estimator in many worlds, and their mean and worst.
+    """Spearman, error, coverage and regret of every estimator in many worlds; their mean over worlds, and the worst.
 
-    Errors and regret are shares of the range of a world's returns.
+    Errors and regret are shares of the range of a world's returns. No setting is chosen on the worlds held out.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
         "worldline bench worlds --seeds 3 --json",
         "worldline bench worlds lake blackjack --estimators auto --out runs/worlds",
+        "worldline bench worlds alfworld --data ../shared/data",
         "worldline bench worlds lake --collect-only",
     )
 
-    worlds: tuple[str, ...] = positional(tuple(SMALL_CASES), help="which worlds; default: the small ones")
+    worlds: tuple[str, ...] = positional(
+        tuple(SMALL_CASES), help="default: the small ones; also household, shop, searchqa, alfworld, webshop"
+    )
     seeds: int = option(3, help="logs, each with its own world models", ge=1)
-    estimators: tuple[str, ...] = option(("auto",), help="as in evaluate")
+    estimators: tuple[str, ...] = option(("auto",), help="as in evaluate", min_length=1)
     members: int = option(3, help="ensemble size", ge=1, le=5)
     rollouts: int | None = option(None, help="imagined episodes per task; default: as in evaluate", ge=1)
+    data: Path | None = option(None, help="folder of the folders alfworld and webshop; without it they are left out")
     collect_only: bool = option(False, help="make the logs and the truth, and evaluate nothing")
     jobs: int = option(os.cpu_count() or 1, help="processes that share the work", ge=1)
     seed: int = option(0, help="of logs and truth: another seed is a stage that nobody has looked at")
@@ -68,65 +73,84 @@ def targets(name: str) -> dict[str, Policy]:
 
 
 def run(settings: Settings) -> Figures:
-    for name in settings.worlds:
-        if name not in WORLD_NAMES:
-            raise InputError(f"WORLDS: there is no '{name}'{suggest(name, WORLD_NAMES)}")
-    experiments = {name: experiment_of(name, settings) for name in settings.worlds}
+    experiments = {name: experiment_of(name, settings) for name in _wanted(settings)}
+    seeds = range(settings.seeds)
     for experiment in experiments.values():
         experiment.claim()
         if any(isinstance(policy, Checkpoint) for policy in experiment.suite.policies.values()):
             experiment.checkpoints  # noqa: B018 - the cloning run comes first, and once
-    seeds = range(settings.seeds)
     with worker_pool(settings.jobs) as pool:
-        run_all(pool, {f"truth of {name}": partial(e.truth) for name, e in experiments.items()}, _watch)
-        logs = {
-            f"log {k} of {name}": partial(replace(e, log_number=k).log)
-            for name, e in experiments.items()
-            for k in seeds
-        }
-        run_all(pool, logs, _watch)
+        run_all(pool, {f"truth of {name}": partial(_truth, name, e) for name, e in experiments.items()}, _watch)
+        logs = [(name, replace(e, log_number=seed)) for name, e in experiments.items() for seed in seeds]
+        run_all(pool, {f"log {e.log_number} of {name}": e.log for name, e in logs}, _watch)
         if settings.collect_only:
-            return Figures(_ranges(experiments))
-        missing = {
+            return Figures({}, [_collected(name, e) for name, e in experiments.items()])
+        parts = {
             f"{name}, seed {seed}": partial(_measure, name, seed, settings)
             for name, experiment in experiments.items()
             for seed in seeds
             if _kept(experiment, seed, settings) is None
         }
-        run_all(pool, missing, _watch)
+        run_all(pool, parts, _watch)
     rows = [row for name, e in experiments.items() for seed in seeds for row in _rows(name, e, seed, settings)]
     return Figures(summary(rows), rows)
 
 
+def _wanted(settings: Settings) -> list[str]:
+    """The worlds that can be played; those whose data is absent are left out, and the reason is printed."""
+    names = []
+    for name in dict.fromkeys(settings.worlds):
+        if name not in WORLD_NAMES:
+            raise InputError(f"WORLDS: there is no '{name}'{suggest(name, WORLD_NAMES)}")
+        if name in DATA_SUITES and not (settings.data and (settings.data / name).is_dir()):
+            place = f"no folder {settings.data / name}" if settings.data else "no --data"
+            print(f"{name} is left out: it needs its data, and there is {place}", file=sys.stderr)
+            continue
+        names.append(name)
+    if not names:
+        raise InputError("WORLDS: none is left to be measured: give --data, or other worlds")
+    return names
+
+
 def experiment_of(name: str, settings: Settings) -> Experiment:
     """The experiment of a world: its folder has the logs `log`, `log-1`, ..., and truth.json."""
-    small = SMALL_CASES.get(name)
+    case = SMALL_CASES.get(name)
+    suite = case.suite if case else (SUITES | DATA_SUITES)[name]
+    env = case.env if case else name
+    data = settings.data / name if settings.data and name in DATA_SUITES else None
+    most = envs.load(env, data, suite.options).num_tasks(suite.split)
     config = ExperimentConfig(
-        tasks=TASKS if small else LARGE_TASKS,
-        truth=small.truth if small else LARGE_TRUTH,
+        tasks=TASKS if case else min(LARGE_TASKS, most),
+        truth=case.truth if case else LARGE_TRUTH,
         members=settings.members,
         estimators=settings.estimators,
         rival_seeds=settings.seeds,
         refit=False,
         seed=settings.seed,
     )
-    suite = small.suite if small else SUITES[name]
-    return Experiment(config, small.env if small else name, suite, settings.out / name.replace(" ", "-"))
+    return Experiment(config, env, suite, settings.out / name.replace(" ", "-"), data)
+
+
+def _truth(name: str, experiment: Experiment) -> dict[str, float]:
+    """The true values of the targets: exact ones where the chances can be summed, else means of played episodes."""
+    case, world = SMALL_CASES.get(name), experiment.world
+    if case is not None and case.exact and isinstance(world, SmallWorld):
+        values = {target: exact_value(world, script) for target, script in case.targets.items()}
+        files.write_json(experiment.out / "truth.json", values)
+    return experiment.truth()
 
 
 def _measure(name: str, seed: int, settings: Settings) -> None:
-    """Make one part: fit on one log, evaluate every target, keep the agreement."""
+    """Make one part: fit on one log, evaluate every target, keep the evaluation."""
     experiment = replace(experiment_of(name, settings), log_number=seed)
-    suite, config = experiment.suite, experiment.evaluation(seed)
-    change: dict[str, Any] = {"rollouts": settings.rollouts}
+    suite, change = experiment.suite, dict[str, Any](rollouts=settings.rollouts)
     if set(settings.estimators) <= set(ESTIMATORS):
         change["world_model"] = None
     else:
         experiment.fit(seed)
     policies, loggers = (experiment.sources(list(names)) for names in (suite.targets, suite.loggers))
-    evaluation = evaluate(config.model_copy(update=change), policies, loggers=loggers)
-    part = {"settings": _decisive(settings), "evaluation": evaluation.as_dict()}
-    files.write_json(_path(experiment, seed), part)
+    evaluation = evaluate(experiment.evaluation(seed).model_copy(update=change), policies, loggers=loggers)
+    files.write_json(_path(experiment, seed), {"settings": _decisive(settings), "evaluation": evaluation.as_dict()})
 
 
 def _path(experiment: Experiment, seed: int) -> Path:
@@ -148,47 +172,54 @@ def _kept(experiment: Experiment, seed: int, settings: Settings) -> dict[str, An
 def _rows(name: str, experiment: Experiment, seed: int, settings: Settings) -> list[dict[str, Any]]:
     """One row for each estimator and trivial predictor of a part."""
     evaluation = _kept(experiment, seed, settings) or {"agreement": {}}
-    low, high = return_range(experiment.world)
-    held_out = name in SMALL_CASES and SMALL_CASES[name].held_out
+    width = _width(experiment.world)
     rows = []
     for estimator, agreement in evaluation["agreement"].items():
-        row: dict[str, Any] = {"world": name, "held out": held_out, "estimator": estimator, "seed": seed}
+        row: dict[str, Any] = {"world": name, "held out": _held_out(name), "estimator": estimator, "seed": seed}
         for measure in MEASURES:
             value = agreement[measure]
-            row[measure] = value / (high - low) if measure in IN_RANGE and value is not None else value
+            row[measure] = value / width if measure in ERRORS and value is not None else value
         rows.append(row)
     return rows
 
 
-def return_range(world: World) -> tuple[float, float]:
-    """The lowest and the highest return of an episode."""
-    return world.return_range if isinstance(world, SmallWorld) else (0.0, world.max_return)
+def _held_out(name: str) -> bool:
+    return name in SMALL_CASES and SMALL_CASES[name].held_out
 
 
-def _ranges(experiments: Mapping[str, Experiment]) -> dict[str, float]:
-    figures: dict[str, float] = {}
-    for name, experiment in experiments.items():
-        truth = experiment.truth().values()
-        figures |= {f"{name}: lowest truth": min(truth), f"{name}: highest truth": max(truth)}
-    return figures
+def _width(world: World) -> float:
+    """The highest less the lowest return of an episode."""
+    low, high = world.return_range if isinstance(world, SmallWorld) else (0.0, world.max_return)
+    return high - low
+
+
+def _collected(name: str, experiment: Experiment) -> dict[str, Any]:
+    truth = experiment.truth().values()
+    return {
+        "world": name,
+        "held out": _held_out(name),
+        "log": str(experiment.out / "log"),
+        "lowest truth": min(truth),
+        "highest truth": max(truth),
+        "range of returns": _width(experiment.world),
+    }
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The mean over worlds and the worst world of every estimator, each world being the mean over its seeds."""
+    """Of every estimator, the mean over worlds and its worst world; a world counts by the mean over its seeds."""
     figures: dict[str, float] = {}
     for estimator in dict.fromkeys(row["estimator"] for row in rows):
+        own = [row for row in rows if row["estimator"] == estimator]
         for measure in MEASURES:
             by_world: dict[str, list[float]] = {}
-            for row in rows:
-                if row["estimator"] == estimator and row[measure] is not None:
+            for row in own:
+                if row[measure] is not None:
                     by_world.setdefault(row["world"], []).append(row[measure])
             means = [float(np.mean(values)) for values in by_world.values()]
             if means:
-                worst = max(means) if measure in IN_RANGE else min(means)
-                figures |= {
-                    f"{estimator} {measure}, mean": float(np.mean(means)),
-                    f"{estimator} {measure}, worst": worst,
-                }
+                worst = max(means) if measure in ERRORS else min(means)
+                figures[f"{estimator}: {measure}, mean"] = float(np.mean(means))
+                figures[f"{estimator}: {measure}, worst"] = worst
     return figures
 
 

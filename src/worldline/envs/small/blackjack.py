@@ -29,6 +29,7 @@ def worth(cards: Sequence[int]) -> tuple[int, bool]:
 class BlackjackGame:
     """One hand."""
 
+    ACTIONS = (HIT, STICK)
     goal = "Beat the dealer at blackjack: come closer to 21, but not above it."
 
     def __init__(self, draw: random.Random) -> None:
@@ -40,7 +41,7 @@ class BlackjackGame:
         return self._view()
 
     def admissible(self) -> Sequence[str]:
-        return HIT, STICK
+        return self.ACTIONS
 
     def act(self, action: str) -> Outcome:
         if action == HIT:
@@ -63,9 +64,12 @@ class BlackjackGame:
         return Outcome(f"{self._view()} The dealer {dealt}. {end}", reward, over=True, won=reward > 0)
 
     def _view(self) -> str:
-        total, soft = worth(self._own)
+        return self.view(*worth(self._own), self._shown)
+
+    @staticmethod
+    def view(total: int, soft: bool, shown: int) -> str:
         ace = " with a usable ace" if soft else ""
-        return f"Your hand is worth {total}{ace}. The dealer shows {'an ace' if self._shown == 1 else self._shown}."
+        return f"Your hand is worth {total}{ace}. The dealer shows {'an ace' if shown == 1 else shown}."
 
 
 class Hand(NamedTuple):

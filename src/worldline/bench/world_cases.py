@@ -1,4 +1,4 @@
-"""Who plays in the small worlds of `bench worlds`: three loggers that explore, none of them optimal, and ten targets.
+"""Who plays in `bench worlds`: in each world three loggers that explore, none of them optimal, and ten targets.
 
 The best policy of a world is among its targets. Worlds that are held out were written to be judged in: no setting of
 any estimator is chosen on them.
@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from worldline.bench.policy_suite import PolicySuite
+from worldline.bench.policy_suite import SUITES, PolicySuite
 from worldline.envs.small.script import Script
+from worldline.policies.faulty_expert import Faults
 
 TASKS = 140
 """Tasks that each logger plays once: 420 logged episodes."""
@@ -23,8 +24,10 @@ class SmallCase:
     loggers: Mapping[str, Script]
     targets: Mapping[str, Script]
     options: Mapping[str, Any] = field(default_factory=dict)
-    truth: int = 15
+    truth: int = 6
     """Times each target plays every task for its true value."""
+    exact: bool = False
+    """The true values are summed over all chances, and nobody plays for them."""
     held_out: bool = False
 
     @property
@@ -56,6 +59,7 @@ LAKE = SmallCase(
         "as if dry",
         "worst",
     ),
+    exact=True,
 )
 
 SMALL_CASES: dict[str, SmallCase] = {
@@ -80,7 +84,7 @@ SMALL_CASES: dict[str, SmallCase] = {
             "sticks at 21",
             "inverted",
         ),
-        truth=100,
+        exact=True,
     ),
     "haggling": SmallCase(
         "haggling",
@@ -94,13 +98,14 @@ SMALL_CASES: dict[str, SmallCase] = {
             "generous",
             "begs, then takes",
             "takes at once",
-            Script("shrewd", 0.4),
+            "talks",
             Script("patient", 0.8),
             "hard",
             "walks away",
             "leaves half the time",
             "stingy",
         ),
+        truth=15,
     ),
     "guess": SmallCase(
         "guess",
@@ -141,7 +146,6 @@ SMALL_CASES: dict[str, SmallCase] = {
             "never fetches",
             Script("optimal", 0.5),
         ),
-        truth=5,
     ),
     "keydoor": SmallCase(
         "keydoor",
@@ -182,6 +186,7 @@ SMALL_CASES: dict[str, SmallCase] = {
             "high only",
             "claps",
         ),
+        truth=8,
     ),
     "vault": SmallCase(
         "vault",
@@ -223,6 +228,7 @@ SMALL_CASES: dict[str, SmallCase] = {
             "too polite",
             "guesses the order",
         ),
+        truth=12,
         held_out=True,
     ),
     "burrow": SmallCase(
@@ -265,6 +271,32 @@ SMALL_CASES: dict[str, SmallCase] = {
             "hoards",
             "backwards",
         ),
+        truth=15,
         held_out=True,
     ),
 }
+
+DATA_SUITES: dict[str, PolicySuite] = {
+    "alfworld": PolicySuite(
+        split="valid_seen",
+        loggers={
+            "logger-chance": Faults(chance=0.35),
+            "logger-fumbles": Faults(fumble=0.35, chance=0.1),
+            "logger-dawdles": Faults(again=0.3, chance=0.2),
+        },
+        targets={
+            "expert": Faults(),
+            "a little by chance": Faults(chance=0.15),
+            "half by chance": Faults(chance=0.5),
+            "mostly by chance": Faults(chance=0.75),
+            "fumbles": Faults(fumble=0.25),
+            "fumbles a lot": Faults(fumble=0.6),
+            "dawdles": Faults(again=0.6),
+            "dawdles and errs": Faults(again=0.4, chance=0.4),
+            "forgets": Faults(memory=4),
+            "forgets and errs": Faults(memory=8, chance=0.2),
+        },
+    ),
+    "webshop": SUITES["shop"],
+}
+"""Worlds that need their data."""
