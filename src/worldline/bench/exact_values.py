@@ -38,7 +38,7 @@ def _lake(world: LakeWorld, policy: ScriptedPolicy) -> float:
 
 
 def _blackjack(policy: ScriptedPolicy) -> float:
-    """The mean over all first cards; a hand is its total with aces as 1, whether it has an ace, and how it was drawn."""
+    """The mean over all first cards; a hand is its total with aces as 1, whether it has one, and its cards' number."""
 
     @functools.cache
     def value(total: int, ace: bool, shown: int, step: int) -> float:

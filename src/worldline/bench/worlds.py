@@ -84,7 +84,9 @@ def run(settings: Settings) -> Figures:
         logs = [(name, replace(e, log_number=seed)) for name, e in experiments.items() for seed in seeds]
         run_all(pool, {f"log {e.log_number} of {name}": e.log for name, e in logs}, _watch)
         if settings.collect_only:
-            return Figures({}, [_collected(name, e) for name, e in experiments.items()])
+            return Figures(
+                {"worlds": float(len(experiments))}, [_collected(name, e) for name, e in experiments.items()]
+            )
         parts = {
             f"{name}, seed {seed}": partial(_measure, name, seed, settings)
             for name, experiment in experiments.items()

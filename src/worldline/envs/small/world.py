@@ -8,7 +8,7 @@ import copy
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 from worldline.config import Config, option, suggest
 from worldline.envs.small.script import Rule
@@ -51,12 +51,12 @@ class SmallConfig(Config):
 class SmallWorld:
     """The tasks of one small world. A subclass says how a game begins, and which policies it has scripts for."""
 
-    name: ClassVar[str]
+    name: str
     version: str = "1"
     family: str = "generic"
     max_steps: int
     max_return: float = 1.0
-    return_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    return_range: tuple[float, float] = (0.0, 1.0)
     """The lowest and the highest return of an episode."""
     config: SmallConfig
 
