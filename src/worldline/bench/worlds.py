@@ -52,6 +52,7 @@ class Settings(Config):
     worlds: tuple[str, ...] = positional(
         tuple(SMALL_CASES), help="default: the small ones; also household, shop, searchqa, alfworld, webshop"
     )
+    tasks: int | None = option(None, help="tasks that each logger plays once; default: 140, larger worlds 150", ge=8)
     seeds: int = option(3, help="logs, each with its own world models", ge=1)
     estimators: tuple[str, ...] = option(("auto",), help="as in evaluate", min_length=1)
     members: int = option(3, help="ensemble size", ge=1, le=5)
@@ -88,13 +89,12 @@ def run(settings: Settings) -> Figures:
                 {"worlds": float(len(experiments))}, [_collected(name, e) for name, e in experiments.items()]
             )
         parts = {
-            f"{name}, seed {seed}": partial(_measure, name, seed, settings)
-            for name, experiment in experiments.items()
-            for seed in seeds
-            if _kept(experiment, seed, settings) is None
+            f"{name}, seed {e.log_number}": partial(_measure, e, settings)
+            for name, e in logs
+            if _kept(e, settings) is None
         }
         run_all(pool, parts, _watch)
-    rows = [row for name, e in experiments.items() for seed in seeds for row in _rows(name, e, seed, settings)]
+    rows = [row for name, e in logs for row in _rows(name, e, settings)]
     return Figures(summary(rows), rows)
 
 
@@ -115,14 +115,14 @@ def _wanted(settings: Settings) -> list[str]:
 
 
 def experiment_of(name: str, settings: Settings) -> Experiment:
-    """The experiment of a world: its folder has the logs `log`, `log-1`, ..., and truth.json."""
+    """The experiment of a world: truth.json and the logs `log`, `log-1`, ... are in its folder, one log a logger."""
     case = SMALL_CASES.get(name)
     suite = case.suite if case else (SUITES | DATA_SUITES)[name]
     env = case.env if case else name
     data = settings.data / name if settings.data and name in DATA_SUITES else None
     most = envs.load(env, data, suite.options).num_tasks(suite.split)
     config = ExperimentConfig(
-        tasks=TASKS if case else min(LARGE_TASKS, most),
+        tasks=min(settings.tasks or (TASKS if case else LARGE_TASKS), most),
         truth=case.truth if case else LARGE_TRUTH,
         members=settings.members,
         estimators=settings.estimators,
@@ -142,21 +142,20 @@ def _truth(name: str, experiment: Experiment) -> dict[str, float]:
     return experiment.truth()
 
 
-def _measure(name: str, seed: int, settings: Settings) -> None:
+def _measure(experiment: Experiment, settings: Settings) -> None:
     """Make one part: fit on one log, evaluate every target, keep the evaluation."""
-    experiment = replace(experiment_of(name, settings), log_number=seed)
-    suite, change = experiment.suite, dict[str, Any](rollouts=settings.rollouts)
+    suite, seed, change = experiment.suite, experiment.log_number, dict[str, Any](rollouts=settings.rollouts)
     if set(settings.estimators) <= set(ESTIMATORS):
         change["world_model"] = None
     else:
         experiment.fit(seed)
     policies, loggers = (experiment.sources(list(names)) for names in (suite.targets, suite.loggers))
     evaluation = evaluate(experiment.evaluation(seed).model_copy(update=change), policies, loggers=loggers)
-    files.write_json(_path(experiment, seed), {"settings": _decisive(settings), "evaluation": evaluation.as_dict()})
+    files.write_json(_path(experiment), {"settings": _decisive(settings), "evaluation": evaluation.as_dict()})
 
 
-def _path(experiment: Experiment, seed: int) -> Path:
-    return experiment.out / f"part-{seed}.json"
+def _path(experiment: Experiment) -> Path:
+    return experiment.out / f"part-{experiment.log_number}.json"
 
 
 def _decisive(settings: Settings) -> dict[str, Any]:
@@ -164,20 +163,21 @@ def _decisive(settings: Settings) -> dict[str, Any]:
     return settings.model_dump(mode="json", include={"estimators", "rollouts"})
 
 
-def _kept(experiment: Experiment, seed: int, settings: Settings) -> dict[str, Any] | None:
+def _kept(experiment: Experiment, settings: Settings) -> dict[str, Any] | None:
     """The evaluation of a part that is done, if it was made with the same settings."""
-    path = _path(experiment, seed)
+    path = _path(experiment)
     part = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return dict(part["evaluation"]) if part.get("settings") == _decisive(settings) else None
 
 
-def _rows(name: str, experiment: Experiment, seed: int, settings: Settings) -> list[dict[str, Any]]:
+def _rows(name: str, experiment: Experiment, settings: Settings) -> list[dict[str, Any]]:
     """One row for each estimator and trivial predictor of a part."""
-    evaluation = _kept(experiment, seed, settings) or {"agreement": {}}
+    evaluation = _kept(experiment, settings) or {"agreement": {}}
     width = _width(experiment.world)
     rows = []
     for estimator, agreement in evaluation["agreement"].items():
-        row: dict[str, Any] = {"world": name, "held out": _held_out(name), "estimator": estimator, "seed": seed}
+        row: dict[str, Any] = {"world": name, "held out": _held_out(name), "estimator": estimator}
+        row["seed"] = experiment.log_number
         for measure in MEASURES:
             value = agreement[measure]
             row[measure] = value / width if measure in ERRORS and value is not None else value
@@ -200,7 +200,7 @@ def _collected(name: str, experiment: Experiment) -> dict[str, Any]:
     return {
         "world": name,
         "held out": _held_out(name),
-        "log": str(experiment.out / "log"),
+        "logs": str(experiment.out / "log*" / "*"),
         "lowest truth": min(truth),
         "highest truth": max(truth),
         "range of returns": _width(experiment.world),

@@ -119,13 +119,16 @@ class BurrowWorld(SmallWorld):
 
     def __init__(self, config: BurrowConfig | None = None) -> None:
         self.config: BurrowConfig = config or BurrowConfig()
-        self.burrow = functools.lru_cache(1024)(self._dug)
+        self._dug: dict[str, Burrow] = {}
 
     def game(self, task: random.Random, draw: random.Random) -> BurrowGame:
         return BurrowGame(dig(task))
 
-    def _dug(self, task: str) -> Burrow:
-        return dig(self.fixed(task))
+    def burrow(self, task: str) -> Burrow:
+        """What a task looks like from above."""
+        if task not in self._dug:
+            self._dug[task] = dig(self.fixed(task))
+        return self._dug[task]
 
     @property
     def scripts(self) -> Mapping[str, Rule]:
