@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from worldline.envs.small.helpdesk import ASK, SORRY, WAIT, HelpdeskGame, HelpdeskWorld, conversation_of
+from worldline.envs.small.helpdesk import ASK, SORRY, WAIT, HelpdeskGame, HelpdeskWorld, enquiry_of
 from worldline.types import Exchange, Turn
 
 
@@ -57,5 +57,5 @@ def test_talk_ends_in_anger() -> None:
 
 def test_the_desk_remembers() -> None:
     history = (Exchange("Customer: Hello!", ASK), Exchange("Customer: It is 1234.", "lookup(order=1234)"))
-    talk = conversation_of(Turn("generic", "", '{"order": 1234, "state": "under way", "days": 11}', None, history))
+    talk = enquiry_of(Turn("generic", "", '{"order": 1234, "state": "under way", "days": 11}', None, history))
     assert (talk.order, talk.state, talk.days) == ("1234", "under way", 11)

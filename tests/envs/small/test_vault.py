@@ -5,11 +5,11 @@ from itertools import product
 import pytest
 
 from worldline.envs.small.script import Script
-from worldline.envs.small.vault import CODES, TRIES, Answer, VaultGame, VaultWorld, compare, consistent, sentence
+from worldline.envs.small.vault import CODES, TRIES, Feedback, VaultGame, VaultWorld, compare, consistent, sentence
 from worldline.rollout import Rollout, plan
 
 
-def counted(code: tuple[int, ...], attempt: tuple[int, ...]) -> Answer:
+def counted(code: tuple[int, ...], attempt: tuple[int, ...]) -> Feedback:
     """Cross out what is in place, then pair the rest one by one."""
     left = [(a, b) for a, b in zip(code, attempt, strict=True) if a != b]
     unpaired, elsewhere = [a for a, _ in left], 0
@@ -17,7 +17,7 @@ def counted(code: tuple[int, ...], attempt: tuple[int, ...]) -> Answer:
         if digit in unpaired:
             unpaired.remove(digit)
             elsewhere += 1
-    return Answer(len(code) - len(left), elsewhere)
+    return Feedback(len(code) - len(left), elsewhere)
 
 
 def test_answers() -> None:
@@ -37,7 +37,7 @@ def test_words_and_ends() -> None:
 
 
 def test_what_is_left_is_what_would_have_been_answered_so() -> None:
-    answers = (((1, 1, 2), Answer(1, 0)), ((3, 3, 2), Answer(1, 1)))
+    answers = (((1, 1, 2), Feedback(1, 0)), ((3, 3, 2), Feedback(1, 1)))
     left = [c for c in CODES if all(counted(c, code) == answer for code, answer in answers)]
     assert set(consistent(answers)) == set(left)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from worldline.envs.small.script import Rule, latest_first
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 DECK = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10)
@@ -43,17 +43,17 @@ class BlackjackGame:
     def admissible(self) -> Sequence[str]:
         return self.ACTIONS
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         if action == HIT:
             self._own.append(self._draw.choice(DECK))
             if worth(self._own)[0] > 21:
-                return Outcome(f"{self._view()} You are bust and lose the hand.", -1.0, over=True)
-            return Outcome(self._view())
+                return Reaction(f"{self._view()} You are bust and lose the hand.", -1.0, over=True)
+            return Reaction(self._view())
         if action == STICK:
             return self._showdown()
-        return Outcome(f"The dealer waits: {HIT} or {STICK}?", valid=False)
+        return Reaction(f"The dealer waits: {HIT} or {STICK}?", valid=False)
 
-    def _showdown(self) -> Outcome:
+    def _showdown(self) -> Reaction:
         dealer = [self._shown, self._draw.choice(DECK)]
         while worth(dealer)[0] < 17:
             dealer.append(self._draw.choice(DECK))
@@ -61,7 +61,7 @@ class BlackjackGame:
         reward = float(other > 21 or own > other) - float(other <= 21 and own < other)
         end = {1.0: "You win the hand.", 0.0: "It is a draw.", -1.0: "You lose the hand."}[reward]
         dealt = "is bust" if other > 21 else f"ends with {other}"
-        return Outcome(f"{self._view()} The dealer {dealt}. {end}", reward, over=True, won=reward > 0)
+        return Reaction(f"{self._view()} The dealer {dealt}. {end}", reward, over=True, won=reward > 0)
 
     def _view(self) -> str:
         return self.view(*worth(self._own), self._shown)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worldline.envs.small.script import Rule
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 Chamber = tuple[int, int]
@@ -91,19 +91,19 @@ class BurrowGame:
     def admissible(self) -> Sequence[str]:
         return [*(f"crawl {way}" for way in self._burrow.exits(self._here)), SNIFF]
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         if action == SNIFF:
             near = self._burrow.distances[self._here]
             smell = "strongly of cheese" if near <= 2 else "a little of cheese" if near <= 4 else "of earth"
-            return Outcome(f"It smells {smell}. {self._view()}", -COST)
+            return Reaction(f"It smells {smell}. {self._view()}", -COST)
         exits = self._burrow.exits(self._here)
         way = action.removeprefix("crawl ")
         if way not in exits or not action.startswith("crawl "):
-            return Outcome(f"You bump your nose. {self._view()}", -COST, valid=False)
+            return Reaction(f"You bump your nose. {self._view()}", -COST, valid=False)
         self._here = exits[way]
         if self._here == self._burrow.cheese:
-            return Outcome("You found the cheese!", 1.0, over=True, won=True)
-        return Outcome(self._view(), -COST)
+            return Reaction("You found the cheese!", 1.0, over=True, won=True)
+        return Reaction(self._view(), -COST)
 
     def _view(self) -> str:
         ways = list(self._burrow.exits(self._here))

@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from worldline.envs.small.script import Rule
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 CALLS = ("sing low", "sing high", "clap")
@@ -39,17 +39,17 @@ class EchoGame:
     def admissible(self) -> Sequence[str]:
         return CALLS
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         self._calls += 1
         over = self._calls >= ROUNDS
         if action not in CALLS:
-            return Outcome("The wind blows.", over=over, valid=False)
+            return Reaction("The wind blows.", over=over, valid=False)
         call = CALLS.index(action)
         chance = FIRST if self._before is None else TUNE[self._before][call]
         self._before = call
         if self._draw.random() < chance:
-            return Outcome("The echo answers in tune.", 1 / ROUNDS, over=over, won=over)
-        return Outcome(self._draw.choice(("The echo is off key.", "No echo comes back.")), over=over)
+            return Reaction("The echo answers in tune.", 1 / ROUNDS, over=over, won=over)
+        return Reaction(self._draw.choice(("The echo is off key.", "No echo comes back.")), over=over)
 
 
 class EchoWorld(SmallWorld):

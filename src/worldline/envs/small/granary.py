@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from worldline.envs.small.script import Rule, latest_first
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 DAYS, SACKS, COINS, UNIT = 8, 6, 60, 50
@@ -41,7 +41,7 @@ class GranaryGame:
         buying = [f"buy {sacks}" for sacks in range(1, most + 1)]
         return [WAIT, *buying, *(f"sell {sacks}" for sacks in range(1, self._stored + 1))]
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         valid = action in self.admissible()
         verb, _, sacks = action.partition(" ")
         traded = int(sacks) * (1 if verb == "buy" else -1) if valid and verb != WAIT else 0
@@ -51,16 +51,16 @@ class GranaryGame:
         self._day += 1
         if self._day > DAYS:
             end = f"The market closes. You have {self._coins} coins."
-            return Outcome(end, reward, over=True, won=self._coins > COINS, valid=valid)
+            return Reaction(end, reward, over=True, won=self._coins > COINS, valid=valid)
         self._price = self._draw.choice(PRICES)
-        return Outcome(self._view(), reward, valid=valid)
+        return Reaction(self._view(), reward, valid=valid)
 
     def _view(self) -> str:
-        stock = f"{self._stored} sack{'' if self._stored == 1 else 's'}"
-        return f"Day {self._day}. Grain costs {self._price} a sack. You have {self._coins} coins and {stock}."
+        holdings = f"{self._stored} sack{'' if self._stored == 1 else 's'}"
+        return f"Day {self._day}. Grain costs {self._price} a sack. You have {self._coins} coins and {holdings}."
 
 
-class Stock(NamedTuple):
+class Holdings(NamedTuple):
     """What the merchant sees."""
 
     day: int
@@ -94,10 +94,10 @@ class GranaryWorld(SmallWorld):
             """Buys at `low` and below, sells at `high` and above, so many at a time; all on the last day."""
 
             def decide(turn: Turn) -> str:
-                stock = stock_of(turn)
-                if stock.day >= DAYS or stock.price >= high:
-                    return _trade(stock, -sacks if stock.day < DAYS else -SACKS)
-                return _trade(stock, sacks if stock.price <= low else 0)
+                holdings = holdings_of(turn)
+                if holdings.day >= DAYS or holdings.price >= high:
+                    return _trade(holdings, -sacks if holdings.day < DAYS else -SACKS)
+                return _trade(holdings, sacks if holdings.price <= low else 0)
 
             return decide
 
@@ -109,26 +109,26 @@ class GranaryWorld(SmallWorld):
             "one by one": rule(4, 6, 1),
             "greedy": rule(1, 9),
             "buys dear": rule(9, 10),
-            "backwards": lambda turn: _trade(stock_of(turn), SACKS if stock_of(turn).price >= 6 else -SACKS),
-            "hoards": lambda turn: _trade(stock_of(turn), SACKS),
-            "hoards slowly": lambda turn: _trade(stock_of(turn), 1),
+            "backwards": lambda turn: _trade(holdings_of(turn), SACKS if holdings_of(turn).price >= 6 else -SACKS),
+            "hoards": lambda turn: _trade(holdings_of(turn), SACKS),
+            "hoards slowly": lambda turn: _trade(holdings_of(turn), 1),
             "waits": lambda turn: WAIT,
             "random": lambda turn: dict.fromkeys(turn.admissible or (WAIT,), 1.0),
         }
 
 
-def stock_of(turn: Turn) -> Stock:
+def holdings_of(turn: Turn) -> Holdings:
     for text in latest_first(turn):
         if match := re.search(r"Day (\d+)\. Grain costs (\d+) a sack\. You have (\d+) coins and (\d+) sack", text):
-            return Stock(*(int(number) for number in match.groups()))
-    return Stock(1, 5, COINS, 0)
+            return Holdings(*(int(number) for number in match.groups()))
+    return Holdings(1, 5, COINS, 0)
 
 
-def _trade(stock: Stock, sacks: int) -> str:
+def _trade(holdings: Holdings, sacks: int) -> str:
     """Buy (or sell, below 0) so many, or as many as possible."""
-    if sacks > 0 and stock.most > 0:
-        return f"buy {min(sacks, stock.most)}"
-    return f"sell {min(-sacks, stock.stored)}" if sacks < 0 and stock.stored else WAIT
+    if sacks > 0 and holdings.most > 0:
+        return f"buy {min(sacks, holdings.most)}"
+    return f"sell {min(-sacks, holdings.stored)}" if sacks < 0 and holdings.stored else WAIT
 
 
 @functools.cache
@@ -159,6 +159,6 @@ def _places(day: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def _best(turn: Turn) -> str:
-    stock = stock_of(turn)
-    worth = worth_of_a_sack(stock.day)
-    return _trade(stock, SACKS if stock.price < worth else -SACKS if stock.price > worth else 0)
+    holdings = holdings_of(turn)
+    worth = worth_of_a_sack(holdings.day)
+    return _trade(holdings, SACKS if holdings.price < worth else -SACKS if holdings.price > worth else 0)

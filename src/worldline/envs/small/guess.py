@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worldline.envs.small.script import Rule
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 HIGHEST, GUESSES = 20, 5
@@ -34,21 +34,21 @@ class GuessGame:
     def admissible(self) -> None:
         return None
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         numbers = re.findall(r"\d+", action)
         self._left -= 1
         if len(numbers) != 1:
             return self._missed("Name one number, please.", 0.0, valid=False)
         guess = int(numbers[0])
         if guess == self._secret:
-            return Outcome(f"Yes, it is {guess}!", 1.0, over=True, won=True)
+            return Reaction(f"Yes, it is {guess}!", 1.0, over=True, won=True)
         off = abs(guess - self._secret)
         return self._missed(f"No, my number is {'higher' if guess < self._secret else 'lower'}.", max(0.0, 1 - off / 5))
 
-    def _missed(self, answer: str, closeness: float, *, valid: bool = True) -> Outcome:
+    def _missed(self, answer: str, closeness: float, *, valid: bool = True) -> Reaction:
         if self._left:
-            return Outcome(answer, valid=valid)
-        return Outcome(f"No more guesses: it was {self._secret}.", 0.5 * closeness, over=True, valid=valid)
+            return Reaction(answer, valid=valid)
+        return Reaction(f"No more guesses: it was {self._secret}.", 0.5 * closeness, over=True, valid=valid)
 
 
 @dataclass(frozen=True)

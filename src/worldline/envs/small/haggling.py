@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worldline.envs.small.script import Rule
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 ARTICLES = {"bicycle": 42, "guitar": 52, "camera": 48, "sofa": 32, "telescope": 60, "watch": 38}
@@ -41,39 +41,39 @@ class HagglingGame:
     def admissible(self) -> None:
         return None
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         words, numbers = action.lower(), re.findall(r"\d+", action)
         if "agreed" in words:
             return self._sold(self._price)
         if "farewell" in words:
-            return Outcome(self._draw.choice(("As you like.", "Your loss.")), over=True)
+            return Reaction(self._draw.choice(("As you like.", "Your loss.")), over=True)
         if numbers:
             return self._offered(int(numbers[0][:6]))
         if "please" in words:
             return self._begged()
-        return Outcome(self._draw.choice(("So it is. What do you offer?", "Thank you. And your price?")))
+        return Reaction(self._draw.choice(("So it is. What do you offer?", "Thank you. And your price?")))
 
-    def _offered(self, offer: int) -> Outcome:
+    def _offered(self, offer: int) -> Reaction:
         if offer >= self._price or (offer >= self._floor and self._draw.random() < 0.4):
             return self._sold(offer)
         insult = offer < 0.6 * self._floor
         self._patience -= 2 if insult else 1
         if self._patience <= 0:
-            return Outcome(self._draw.choice(("Enough of this, go away.", "I do not sell to you.")), over=True)
+            return Reaction(self._draw.choice(("Enough of this, go away.", "I do not sell to you.")), over=True)
         if insult:
-            return Outcome(self._draw.choice(("You must be joking.", "That is an insult.")) + self._repeated())
+            return Reaction(self._draw.choice(("You must be joking.", "That is an insult.")) + self._repeated())
         self._lower(self._draw.uniform(0.15, 0.55))
         coming = ("For you, {} coins.", "I can let it go for {} coins.", "Say {} coins and we have it.")
-        return Outcome(self._draw.choice(coming).format(self._price))
+        return Reaction(self._draw.choice(coming).format(self._price))
 
-    def _begged(self) -> Outcome:
+    def _begged(self) -> Reaction:
         self._patience -= self._draw.random() < 0.3
         if self._patience <= 0:
-            return Outcome("I have no time for this.", over=True)
+            return Reaction("I have no time for this.", over=True)
         if self._draw.random() < 0.5:
-            return Outcome("No, I cannot." + self._repeated())
+            return Reaction("No, I cannot." + self._repeated())
         self._lower(0.2)
-        return Outcome(f"Because it is you: {self._price} coins.")
+        return Reaction(f"Because it is you: {self._price} coins.")
 
     def _lower(self, share: float) -> None:
         self._price -= round(share * (self._price - self._floor))
@@ -81,9 +81,9 @@ class HagglingGame:
     def _repeated(self) -> str:
         return f" It stays at {self._price} coins."
 
-    def _sold(self, price: int) -> Outcome:
+    def _sold(self, price: int) -> Reaction:
         ending = self._draw.choice(("It is yours.", "Sold. Take good care of it."))
-        return Outcome(ending, min(1.0, max(0.0, (WORTH - price) / WORTH)), over=True, won=True)
+        return Reaction(ending, min(1.0, max(0.0, (WORTH - price) / WORTH)), over=True, won=True)
 
 
 @dataclass(frozen=True)

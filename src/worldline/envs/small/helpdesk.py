@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worldline.envs.small.script import Rule
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 STATES = ("lost", "damaged", "under way")
@@ -59,7 +59,7 @@ class HelpdeskGame:
     def admissible(self) -> None:
         return None
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         call = re.fullmatch(r"(\w+)\(order=(\d+)\)", action)
         if call:
             return self._called(call[1], int(call[2]))
@@ -67,29 +67,29 @@ class HelpdeskGame:
             return self._ended("wait")
         self._patience -= 1
         if self._patience <= 0:
-            return Outcome(f"Customer: {self._draw.choice(ANGER)}", over=True)
+            return Reaction(f"Customer: {self._draw.choice(ANGER)}", over=True)
         if "number" in action:
-            return Outcome(f"Customer: {self._draw.choice(NUMBERS).format(self._order)}", -COST)
-        return Outcome(f"Customer: {self._draw.choice(WAITS)}", -COST)
+            return Reaction(f"Customer: {self._draw.choice(NUMBERS).format(self._order)}", -COST)
+        return Reaction(f"Customer: {self._draw.choice(WAITS)}", -COST)
 
-    def _called(self, tool: str, order: int) -> Outcome:
+    def _called(self, tool: str, order: int) -> Reaction:
         if tool not in ("lookup", "refund", "replace"):
-            return Outcome(f'{{"error": "no tool {tool}"}}', -COST, valid=False)
+            return Reaction(f'{{"error": "no tool {tool}"}}', -COST, valid=False)
         if order != self._order:
-            return Outcome('{"error": "no such order"}', -COST)
+            return Reaction('{"error": "no such order"}', -COST)
         if tool == "lookup":
-            return Outcome(f'{{"order": {order}, "state": "{self._state}", "days": {self._days}}}', -COST)
+            return Reaction(f'{{"order": {order}, "state": "{self._state}", "days": {self._days}}}', -COST)
         return self._ended(tool)
 
-    def _ended(self, end: str) -> Outcome:
+    def _ended(self, end: str) -> Reaction:
         if end == self.right:
-            return Outcome(f"Customer: {self._draw.choice(THANKS)}", 1.0, over=True, won=True)
+            return Reaction(f"Customer: {self._draw.choice(THANKS)}", 1.0, over=True, won=True)
         reward = 0.0 if end == "wait" else 0.3
-        return Outcome(f"Customer: {self._draw.choice(ANGER if end == 'wait' else THANKS)}", reward, over=True)
+        return Reaction(f"Customer: {self._draw.choice(ANGER if end == 'wait' else THANKS)}", reward, over=True)
 
 
 @dataclass(frozen=True)
-class Conversation:
+class Enquiry:
     """What the desk has learned."""
 
     order: str
@@ -111,34 +111,34 @@ class HelpdeskWorld(SmallWorld):
         return HelpdeskGame(task.choice(GOODS), draw)
 
     def menu(self, turn: Turn) -> Sequence[str]:
-        order = conversation_of(turn).order or "1234"
+        order = enquiry_of(turn).order or "1234"
         return [ASK, SORRY, WAIT, *(f"{tool}(order={order})" for tool in ("lookup", "refund", "replace"))]
 
     @property
     def scripts(self) -> Mapping[str, Rule]:
         return {
-            "optimal": lambda turn: _resolve(conversation_of(turn), PATIENCE_LIMIT),
+            "optimal": lambda turn: _resolve(enquiry_of(turn), PATIENCE_LIMIT),
             "refunds all": lambda turn: _blind(turn, "refund"),
             "replaces all": lambda turn: _blind(turn, "replace"),
             "waits for all": lambda turn: WAIT,
-            "never waits": lambda turn: _resolve(conversation_of(turn), 0),
-            "polite": lambda turn: SORRY if turn.step < 3 else _resolve(conversation_of(turn), PATIENCE_LIMIT),
-            "too polite": lambda turn: SORRY if turn.step < 5 else _resolve(conversation_of(turn), PATIENCE_LIMIT),
+            "never waits": lambda turn: _resolve(enquiry_of(turn), 0),
+            "polite": lambda turn: SORRY if turn.step < 3 else _resolve(enquiry_of(turn), PATIENCE_LIMIT),
+            "too polite": lambda turn: SORRY if turn.step < 5 else _resolve(enquiry_of(turn), PATIENCE_LIMIT),
             "guesses the order": lambda turn: f"refund(order={1000 + turn.step})",
             "mixes up": _mixed_up,
-            "asks again": lambda turn: {ASK: 0.4, _resolve(conversation_of(turn), PATIENCE_LIMIT): 0.6001},
+            "asks again": lambda turn: {ASK: 0.4, _resolve(enquiry_of(turn), PATIENCE_LIMIT): 0.6001},
         }
 
 
-def conversation_of(turn: Turn) -> Conversation:
+def enquiry_of(turn: Turn) -> Enquiry:
     texts = [*(exchange.observation for exchange in turn.history), turn.observation]
     orders = [m[1] for text in texts if text.startswith("Customer") and (m := re.search(r"\b(\d{4})\b", text))]
     records = [m for text in texts if (m := re.search(r'"state": "([\w ]+)", "days": (\d+)', text))]
     state, days = (records[-1][1], int(records[-1][2])) if records else ("", 0)
-    return Conversation(orders[-1] if orders else "", state, days)
+    return Enquiry(orders[-1] if orders else "", state, days)
 
 
-def _resolve(talk: Conversation, limit: int) -> str:
+def _resolve(talk: Enquiry, limit: int) -> str:
     """Ask, look up, then do what the rule says, with this many days as the limit of patience."""
     if not talk.order:
         return ASK
@@ -150,13 +150,13 @@ def _resolve(talk: Conversation, limit: int) -> str:
 
 
 def _blind(turn: Turn, tool: str) -> str:
-    talk = conversation_of(turn)
+    talk = enquiry_of(turn)
     return f"{tool}(order={talk.order})" if talk.order else ASK
 
 
 def _mixed_up(turn: Turn) -> str:
     """Refunds what is damaged and replaces what is lost."""
-    action = _resolve(conversation_of(turn), PATIENCE_LIMIT)
+    action = _resolve(enquiry_of(turn), PATIENCE_LIMIT)
     swapped = {"refund": "replace", "replace": "refund"}
     tool = action.partition("(")[0]
     return action.replace(tool, swapped[tool]) if tool in swapped else action

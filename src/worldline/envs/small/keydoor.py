@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worldline.envs.small.script import Rule
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 COLOURS = ("copper", "silver", "ivory")
@@ -43,28 +43,28 @@ class KeydoorGame:
         actions += [BACK] if self._room else []
         return [*actions, f"take the {self._keys[self._room]} key"] if self._room in self._keys else actions
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         if action not in self.admissible():
-            return Outcome("That is not possible here.", -COST, valid=False)
+            return Reaction("That is not possible here.", -COST, valid=False)
         if action == OPEN:
             return self._opened()
         if action == LOOK:
-            return Outcome(f"You see {self._draw.choice(SIGHTS)}. {self._view()}", -COST)
+            return Reaction(f"You see {self._draw.choice(SIGHTS)}. {self._view()}", -COST)
         if action in (ON, BACK):
             self._room += 1 if action == ON else -1
-            return Outcome(self._view(), -COST)
+            return Reaction(self._view(), -COST)
         taken = self._keys.pop(self._room)
         if self._carried:
             self._keys[self._room] = self._carried
         self._carried = taken
-        return Outcome(f"You take the {taken} key. {self._view()}", -COST)
+        return Reaction(f"You take the {taken} key. {self._view()}", -COST)
 
-    def _opened(self) -> Outcome:
+    def _opened(self) -> Reaction:
         if not self._carried:
-            return Outcome(f"The door is locked, and you have no key. {self._view()}", -COST)
+            return Reaction(f"The door is locked, and you have no key. {self._view()}", -COST)
         if self._carried == self._colour:
-            return Outcome("The key turns. The door swings open: you are out.", 1.0, over=True, won=True)
-        return Outcome("The key breaks in the lock. You are trapped.", 0.0, over=True)
+            return Reaction("The key turns. The door swings open: you are out.", 1.0, over=True, won=True)
+        return Reaction("The key breaks in the lock. You are trapped.", 0.0, over=True)
 
     def _view(self) -> str:
         where = f"This is room {self._room} of {ROOMS - 1}."

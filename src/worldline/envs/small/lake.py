@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from worldline.config import option
 from worldline.envs.small.script import Rule, latest_first
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 SQUARES = "SFFFFHFHFFFHHFFG"
@@ -64,12 +64,12 @@ class LakeGame:
     def admissible(self) -> Sequence[str]:
         return self._actions
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         if action not in self._actions:
-            return Outcome("You stay where you are.", valid=False)
+            return Reaction("You stay where you are.", valid=False)
         self.square = landing(self.square, self._draw.choice(slips(self._actions.index(action))))
         won = SQUARES[self.square] == "G"
-        return Outcome(self._view(), float(won), won or SQUARES[self.square] == "H", won)
+        return Reaction(self._view(), float(won), won or SQUARES[self.square] == "H", won)
 
     def _view(self) -> str:
         (row, column), kind = divmod(self.square, WIDTH), SQUARES[self.square]

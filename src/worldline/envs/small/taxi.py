@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worldline.envs.small.script import Rule, latest_first
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 Place = tuple[int, int]
@@ -56,18 +56,18 @@ class TaxiGame:
     def admissible(self) -> Sequence[str]:
         return ACTIONS
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         if action in DRIVES:
             self._cab = arrival(self._cab, action)
-            return Outcome(self._view(), -0.01)
+            return Reaction(self._view(), -0.01)
         if action == FETCH and self._waiting and self._cab == STANDS[self._waiting]:
             self._waiting = ""
-            return Outcome(self._view(), -0.01)
+            return Reaction(self._view(), -0.01)
         if action == DROP and not self._waiting and self._cab == STANDS[self._destination]:
-            return Outcome("The passenger pays and gets out.", 1.0, over=True, won=True)
+            return Reaction("The passenger pays and gets out.", 1.0, over=True, won=True)
         if action in ACTIONS:
-            return Outcome(f"Nobody wants to get {'in' if action == FETCH else 'out'} here. {self._view()}", -0.03)
-        return Outcome(f"The engine hums. {self._view()}", -0.03, valid=False)
+            return Reaction(f"Nobody wants to get {'in' if action == FETCH else 'out'} here. {self._view()}", -0.03)
+        return Reaction(f"The engine hums. {self._view()}", -0.03, valid=False)
 
     def _view(self) -> str:
         who = f"The passenger waits at the {self._waiting} stand" if self._waiting else "The passenger is in your cab"

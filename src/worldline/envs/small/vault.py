@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from worldline.envs.small.script import Rule
-from worldline.envs.small.world import Outcome, SmallConfig, SmallWorld
+from worldline.envs.small.world import Reaction, SmallConfig, SmallWorld
 from worldline.types import Turn
 
 Code = tuple[int, ...]
@@ -25,7 +25,7 @@ class VaultConfig(SmallConfig):
     """The vault."""
 
 
-class Answer(NamedTuple):
+class Feedback(NamedTuple):
     """How a try compares with the code."""
 
     in_place: int
@@ -33,9 +33,9 @@ class Answer(NamedTuple):
 
 
 @functools.cache
-def compare(code: Code, attempt: Code) -> Answer:
+def compare(code: Code, attempt: Code) -> Feedback:
     in_place = sum(a == b for a, b in zip(code, attempt, strict=True))
-    return Answer(in_place, (Counter(code) & Counter(attempt)).total() - in_place)
+    return Feedback(in_place, (Counter(code) & Counter(attempt)).total() - in_place)
 
 
 class VaultGame:
@@ -52,20 +52,20 @@ class VaultGame:
     def admissible(self) -> None:
         return None
 
-    def act(self, action: str) -> Outcome:
+    def act(self, action: str) -> Reaction:
         self._tries += 1
         attempt = parsed(action)
         if attempt is None:
             return self._closed("The dials want three digits from 1 to 4.", valid=False)
         if attempt == self._code:
-            return Outcome("The vault opens.", 1 - COST * (self._tries - 1), over=True, won=True)
+            return Reaction("The vault opens.", 1 - COST * (self._tries - 1), over=True, won=True)
         answer = compare(self._code, attempt)
         return self._closed(f"{answer.in_place} in place, {answer.elsewhere} elsewhere.")
 
-    def _closed(self, text: str, *, valid: bool = True) -> Outcome:
+    def _closed(self, text: str, *, valid: bool = True) -> Reaction:
         if self._tries < TRIES:
-            return Outcome(text, valid=valid)
-        return Outcome(f"{text} An alarm rings: it is over.", over=True, valid=valid)
+            return Reaction(text, valid=valid)
+        return Reaction(f"{text} An alarm rings: it is over.", over=True, valid=valid)
 
 
 def parsed(action: str) -> Code | None:
@@ -94,37 +94,37 @@ class VaultWorld(SmallWorld):
 
     @property
     def scripts(self) -> Mapping[str, Rule]:
-        def first(agrees: Callable[[Answer, Answer], bool]) -> Rule:
-            return lambda turn: sentence(consistent(answers_of(turn), agrees)[0])
+        def first(agrees: Callable[[Feedback, Feedback], bool]) -> Rule:
+            return lambda turn: sentence(consistent(attempts_of(turn), agrees)[0])
 
         return {
-            "splits most": lambda turn: sentence(_splitting(answers_of(turn))),
-            "consistent": first(Answer.__eq__),
-            "any consistent": lambda turn: dict.fromkeys(map(sentence, consistent(answers_of(turn))), 1.0),
+            "splits most": lambda turn: sentence(_splitting(attempts_of(turn))),
+            "consistent": first(Feedback.__eq__),
+            "any consistent": lambda turn: dict.fromkeys(map(sentence, consistent(attempts_of(turn))), 1.0),
             "counts digits only": first(lambda a, b: sum(a) == sum(b)),
             "counts places only": first(lambda a, b: a.in_place == b.in_place),
-            "forgets": lambda turn: sentence(consistent(answers_of(turn)[-1:])[0]),
+            "forgets": lambda turn: sentence(consistent(attempts_of(turn)[-1:])[0]),
             "mixes up": first(lambda a, b: (a.in_place, a.elsewhere) == (b.elsewhere, b.in_place)),
             "in order": lambda turn: sentence(CODES[(21 * turn.step) % len(CODES)]),
             "random": lambda turn: dict.fromkeys(map(sentence, CODES), 1.0),
         }
 
 
-Answers = tuple[tuple[Code, Answer], ...]
+Attempts = tuple[tuple[Code, Feedback], ...]
 
 
-def answers_of(turn: Turn) -> Answers:
+def attempts_of(turn: Turn) -> Attempts:
     """Every try with its answer."""
     texts = [*(exchange.observation for exchange in turn.history[1:]), turn.observation]
     pairs = []
     for exchange, text in zip(turn.history, texts, strict=False):
         code, match = parsed(exchange.action), re.search(r"(\d) in place, (\d) elsewhere", text)
         if code is not None and match:
-            pairs.append((code, Answer(int(match[1]), int(match[2]))))
+            pairs.append((code, Feedback(int(match[1]), int(match[2]))))
     return tuple(pairs)
 
 
-def consistent(answers: Answers, agrees: Callable[[Answer, Answer], bool] = Answer.__eq__) -> tuple[Code, ...]:
+def consistent(answers: Attempts, agrees: Callable[[Feedback, Feedback], bool] = Feedback.__eq__) -> tuple[Code, ...]:
     """The codes that would have been answered so and were not tried; all codes where there is none."""
     tried = {code for code, _ in answers}
     left = [c for c in CODES if c not in tried and all(agrees(compare(c, code), answer) for code, answer in answers)]
@@ -132,7 +132,7 @@ def consistent(answers: Answers, agrees: Callable[[Answer, Answer], bool] = Answ
 
 
 @functools.lru_cache(100_000)
-def _splitting(answers: Answers) -> Code:
+def _splitting(answers: Attempts) -> Code:
     """The try with the most different answers over the codes that are left, one of these where it is as good."""
     left = consistent(answers)
     return max(CODES, key=lambda attempt: (len({compare(code, attempt) for code in left}), attempt in left))

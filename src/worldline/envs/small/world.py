@@ -1,6 +1,6 @@
 """What the small worlds share: tasks by number, one episode at a time, a step budget, scripted policies by name.
 
-A world's own file has its `Game`: the rules of one episode. Everything that a task fixes is drawn from the task's
+A world's own file has its `SmallGame`: the rules of one episode. Everything that a task fixes is drawn from the task's
 number, everything else from the episode's seed, so an episode is a function of both and of the actions.
 """
 
@@ -18,7 +18,7 @@ SPLITS = {"train": 600, "test": 200}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Reaction:
     """What an action did."""
 
     observation: str
@@ -28,7 +28,7 @@ class Outcome:
     valid: bool = True
 
 
-class Game(Protocol):
+class SmallGame(Protocol):
     """The rules and the state of one episode."""
 
     goal: str
@@ -36,7 +36,7 @@ class Game(Protocol):
     def introduction(self) -> str:
         """The first observation."""
 
-    def act(self, action: str) -> Outcome: ...
+    def act(self, action: str) -> Reaction: ...
 
     def admissible(self) -> Sequence[str] | None:
         """What can be done now; None in a world of free sentences."""
@@ -98,7 +98,7 @@ class SmallWorld:
         """What a policy that acts by chance chooses from: the admissible actions where they are listed."""
         return turn.admissible or ()
 
-    def game(self, task: random.Random, draw: random.Random) -> Game:
+    def game(self, task: random.Random, draw: random.Random) -> SmallGame:
         """A new episode: `task` has the draws that the task fixes, `draw` those of the episode."""
         raise NotImplementedError
 
@@ -108,7 +108,7 @@ class SmallEnvironment:
 
     def __init__(self, world: SmallWorld) -> None:
         self._world = world
-        self._game: Game | None = None
+        self._game: SmallGame | None = None
         self._steps = 0
         self._over = False
 
@@ -125,11 +125,11 @@ class SmallEnvironment:
         if self._game is None or self._over:
             raise WorldlineError("no episode is under way: call reset() before step()")
         self._steps += 1
-        outcome = self._game.act(" ".join(action.split()))
-        truncated = not outcome.over and self._steps >= self._world.max_steps
-        self._over = outcome.over or truncated
-        info: Info = {"admissible": self._game.admissible(), "won": outcome.won, "valid": outcome.valid}
-        return outcome.observation, outcome.reward, outcome.over, truncated, info
+        reaction = self._game.act(" ".join(action.split()))
+        truncated = not reaction.over and self._steps >= self._world.max_steps
+        self._over = reaction.over or truncated
+        info: Info = {"admissible": self._game.admissible(), "won": reaction.won, "valid": reaction.valid}
+        return reaction.observation, reaction.reward, reaction.over, truncated, info
 
     def clone(self) -> Self:
         return copy.deepcopy(self, {id(self._world): self._world})
