@@ -11,8 +11,8 @@ from worldline.envs.small.lake import ACTIONS, SQUARES, LakeConfig, LakeGame, La
 from worldline.types import Turn
 
 
-class Told(random.Random):
-    """A draw whose next choice is told in advance."""
+class ForcedChoice(random.Random):
+    """A draw whose choices are forced."""
 
     at = 0
 
@@ -37,7 +37,7 @@ def test_a_step_has_the_chances_of_the_table(square: int) -> None:
     for move, action in enumerate(ACTIONS["walk"]):
         reached = np.zeros(16)
         for at in range(3):
-            draw = Told()
+            draw = ForcedChoice()
             draw.at = at
             game = LakeGame(LakeConfig(), draw)
             game.square = square
