@@ -27,6 +27,7 @@ def test_rows_are_made_once_and_shares_of_the_range(tmp_path: Path, monkeypatch:
     assert rows[0]["mae"] != rows[1]["mae"], "another seed is another log"
     part = json.loads((tmp_path / "blackjack" / "part-1.json").read_text(encoding="utf-8"))
     errors = [abs(p["estimates"]["pdwis"]["value"] - p["truth"]) for p in part["evaluation"]["policies"]]
+    assert rows[1]["valued"] == len(errors) == 10
     assert rows[1]["mae"] == pytest.approx(sum(errors) / len(errors) / 2), "returns of blackjack lie between -1 and 1"
 
     monkeypatch.setattr(worlds, "_measure", None)  # what is there is not measured again

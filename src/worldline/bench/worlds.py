@@ -177,12 +177,18 @@ def _rows(name: str, experiment: Experiment, settings: Settings) -> list[dict[st
     rows = []
     for estimator, agreement in evaluation["agreement"].items():
         row: dict[str, Any] = {"world": name, "held out": _held_out(name), "estimator": estimator}
-        row["seed"] = experiment.log_number
+        row |= {"seed": experiment.log_number, "valued": _valued(estimator, evaluation["policies"])}
         for measure in MEASURES:
             value = agreement[measure]
             row[measure] = value / width if measure in ERRORS and value is not None else value
         rows.append(row)
     return rows
+
+
+def _valued(estimator: str, policies: Sequence[Mapping[str, Any]]) -> int:
+    """How many targets have a value: agreement is over these, and an estimator may refuse the hard ones."""
+    values = [(p["estimates"].get(estimator) or {}).get("value", p["predictors"].get(estimator)) for p in policies]
+    return sum(value is not None for value in values)
 
 
 def _held_out(name: str) -> bool:
