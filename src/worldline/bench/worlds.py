@@ -78,7 +78,8 @@ def run(settings: Settings) -> Figures:
     seeds = range(settings.seeds)
     for experiment in experiments.values():
         experiment.claim()
-        if any(isinstance(policy, Checkpoint) for policy in experiment.suite.policies.values()):
+        suite = experiment.suite
+        if any(isinstance(policy, Checkpoint) for policy in (*suite.loggers.values(), *suite.targets.values())):
             experiment.checkpoints  # noqa: B018 - the cloning run comes first, and once
     with worker_pool(settings.jobs) as pool:
         run_all(pool, {f"truth of {name}": partial(_truth, name, e) for name, e in experiments.items()}, _watch)
