@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -13,7 +14,17 @@ from worldline.envs import WORLDS
 from worldline.envs.small.script import Script, ScriptedPolicy
 from worldline.envs.small.world import SPLITS, SmallWorld
 from worldline.rollout import Rollout, plan
-from worldline.types import Environment, InputError, ScoringPolicy, Trajectory, World, WorldlineError, turns
+from worldline.types import (
+    Environment,
+    Exchange,
+    InputError,
+    ScoringPolicy,
+    Trajectory,
+    Turn,
+    World,
+    WorldlineError,
+    turns,
+)
 
 NAMES = [name for name, source in WORLDS.items() if ".small." in source.world]
 
@@ -134,3 +145,22 @@ def test_the_first_script_is_the_expert_and_nobody_is_better(name: str) -> None:
     best = np.mean(values[first(world)])
     for rule, returns in values.items():
         assert np.mean(returns) <= best + 4 * np.std(returns) / 10 + 1e-9, rule
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scripts_act_on_whatever_an_imagined_world_says(name: str) -> None:
+    """Sentences of this world in any order, of other worlds, with other numbers, and none at all."""
+    world, draws = small(name), random.Random(0)
+    texts = ["", "???", "Nothing happens."]
+    for each in {name, *draws.sample(NAMES, 3)}:
+        for episode in played(small(each), Script(first(small(each)), 0.5), episodes=3):
+            texts += [step.observation for step in episode.steps] + [step.action for step in episode.steps]
+    texts += [re.sub(r"\d+", lambda match: str(draws.randrange(10**6)), text) for text in texts]
+    for _ in range(150):
+        history = tuple(Exchange(draws.choice(texts), draws.choice(texts)) for _ in range(draws.randrange(5)))
+        listed = draws.choice([None, (), tuple(draws.sample(texts[3:], 3))])
+        turn = Turn("generic", "", draws.choice(texts), listed, history, task="test/3")
+        for rule in world.scripts:
+            policy = Script(rule).load(world)
+            assert isinstance(policy, ScriptedPolicy)
+            assert sum(policy.options(turn).values()) == pytest.approx(1.0)

@@ -71,7 +71,7 @@ class Holdings(NamedTuple):
     @property
     def most(self) -> int:
         """How much can be bought."""
-        return min(SACKS - self.stored, self.coins // self.price)
+        return min(SACKS - self.stored, self.coins // max(1, self.price))
 
 
 class GranaryWorld(SmallWorld):
