@@ -164,6 +164,25 @@ def test_pareto_shape_finds_the_tail(shape: float) -> None:
     assert pareto_shape((1 - uniform) ** -shape) == pytest.approx(shape, abs=0.12)
 
 
+def test_few_distinct_weights_have_no_tail() -> None:
+    """Three values with the noise of rounding: the noise is no tail."""
+    rng = np.random.default_rng(0)
+    weights = rng.choice([0.2, 1.0, 4.0], p=[0.6, 0.3, 0.1], size=600)
+    assert pareto_shape(weights) is None
+    assert pareto_shape(weights * (1 + 1e-15 * rng.normal(size=600))) is None
+
+
+def test_where_most_episodes_count_there_is_no_tail_index() -> None:
+    """A logger as its own candidate, recomputed at a slightly other temperature: the largest weight is 1.7."""
+    rng = np.random.default_rng(0)
+    final = np.clip(0.2 * rng.standard_t(2, size=600), -0.5, np.log(1.7))
+    measured = diagnose(final)
+    assert measured.ess > 520
+    assert measured.pareto_k is None
+    heavy = diagnose(np.log((1 - rng.random(4000)) ** -1.0))
+    assert heavy.pareto_k == pytest.approx(1.0, abs=0.3)
+
+
 def test_unknown_behaviour_names_the_column() -> None:
     log = RaggedLog(
         np.zeros(2), np.array([np.nan, -1.0]), np.array([0, 2]), np.zeros(1, int), np.zeros(1, int), np.zeros(1, bool)

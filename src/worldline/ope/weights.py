@@ -167,7 +167,14 @@ class WeightDiagnostics:
     largest_share: float
     mean: float
     pareto_k: float | None
-    """Importance-weight tail index k; above 0.7 no practical n makes the mean reliable (Vehtari et al. 2024)."""
+    """Importance-weight tail index k; above 0.7 no practical n makes the mean reliable (Vehtari et al. 2024). None
+    where there is no tail: few distinct weights, or most episodes count alike."""
+
+
+HIGH_ESS = 0.5
+"""Share of effective episodes above which the largest weights decide nothing, whatever the shape of their tail."""
+FEWEST_DISTINCT = 10
+"""Distinct weights below which a tail has no shape; equal up to rounding counts as equal."""
 
 
 def diagnose(final: Episodes) -> WeightDiagnostics:
@@ -178,7 +185,9 @@ def diagnose(final: Episodes) -> WeightDiagnostics:
     scaled = np.exp(final - top)
     total = scaled.sum()
     mean = float(exp(np.array(np.log(total / len(final)) + top)))
-    return WeightDiagnostics(float(total**2 / (scaled**2).sum()), float(1 / total), mean, pareto_shape(scaled))
+    ess = float(total**2 / (scaled**2).sum())
+    k = None if ess > HIGH_ESS * len(final) else pareto_shape(scaled)
+    return WeightDiagnostics(ess, float(1 / total), mean, k)
 
 
 def pareto_shape(weights: Episodes) -> float | None:
@@ -188,9 +197,9 @@ def pareto_shape(weights: Episodes) -> float | None:
         return None
     ordered = np.partition(weights, len(weights) - count - 1)
     threshold = ordered[len(weights) - count - 1]
-    tail = np.sort(ordered[len(weights) - count :] - threshold)
-    tail = tail[tail > 0]
-    if len(tail) < 5 or np.ptp(tail) <= 1e-9 * weights.max():
+    largest = np.sort(ordered[len(weights) - count :])
+    tail = (largest - threshold)[largest > threshold]
+    if len(np.unique(np.round(np.log(largest[largest > threshold]), 9))) < min(FEWEST_DISTINCT, count):
         return None
     grid = 20 + int(np.sqrt(len(tail)))
     quartile = tail[max(0, round(len(tail) / 4) - 1)]
