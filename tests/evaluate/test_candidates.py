@@ -46,7 +46,7 @@ def text(few: list[Trajectory]) -> TextLog:
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
 def test_mixing_is_that_of_the_policies(text: TextLog, epsilon: float) -> None:
     seeker = GoalSeeker(1.0)
-    target = target_log(score(seeker, text), epsilon, text)
+    target = target_log(score(seeker, text), epsilon, lambda: text)
     assert target is not None
     assert target.choices is not None
     direct = mix(seeker, epsilon).logprobs(text.turns, text.options)  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def test_mixing_is_that_of_the_policies(text: TextLog, epsilon: float) -> None:
 
 def test_the_loggers_own_log_probs_come_back(log: RaggedLog, text: TextLog) -> None:
     """Turns rebuilt from the log are the turns the agent met: its log-probs are those it logged."""
-    target = target_log(score(GoalSeeker(0.6), text), 0.0, text)
+    target = target_log(score(GoalSeeker(0.6), text), 0.0, lambda: text)
     assert target is not None
     np.testing.assert_allclose(target.logprobs, log.behaviour, atol=1e-12)
 
@@ -66,7 +66,7 @@ def test_an_action_outside_the_admissible_set() -> None:
     step = Step(observation="o", admissible=("look", "wait"), action="fly", logprob=-1.0)
     odd = text_log([Trajectory(id="x", env="e", task_id="t", policy="p", steps=(step,))])
     assert odd.options == (("look", "wait", "fly"),)
-    uniform = target_log(None, 1.0, odd)
+    uniform = target_log(None, 1.0, lambda: odd)
     assert uniform is not None
     assert np.isneginf(uniform.logprobs).all()
     assert uniform.choices is not None
@@ -77,7 +77,7 @@ def test_epsilon_needs_the_admissible_actions() -> None:
     step = Step(observation="o", action="answer", logprob=-1.0)
     free = text_log([Trajectory(id="x", env="e", task_id="t", policy="p", steps=(step,))])
     with pytest.raises(InputError, match="column 'admissible'"):
-        target_log(None, 1.0, free)
+        target_log(None, 1.0, lambda: free)
 
 
 def test_a_policy_that_cannot_be_scored_has_no_target(text: TextLog) -> None:
@@ -88,7 +88,7 @@ def test_a_policy_that_cannot_be_scored_has_no_target(text: TextLog) -> None:
             return []
 
     assert score(Mute(), text) is None  # type: ignore[arg-type]
-    assert target_log(None, 0.2, text) is None
+    assert target_log(None, 0.2, lambda: text) is None
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -107,7 +107,7 @@ def test_log_probs_from_elsewhere(log: RaggedLog, text: TextLog, tmp_path: Path,
         path.write_text("\n".join(map(json.dumps, rows)))
     else:
         pq.write_table(pa.Table.from_pylist(rows), path)
-    scores = from_file(path, log, text)
+    scores = from_file(path, log, lambda: text)
     np.testing.assert_allclose(scores.logged, expected.logged)
     assert scores.options is not None
     np.testing.assert_allclose(scores.options, expected.options)
@@ -129,7 +129,7 @@ def test_broken_log_probs_get_a_clear_line(tmp_path: Path, row: dict[str, object
     path = tmp_path / "scores.jsonl"
     path.write_text(json.dumps(row))
     with pytest.raises(InputError, match=line):
-        from_file(path, ragged_log(one), text_log(one))
+        from_file(path, ragged_log(one), lambda: text_log(one))
 
 
 class Counting(GoalSeeker):

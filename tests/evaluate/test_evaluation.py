@@ -55,7 +55,7 @@ def test_evaluation_json_has_the_contracts_shape(episodes: list[Trajectory], wri
     result = evaluate(config, {"keen": GoalSeeker(1.3, "keen")})
     content = json.loads((out / "evaluation.json").read_text())
     assert content == json.loads(json.dumps(result.as_dict()))
-    assert set(content) == {"policies", "agreement", "recommended", "warnings", "meta"}
+    assert set(content) == {"policies", "comparison", "agreement", "recommended", "warnings", "audit", "meta"}
     assert [(p["name"], p["epsilon"]) for p in content["policies"]] == [
         ("random", 0.0), ("random", 0.5), ("keen", 0.0), ("keen", 0.5)
     ]  # fmt: skip

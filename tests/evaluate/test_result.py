@@ -1,4 +1,4 @@
-"""The model of evaluation.json; and which estimator is recommended, on certificates made for the purpose."""
+"""The model of evaluation.json: what is written, what is read, what is refused."""
 
 import json
 import math
@@ -13,10 +13,7 @@ from worldline.evaluate.result import (
     PolicyResult,
     Recommendation,
     read_evaluation,
-    recommend,
 )
-from worldline.ope.certificate import Trial
-from worldline.ope.intervals import Interval
 from worldline.types import InputError
 
 
@@ -29,45 +26,6 @@ FLAGGED = sound(0.3).model_copy(update={"flag": "2.0 effective episodes"})
 
 def candidate(name: str = "a", **estimates: Estimate) -> PolicyResult:
     return PolicyResult(name=name, estimates={"naive": sound(0.1), **estimates})
-
-
-def trial(**errors: float) -> Trial:
-    return Trial("logger", ("other",), 0.0, {n: Interval(e, None, None, 9) for n, e in errors.items()}, {})
-
-
-def test_an_estimator_that_ignores_the_policy_is_not_recommended() -> None:
-    best = recommend(["naive", "wis"], [trial(naive=0.0, wis=0.5)], [candidate(wis=sound(0.3))])
-    assert isinstance(best, Recommendation)
-    assert (best.estimator, best.policy) == ("wis", "a")
-    none = recommend(["naive"], [trial(naive=0.0)], [candidate()])
-    assert none == "no estimator that depends on the policy values all candidates and tells them apart"
-
-
-def test_a_flagged_estimator_is_recommended_only_where_all_are() -> None:
-    trials = [trial(naive=0.0, wis=0.1, dr=0.5)]
-    one, two = candidate(wis=sound(0.2), dr=sound(0.2)), candidate("b", wis=FLAGGED, dr=sound(0.4))
-    best = recommend(["naive", "wis", "dr"], trials, [one, two])
-    assert isinstance(best, Recommendation)
-    assert best.estimator == "dr"
-    best = recommend(["naive", "wis", "dr"], trials, [one, candidate("b", wis=FLAGGED, dr=FLAGGED)])
-    assert isinstance(best, Recommendation)
-    assert best.estimator == "wis"
-    assert "every estimator is flagged" in best.reason
-
-
-def test_the_recommended_policy_has_the_highest_value_by_the_recommended_estimator() -> None:
-    trials = [trial(wis=0.25, dr=0.5)]
-    one = candidate(wis=sound(-0.9), dr=sound(9.0))
-    two = candidate("b", wis=sound(-0.2), dr=sound(1.0)).model_copy(update={"epsilon": 0.5})
-    best = recommend(["wis", "dr"], trials, [one, two])
-    reason = "smallest certified error on this log, 0.250; next is dr, 0.500"
-    assert best == Recommendation(estimator="wis", policy="b@0.5", reason=reason)
-
-
-def test_without_a_certificate_nothing_is_recommended() -> None:
-    policies = [candidate(wis=FLAGGED, adwm=sound(0.2))]
-    none = recommend(["naive", "wis", "adwm"], [trial(naive=0.0, wis=0.1)], policies)
-    assert none == "the error of adwm on this log is not certified, and the other estimators are flagged"
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def cached(
                 np.save(file, batches[-1], allow_pickle=False)
         watch(f"log-probs of {policy.name}", min(first + BATCH, len(text.turns)), len(text.turns))
     options = np.concatenate(batches)
-    return Scores(options[_logged_rows(text)], options)
+    return Scores(options[logged_rows(text)], options)
 
 
 def _read_batch(path: Path, size: int) -> npt.NDArray[np.float64]:
@@ -110,12 +110,12 @@ def _read_batch(path: Path, size: int) -> npt.NDArray[np.float64]:
     return log_probs
 
 
-def from_file(path: Path, log: RaggedLog, text: TextLog) -> Scores:
+def from_file(path: Path, log: RaggedLog, text: Callable[[], TextLog]) -> Scores:
     """Log-probs computed elsewhere: a row per episode, `id`, `logprobs` per step, perhaps `admissible_logprobs`."""
     rows = {str(row["id"]): row for row in _rows(path)}
     logged: list[float] = []
     listed: list[float] = []
-    whole = all(row.get("admissible_logprobs") is not None for row in rows.values()) and not text.unlisted
+    whole = all(row.get("admissible_logprobs") is not None for row in rows.values()) and not text().unlisted
     for episode, name in enumerate(log.ids):
         if name not in rows:
             raise InputError(f"{path}: has no row for episode '{name}' of the log")
@@ -125,14 +125,20 @@ def from_file(path: Path, log: RaggedLog, text: TextLog) -> Scores:
             raise InputError(f"{path}: episode '{name}' has {log.lengths[episode]} steps, 'logprobs' has {got}")
         logged += [_number(value, path, name) for value in values]
         if whole:
-            listed += _options(rows[name]["admissible_logprobs"], values, episode, log, text, path)
+            listed += _options(rows[name]["admissible_logprobs"], values, episode, log, text(), path)
     return Scores(np.array(logged), np.array(listed) if whole else None)
 
 
-def target_log(scores: Scores | None, epsilon: float, text: TextLog) -> TargetLog | None:
-    """(1 - eps) pi + eps uniform over the admissible actions, exactly; over all options, normalised, where known."""
+def target_log(scores: Scores | None, epsilon: float, read: Callable[[], TextLog]) -> TargetLog | None:
+    """(1 - eps) pi + eps uniform over the admissible actions, exactly; over all options, normalised, where known.
+
+    The text is read only where it is needed: log-probs of a file, without chance, stand for themselves.
+    """
     if scores is None and epsilon < 1:
         return None
+    if scores is not None and scores.options is None and not epsilon:
+        return TargetLog(scores.logged)
+    text = read()
     if epsilon > 0 and text.unlisted:
         raise InputError(
             f"--epsilon {epsilon:g}: {text.unlisted} steps of the log do not say what was admissible "
@@ -141,7 +147,7 @@ def target_log(scores: Scores | None, epsilon: float, text: TextLog) -> TargetLo
     sizes = np.array([len(set(turn.admissible or ())) for turn in text.turns])
     if scores is None:
         blank = np.full(len(text.option_codes), -np.inf)
-        scores = Scores(blank[_logged_rows(text)], blank)
+        scores = Scores(blank[logged_rows(text)], blank)
     with np.errstate(divide="ignore"):
         chance = -np.log(sizes)
     inside = np.array([action in (turn.admissible or ()) for turn, action in zip(text.turns, text.taken, strict=True)])
@@ -164,7 +170,7 @@ def _normalised(choices: Choices) -> Choices:
     return Choices(np.where(mass[choices.step] > 0, scaled, uniform[choices.step]), choices.actions, choices.offsets)
 
 
-def _logged_rows(text: TextLog) -> npt.NDArray[np.int64]:
+def logged_rows(text: TextLog) -> npt.NDArray[np.int64]:
     """Where among the options of each step the logged action stands."""
     places = [options.index(action) for options, action in zip(text.options, text.taken, strict=True)]
     return text.option_offsets[:-1] + np.array(places, dtype=np.int64)

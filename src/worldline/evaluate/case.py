@@ -1,26 +1,43 @@
 """A case: the log in arrays and words, the candidates, and the policies that made the log where they are known."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from worldline import envs, policies, store
-from worldline.evaluate.candidates import ELSEWHERE, Candidate, Scores, Watch, cached, from_file, named, target_log
+from worldline.evaluate.candidates import (
+    ELSEWHERE,
+    Candidate,
+    Scores,
+    Watch,
+    cached,
+    from_file,
+    logged_rows,
+    named,
+    target_log,
+)
+from worldline.evaluate.judgement import LogEvidence
+from worldline.evaluate.log_columns import LogColumns, read_columns
 from worldline.evaluate.settings import EvaluateConfig
-from worldline.ope.certificate import balanced
+from worldline.ope.clone import cloned_logprobs
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.features import Featuriser, HashedNgrams
-from worldline.ope.log import RaggedLog, RefusalError, TargetLog, ragged_log
+from worldline.ope.log import Choices, RaggedLog, RefusalError, TargetLog
 from worldline.ope.text import TextLog, text_log
 from worldline.policies import PolicySource, PolicySpec
-from worldline.types import InputError, Policy, Trajectory, World, policy_label
+from worldline.types import InputError, Policy, Trajectory, World
 
 CLOSE_ENOUGH = 0.05
 """Nats per step by which a logger's recomputed log-probs may differ from the logged ones."""
+MOST_LEFT_OUT = 0.5
+"""Share of episodes without log-probs above which they stay, and estimators that need log-probs refuse."""
+CLONE = f"{ELSEWHERE}<clone>"
+"""Specification of a logger, written `clone`, whose log-probs are estimated from what it logged: nobody can play it."""
 CANDIDATE, LOGGER = "", "<logger>"
 """Specifications of policies that are given as objects: a candidate and a logger may share a name."""
 
@@ -40,29 +57,61 @@ class Case:
         self._scores: dict[tuple[str, str], Scores | None] = {}
         self._logged: dict[str, TargetLog | None] = {}
         self._mismatches: set[str] = set()
+        self._contradictions: dict[str, str] = {}
         self._objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
         self._objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
         self._loaded: dict[tuple[str, str], Policy] = {}
         self.log  # noqa: B018 - bad logs are told before anything is computed
 
     @cached_property
+    def columns(self) -> LogColumns:
+        """The log without its text. Episodes that lack log-probs are left out where there are few of them."""
+        whole = self._whole
+        unknown = np.isnan(whole.log.behaviour)
+        labels = whole.log.policy_names
+        given = np.array([label in self.logger_specs for label in labels], dtype=np.bool_)
+        lacking = (whole.log.total(unknown.astype(np.float64)) > 0) & ~given[whole.log.policies]
+        share = float(lacking.mean())
+        if not 0 < share <= MOST_LEFT_OUT:
+            return whole
+        returns = whole.log.returns(self.config.gamma)
+        by_logger = ", ".join(
+            f"{int((lacking & (whole.log.policies == code)).sum()):,} of {label}"
+            for code, label in enumerate(labels)
+            if (lacking & (whole.log.policies == code)).any()
+        )
+        first, last = np.quantile(whole.log.time[unknown], [0, 1]).astype(int) + 1
+        self.notes.append(
+            f"column 'logprob' is empty at steps {first} to {last} of {int(lacking.sum()):,} episodes ({by_logger}): "
+            f"these are left out, {share:.1%} of the log; had they been valued, a value could differ by "
+            f"{share * float(np.ptp(returns)):.2g} at most"
+        )
+        return whole.take(np.flatnonzero(~lacking))
+
+    @cached_property
+    def _whole(self) -> LogColumns:
+        return read_columns(self.config.log)
+
+    @cached_property
     def trajectories(self) -> list[Trajectory]:
-        return list(store.read(self.config.log))
+        """The episodes with their text."""
+        kept = self.columns.kept
+        episodes = list(store.read(self.config.log))
+        return episodes if len(kept) == len(episodes) else [episodes[i] for i in kept]
 
     @cached_property
     def log(self) -> RaggedLog:
-        worlds = sorted({t.env for t in self.trajectories})
+        worlds = self._whole.worlds
         if len(worlds) > 1:
             raise InputError(f"the log holds episodes of {', '.join(worlds)}: evaluate one environment at a time")
         if worlds and self.config.env not in worlds and envs.WORLDS.keys() >= {self.config.env, *worlds}:
             # other names need not be those of environments: an imported log is called by its dataset
             line = f"the log is of {worlds[0]}: leave it out, or give another --log"
             raise InputError(f"--env {self.config.env}: {line}")
-        log = ragged_log(self.trajectories)
-        cut = sum(not (t.terminated or t.truncated) for t in self.trajectories)
-        if cut:
+        log = self.columns.log
+        if self._whole.cut:
             self.notes.append(
-                f"{cut} episodes neither terminated nor ran out of steps: their return counts as it stands"
+                f"{self._whole.cut} episodes neither terminated nor ran out of steps: their return counts as it stands"
             )
         if log.episodes == 1:
             self.notes.append("one episode: estimates have no interval")
@@ -70,10 +119,13 @@ class Case:
             self.notes.append("one task: intervals are over its episodes, and say nothing about other tasks")
         if not log.rewards.any():
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
-        unknown = int(np.isnan(log.behaviour).sum())
-        if unknown:
+        unknown = np.isnan(log.behaviour)
+        if unknown.any():
+            lacking = np.bincount(np.repeat(log.policies, log.lengths), unknown)
+            by_logger = ", ".join(f"{int(n):,} of {log.policy_names[k]}" for k, n in enumerate(lacking) if n)
             self.notes.append(
-                f"column 'logprob' is empty in {unknown:,} of {log.steps:,} steps: importance weights need it"
+                f"column 'logprob' is empty in {int(unknown.sum()):,} of {log.steps:,} steps ({by_logger}): importance "
+                "weights need it; --logger NAME=SPEC computes it, --logger NAME=clone estimates it"
             )
         return log
 
@@ -98,28 +150,11 @@ class Case:
         ]
 
     @cached_property
-    def evidence(self) -> EstimatorInput:
-        """The log without a target, the loggers' mixture as its behaviour where all of them are known."""
-        names = self.log.policy_names
-        needed = len(names) > 1 or bool(self.config.logger) or bool(np.isnan(self.log.behaviour).any())
-        if not needed or len(self.loggers) < len(names):
-            return self.plain
-        try:
-            mixed = balanced(self.plain, [self.loggers[name].logprobs for name in names], range(len(names)))
-        except RefusalError as reason:
-            self.notes.append(f"weights are not balanced over the loggers: {reason}")
-            return self.plain
-        self.notes.append(
-            f"the behaviour policy of the importance weights is the mixture of all loggers ({', '.join(names)})"
-        )
-        return mixed
-
-    @cached_property
     def plain(self) -> EstimatorInput:
-        """The log without a target, as it was logged."""
+        """The log without a target, as it was logged; the log-probs of given loggers in the place of missing ones."""
         config = self.config
         return EstimatorInput(
-            self.log,
+            self._filled(),
             config.gamma,
             text=lambda: self.text.features,
             clip=config.clip,
@@ -127,8 +162,34 @@ class Case:
             seed=config.seed,
         )
 
+    def _filled(self) -> RaggedLog:
+        unknown = np.isnan(self.log.behaviour)
+        if not unknown.any():
+            return self.log
+        behaviour, owner = self.log.behaviour.copy(), np.repeat(self.log.policies, self.log.lengths)
+        for label, logger in self.loggers.items():
+            mine = unknown & (owner == self.log.policy_names.index(label))
+            behaviour[mine] = logger.logprobs[mine]
+        return replace(self.log, behaviour=behaviour)
+
+    def evidence(self, reads_text: bool) -> LogEvidence:
+        """The log for `judgement`; loggers are scored only where that serves weights, audit or certificate."""
+        several = len(self.log.policy_names) > 1 or bool(self.config.logger) or bool(self.given_loggers)
+        needed = several or bool(np.isnan(self.log.behaviour).any())
+        loggers = self.loggers if needed else {}
+        return LogEvidence(
+            self.plain,
+            loggers,
+            self.text.places if reads_text else None,
+            tuple(self._contradictions.values()),
+            tuple(label for label in loggers if self.logger_specs[label][1] == CLONE),
+        )
+
     def target(self, candidate: Candidate) -> TargetLog | None:
-        return target_log(self._scored(candidate.name, candidate.spec), candidate.epsilon, self.text)
+        return target_log(self._scored(candidate.name, candidate.spec), candidate.epsilon, self._text)
+
+    def _text(self) -> TextLog:
+        return self.text
 
     @cached_property
     def loggers(self) -> dict[str, TargetLog]:
@@ -144,8 +205,9 @@ class Case:
     def logger_specs(self) -> dict[str, tuple[str, str, float]]:
         """Name, specification and epsilon of the loggers that are given, by their label in the log."""
         specs = named(self.config.policy, "--policy") | dict.fromkeys(self.given, CANDIDATE)
-        specs |= named(self.config.logger, "--logger") | dict.fromkeys(self.given_loggers, LOGGER)
-        loggers = {policy_label(t.policy, t.epsilon): (t.policy, t.epsilon) for t in self.trajectories}
+        given = {n: CLONE if spec == "clone" else spec for n, spec in named(self.config.logger, "--logger").items()}
+        specs |= given | dict.fromkeys(self.given_loggers, LOGGER)
+        loggers = self._whole.loggers
         for name in named(self.config.logger, "--logger"):
             if name not in {policy for policy, _ in loggers.values()}:
                 raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(loggers))}")
@@ -162,16 +224,25 @@ class Case:
         return self._logged[label]
 
     def _checked(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
+        if label not in self.log.policy_names:
+            return None  # all of its episodes were left out
+        own = np.repeat(self.log.policies == self.log.policy_names.index(label), self.log.lengths)
+        if spec == CLONE:
+            return self._clone(label, own)
         if epsilon > 0 and self.text.unlisted:
             return None  # chance cannot be mixed in
-        target = target_log(self._scored(name, spec), epsilon, self.text)
+        target = target_log(self._scored(name, spec), epsilon, self._text)
         if target is None:
             return None
-        own = np.repeat(self.log.policies == self.log.policy_names.index(label), self.log.lengths)
         difference = np.abs(target.logprobs - self.log.behaviour)[own & ~np.isnan(self.log.behaviour)]
         if len(difference) and not float(difference.mean()) <= CLOSE_ENOUGH:
             self._mismatches.add(label)
             given = name if (name, spec) in self._objects else spec
+            if name in self.given_loggers or name in named(self.config.logger, "--logger"):
+                self._contradictions[label] = (
+                    f"the logged log-probs of '{label}' contradict --logger {name}={given}, by "
+                    f"{difference.mean():.2g} nats per step: one of them is wrong"
+                )
             self.notes.append(
                 f"'{given}' is not the policy that logged '{label}': log-probs differ by {difference.mean():.3g} nats "
                 "per step (another checkpoint, prompt or temperature?); it is not used as a logger"
@@ -179,11 +250,28 @@ class Case:
             return None
         return target
 
+    def _clone(self, label: str, own: npt.NDArray[np.bool_]) -> TargetLog | None:
+        """A policy cloned from the logger's own episodes."""
+        if not np.isnan(self.log.behaviour[own]).any():
+            self.notes.append(f"--logger {label}=clone: not used, the log has the log-probs of '{label}'")
+            return None
+        tasks = np.repeat(self.log.tasks, self.log.lengths)
+        try:
+            options = cloned_logprobs(self.text, own, tasks, self.config.seed)
+        except RefusalError as reason:
+            raise InputError(f"--logger {label}=clone: {reason}") from None
+        logged = options[logged_rows(self.text)]
+        self.notes.append(
+            f"the log-probs of '{label}' are estimated by a clone of it: {float(-logged[own].mean()):.2f} nats per "
+            "step on episodes that it has not seen"
+        )
+        return TargetLog(logged, Choices(options, self.text.option_codes, self.text.option_offsets))
+
     def _scored(self, name: str, spec: str) -> Scores | None:
         key = (name, spec)
         if key not in self._scores:
             if spec.startswith(ELSEWHERE):
-                self._scores[key] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self.text)
+                self._scores[key] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self._text)
             else:
                 load, folder = partial(self.policy, name, spec), self.config.cache_folder
                 self._scores[key] = cached(load, self.identity(name, spec), self.text, folder, self.watch)
@@ -218,7 +306,7 @@ class Case:
         config = self.config
         if config.env:
             return envs.load(config.env, config.data, config.options)
-        return envs.load_builtin(self.trajectories[0].env, config.data, config.options, source="the log")
+        return envs.load_builtin(self._whole.worlds[0], config.data, config.options, source="the log")
 
 
 def featuriser(spec: str) -> Featuriser:

@@ -16,6 +16,8 @@ from worldline import files, store
 from worldline.config import suggest
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
+from worldline.evaluate.judgement import IntervalSettings, Judged, LogEvidence, compared, judged, known_errors
+from worldline.evaluate.recommendation import fallback, recommend
 from worldline.evaluate.result import (
     Certificate,
     CertificateRecord,
@@ -24,22 +26,25 @@ from worldline.evaluate.result import (
     Meta,
     PolicyResult,
     Recommendation,
-    recommend,
+    audit_result,
+    comparison_result,
     trial_result,
 )
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
 from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
-from worldline.ope.certificate import Trial, leave_out, null_test, record
-from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
-from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput, Values, estimate
-from worldline.ope.intervals import Interval, bootstrap_means, intervals
-from worldline.ope.log import Episodes
+from worldline.ope.audit import Audit
+from worldline.ope.certificate import Trial, record
+from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput
+from worldline.ope.intervals import Interval, bootstrap_means
+from worldline.ope.log import Episodes, TargetLog
 from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.policies import PolicySource
 from worldline.types import InputError, Policy, Trajectory
 
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
+WEIGHTS_ONLY = frozenset({"ratios", "weights", "clipped"})
+"""What estimators may need of a log without its text."""
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
 RESULT, IMAGINED = "evaluation.json", "imagined"
@@ -93,27 +98,38 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     truth, unmatched = truth_of(config.truth, case.candidates)
     case.notes += unmatched
     names = _names(config, world, extra)
-    tables = [_table(case, candidate, world, extra) for candidate in case.candidates]
-    null, trials = _measured(case, names, world) if config.certificate else ([], [])
-    values: list[Values] = []
+    how = IntervalSettings(config.interval, config.confidence, config.bootstrap, config.seed, config.bounds)
+    targets = _targets(case, names, world, extra)
+    given = case.evidence(_reads_text(case, names, world, extra))
+    checked = given.audited({label: target for label, target in targets.items() if target is not None})
+    case.notes += [f"audit: {reason}" for reason in checked.reasons]
+    evidence, note = given.weighted(checked.shared_tasks)
+    case.notes += [note] if note else []
+    null, trials = _measured(case, names, given, checked, how, world) if config.certificate else ([], [])
+    errors = known_errors(trials, [name for name in names if name in ESTIMATORS])
+    judgements: dict[str, Judged] = {}
     policies: list[PolicyResult] = []
-    for candidate, (evidence, table) in zip(case.candidates, tables, strict=True):
-        values.append(estimate(evidence, names, table))
-        figures = diagnostics(evidence, case.text.places)
+    for candidate in case.candidates:
+        own = replace(evidence, target=targets[candidate.label])
+        table = _table(candidate, own, world, extra)
+        judgement = judged(own, names, table, how, checked.reasons, errors, given.places)
+        judgements[candidate.label] = judgement
         policies.append(
             PolicyResult(
                 name=candidate.name,
                 epsilon=candidate.epsilon,
-                estimates=_estimates(values[-1], figures, evidence, table, config),
-                predictors=trivial(evidence, candidate.epsilon),
-                diagnostics=figures,
+                estimates=judgement.estimates,
+                predictors=trivial(own, candidate.epsilon),
+                diagnostics=judgement.diagnostics,
                 truth=truth.get((candidate.name, candidate.epsilon)),
             )
         )
-        case.watch("estimates", len(policies), len(tables))
+        case.watch("estimates", len(policies), len(case.candidates))
     policies = _ranked(policies, names)
-    agreed = _agreement(policies, [each.values for each in values], case, names)
-    recommended = recommend(names, trials, policies)
+    agreed = _agreement(policies, [each.values.values for each in judgements.values()], case, names)
+    recommended = recommend(names, trials, policies, checked)
+    decisive = recommended.estimator if isinstance(recommended, Recommendation) else fallback(names, policies)
+    comparison = compared(judgements, decisive, evidence, how) if decisive else None
     meta = _meta(case, names, null, trials)
     if not isinstance(recommended, Recommendation):
         meta = meta.model_copy(update={"no_recommendation": recommended})
@@ -121,9 +137,11 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         meta = meta.model_copy(update={"sensitivity": world.sensitivity(case.candidates, config.sensitivity)})
     return Evaluation(
         policies=tuple(policies),
+        comparison=comparison_result(decisive, comparison) if decisive and comparison is not None else None,
         agreement=agreed,
         recommended=recommended if isinstance(recommended, Recommendation) else None,
         warnings=tuple(case.notes),
+        audit=audit_result(checked),
         meta=meta,
     )
 
@@ -202,31 +220,59 @@ def _names(config: EvaluateConfig, world: ModelBasedEstimators | None, extra: Ex
     return list(dict.fromkeys(wanted))
 
 
+def _targets(
+    case: Case, names: Sequence[str], world: ModelBasedEstimators | None, extra: Extra | None
+) -> dict[str, TargetLog | None]:
+    """Each candidate's log-probs; none where no estimator that is asked for needs them: scoring a log can take long."""
+    table = _table(case.candidates[0], case.plain, world, None)
+    scored = extra is not None or any(name in table and table[name].needs for name in names)
+    return {candidate.label: case.target(candidate) if scored else None for candidate in case.candidates}
+
+
+def _reads_text(case: Case, names: Sequence[str], world: ModelBasedEstimators | None, extra: Extra | None) -> bool:
+    """Whether anything needs the words of the log; a log of log-probs alone is judged by its columns."""
+    if world is not None or extra is not None or any(case.config.epsilon):
+        return True
+    textual = any(set(ESTIMATORS[name].needs) - WEIGHTS_ONLY for name in names if name in ESTIMATORS)
+    return textual or any(candidate.load is not None for candidate in case.candidates)
+
+
 def _table(
-    case: Case, candidate: Candidate, world: ModelBasedEstimators | None, extra: Extra | None
-) -> tuple[EstimatorInput, Mapping[str, Estimator]]:
-    evidence = replace(case.evidence, target=case.target(candidate))
+    candidate: Candidate, evidence: EstimatorInput, world: ModelBasedEstimators | None, extra: Extra | None
+) -> Mapping[str, Estimator]:
     table = ESTIMATORS | (world.table(candidate, evidence) if world is not None else {})
-    return evidence, table | dict(extra(candidate, evidence) if extra else {})
+    return table | dict(extra(candidate, evidence) if extra else {})
 
 
-def _measured(case: Case, names: Sequence[str], world: ModelBasedEstimators | None) -> tuple[list[Trial], list[Trial]]:
+def _measured(
+    case: Case,
+    names: Sequence[str],
+    given: LogEvidence,
+    checked: Audit,
+    how: IntervalSettings,
+    world: ModelBasedEstimators | None,
+) -> tuple[list[Trial], list[Trial]]:
     """The null test of every logger, and the certificate where there are several."""
     classical = [name for name in names if name in ESTIMATORS]
-    null = null_test(case.plain, classical, confidence=case.config.confidence)
+    null = given.null(classical, how)
     if world is not None:
         null = _joined(null, world.null(names))
     if len(case.log.policy_names) < 2:
         case.notes.append("one policy made the log: the null test is the only certificate")
         return null, []
-    missing = [name for name in case.log.policy_names if name not in case.loggers]
+    missing = [name for name in case.log.policy_names if name not in given.loggers]
     if missing:
         case.notes.append(
             f"certificate of {', '.join(missing)}: only of estimators that ignore the policy, because the policy "
             "itself is not given: --logger NAME=SPEC gives it"
         )
-    trials = leave_out(case.plain, classical, case.loggers, confidence=case.config.confidence)
-    if world is not None and case.config.refit:
+    if not checked.shared_tasks:
+        case.notes.append(
+            "the loggers do not share their tasks: the certificate is on the tasks they have in common, if any, and "
+            "weights are not balanced over them"
+        )
+    trials = given.leave_out(classical, checked.shared_tasks, how)
+    if world is not None and case.config.refit and checked.shared_tasks:
         trials = _joined(trials, world.leave_out(names))
     return null, trials
 
@@ -235,32 +281,6 @@ def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
     """The same trials, with the estimates of other estimators."""
     added = {(trial.policy, trial.pool): trial.estimates for trial in more}
     return [replace(t, estimates=t.estimates | added.get((t.policy, t.pool), {})) for t in trials]
-
-
-def _estimates(
-    values: Values,
-    figures: Diagnostics,
-    evidence: EstimatorInput,
-    table: Mapping[str, Estimator],
-    config: EvaluateConfig,
-) -> dict[str, Estimate]:
-    log = evidence.log
-    valued = list(values.values)
-    columns = np.stack([values.values[name] for name in valued], axis=1) if valued else np.empty((log.episodes, 0))
-    rows = intervals(
-        columns, log.tasks, config.interval, config.confidence, config.bootstrap, config.seed, config.bounds
-    )
-    returns = log.returns(evidence.gamma)
-    estimates: dict[str, Estimate] = {}
-    for name, row in zip(valued, rows, strict=True):
-        row = values.widened(name, row, config.confidence)
-        reasons = [distrust(name, values.values[name], figures, returns, table)]
-        reasons += [values.doubts[name].caveat] if name in values.doubts else []
-        flag = "; ".join(reason for reason in reasons if reason) or None
-        estimates[name] = Estimate(value=row.value, low=row.low, high=row.high, n=row.n, flag=flag)
-    for name, reason in values.refused.items():
-        estimates[name] = Estimate(value=None, low=None, high=None, n=log.episodes, refused=reason)
-    return estimates
 
 
 def _ranked(policies: Sequence[PolicyResult], names: Sequence[str]) -> list[PolicyResult]:

@@ -1,20 +1,21 @@
 """The result of an evaluation: the one model of `evaluation.json`, which `evaluate` writes and `report` reads.
 
-The recommendation is decided here, once. Keys that are not known are ignored on reading, so that a file of a later
-version can be shown too. Imports no torch.
+The recommendation is decided in `recommendation`, once. Keys that are not known are ignored on reading, so that a file
+of a later version can be shown too. Imports no torch.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
 from worldline import files
-from worldline.ope.certificate import Trial, comparable
+from worldline.ope.audit import Audit
+from worldline.ope.certificate import Trial
+from worldline.ope.comparison import Comparison
 from worldline.ope.diagnostics import Diagnostics
-from worldline.ope.estimation import TARGET_INDEPENDENT
 from worldline.types import InputError, policy_label
 
 
@@ -33,12 +34,14 @@ class ResultModel(BaseModel):
 class Estimate(ResultModel):
     """One estimator's value of one candidate, with an interval; or the reason why there is none."""
 
-    omitted: ClassVar[tuple[str, ...]] = ("rank", "flag", "refused")
+    omitted: ClassVar[tuple[str, ...]] = ("error", "rank", "flag", "refused")
 
     value: float | None
     low: float | None
     high: float | None
     n: int
+    error: float | None = None
+    """Expected error: sampling, and the bias of a model as far as it is measured."""
     rank: int | None = None
     """1 is the highest value of all candidates; equal values share a rank."""
     flag: str | None = None
@@ -105,6 +108,64 @@ class Certificate(ResultModel):
     record: dict[str, CertificateRecord] = {}
 
 
+class DifferenceResult(ResultModel):
+    """value(a) - value(b); `at_least` holds on one side with the evaluation's confidence; `p` is P(a > b)."""
+
+    a: str
+    b: str
+    value: float
+    low: float | None
+    high: float | None
+    at_least: float | None = None
+    p: float
+
+
+class WinnerResult(ResultModel):
+    """The candidate of the highest estimate; `corrected` allows for its having been picked among several."""
+
+    policy: str
+    value: float
+    corrected: float
+    low: float
+    high: float
+
+
+class SimultaneousInterval(ResultModel):
+    """An interval that holds together with those of all other candidates."""
+
+    low: float | None
+    high: float | None
+
+
+class ComparisonResult(ResultModel):
+    """Which candidate is better, and how sure, by one estimator; `b` of a difference may be 'logged NAME'."""
+
+    estimator: str
+    differences: tuple[DifferenceResult, ...] = ()
+    p_best: dict[str, float] = {}
+    simultaneous: dict[str, SimultaneousInterval] = {}
+    winner: WinnerResult | None = None
+
+
+class ProbeResult(ResultModel):
+    """The mean step weight of a policy on a logger's steps: 1 is due."""
+
+    policy: str
+    logger: str
+    mean: float
+    error: float
+    convicts: bool
+
+
+class AuditResult(ResultModel):
+    """What was tested about the log before any estimate."""
+
+    shared_tasks: bool = True
+    reasons: tuple[str, ...] = ()
+    """Why no weight on this log can be trusted."""
+    probes: tuple[ProbeResult, ...] = ()
+
+
 class Recommendation(ResultModel):
     """The estimator to go by on this log, the candidate that it values most, and why that estimator."""
 
@@ -140,10 +201,14 @@ class Meta(ResultModel):
 class Evaluation(ResultModel):
     """What `evaluation.json` holds."""
 
+    omitted: ClassVar[tuple[str, ...]] = ("comparison", "audit")
+
     policies: tuple[PolicyResult, ...]
+    comparison: ComparisonResult | None = None
     agreement: dict[str, dict[str, float | None]] = {}
     recommended: Recommendation | None = None
     warnings: tuple[str, ...] = ()
+    audit: AuditResult | None = None
     meta: Meta = Meta()
 
     @property
@@ -198,31 +263,23 @@ def trial_result(trial: Trial) -> TrialResult:
     )
 
 
-def recommend(
-    estimators: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult]
-) -> Recommendation | str:
-    """The smallest certified error among those that depend on the policy, value every candidate and tell them apart.
-
-    One that is flagged for a candidate is out as long as another is not, certified or not. Errors are compared over
-    the same trials: see `comparable`. Where there is none, the answer is the reason.
-    """
-    able = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
-    if not able:
-        return "no estimator that depends on the policy values all candidates and tells them apart"
-    sound = [name for name in able if not any(policy.estimates[name].flag for policy in policies)]
-    errors = comparable(trials, sound or able)
-    if not errors:
-        flagged = ", and the other estimators are flagged" if 0 < len(sound) < len(able) else ""
-        return f"the error of {', '.join(sound or able)} on this log is not certified{flagged}"
-    best, *rest = sorted(errors, key=lambda name: errors[name])
-    following = f"; next is {rest[0]}, {errors[rest[0]]:.3f}" if rest else ""
-    caveat = "" if sound else "; every estimator is flagged for some candidate, this one too"
-    reason = f"smallest certified error on this log, {errors[best]:.3f}{following}{caveat}"
-    top = max(policies, key=lambda policy: policy.estimates[best].value or 0.0)
-    return Recommendation(estimator=best, policy=top.label, reason=reason)
+def comparison_result(estimator: str, comparison: Comparison) -> ComparisonResult:
+    """A comparison as the file has it."""
+    return ComparisonResult(
+        estimator=estimator,
+        differences=tuple(DifferenceResult.model_validate(each) for each in comparison.differences),
+        p_best=comparison.p_best,
+        simultaneous={
+            label: SimultaneousInterval.model_validate(interval) for label, interval in comparison.simultaneous.items()
+        },
+        winner=WinnerResult.model_validate(comparison.winner),
+    )
 
 
-def _tells_apart(name: str, policies: Sequence[PolicyResult]) -> bool:
-    """Whether every candidate has a value, and not all the same one."""
-    values = {policy.estimates[name].value for policy in policies}
-    return None not in values and len(values) > min(1, len(policies) - 1)
+def audit_result(audit: Audit) -> AuditResult:
+    """An audit as the file has it."""
+    return AuditResult(
+        shared_tasks=audit.shared_tasks,
+        reasons=audit.reasons,
+        probes=tuple(ProbeResult.model_validate(probe) for probe in audit.probes),
+    )

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import ValidationInfo, field_validator
 
 from worldline.config import option
+from worldline.ope.bounds import PROVEN, Bound
 from worldline.ope.estimation import Critic
-from worldline.ope.intervals import BOUNDED, Method
+from worldline.ope.intervals import Method
 from worldline.policies import PolicyConfig
 from worldline.types import InputError
 
@@ -58,14 +59,17 @@ class EvaluateConfig(PolicyConfig):
     )
     logger: tuple[str, ...] = option(
         (),
-        help="policies that made the log, as NAME=SPEC with the NAME in the log: for weights and certificate",
+        help="policies that made the log, as NAME=SPEC with the NAME in the log, or NAME=clone: for weights, audit "
+        "and certificate",
     )
     truth: Path | None = option(None, help="JSON of true values, {NAME: value} or {NAME@EPSILON: value}")
     gamma: float = option(1.0, help="discount of the value; 1: plain return", gt=0, le=1)
     clip: float | None = option(None, help="largest weight of the -clip estimators; default: sqrt(episodes)", gt=0)
     critic: Critic = option("linear", help="value function of dr, wdr, magic: linear (lfqe) or network (fqe)")
     features: str = option("ngrams:256", help="text features of value functions: ngrams:WIDTH or module:attr")
-    interval: Method = option("bootstrap", help="kind of interval; the last two need --bounds")
+    interval: Method | Bound = option(
+        "bootstrap", help="kind of interval; bernstein, hcope and anytime are proven, for few estimators: --bounds"
+    )
     bounds: tuple[float, float] | None = option(
         None, help="smallest and largest value an episode can have", validate_default=True
     )
@@ -91,7 +95,7 @@ class EvaluateConfig(PolicyConfig):
     def _as_the_interval_needs(
         cls, bounds: tuple[float, float] | None, info: ValidationInfo
     ) -> tuple[float, float] | None:
-        if bounds is None and (method := info.data.get("interval")) in BOUNDED:
+        if bounds is None and (method := info.data.get("interval")) in PROVEN:
             raise ValueError(
                 f"--interval {method} needs the smallest and largest value an episode can have, such as 0 1"
             )

@@ -12,8 +12,9 @@ ACROSS = 4
 
 
 def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
-    """In the order of trust: diagnostics before any estimate, the recommendation last."""
-    parts: list[RenderableType] = [*(f"note: {line}" for line in evaluation.warnings), _diagnostics(evaluation)]
+    """The answer first; then, in the order of trust, diagnostics before any estimate; the recommendation last."""
+    parts: list[RenderableType] = [*_answer(evaluation), *(f"note: {line}" for line in evaluation.warnings)]
+    parts.append(_diagnostics(evaluation))
     if evaluation.meta.null_test:
         parts.append(_certificate(evaluation))
     parts += _estimates(evaluation)
@@ -29,6 +30,33 @@ def recommendation(evaluation: Evaluation) -> str:
     if best is None:
         return f"no recommendation: {evaluation.meta.no_recommendation}"
     return f"recommended: {best.policy}, highest value by {best.estimator}: {best.reason}"
+
+
+def _answer(evaluation: Evaluation) -> list[RenderableType]:
+    """Who is better, and how sure: differences, P(best), the winner's value."""
+    comparison = evaluation.comparison
+    if comparison is None:
+        return []
+    title = f"Who is better, by {comparison.estimator}: differences on shared resamples of the tasks"
+    table = _table(title, ("difference", "value", f"{evaluation.meta.confidence:.0%} interval", "at least", "P(> 0)"))
+    for each in comparison.differences:
+        span = "-" if each.low is None or each.high is None else f"[{_signed(each.low)}, {_signed(each.high)}]"
+        limit = "-" if each.at_least is None else _signed(each.at_least)
+        table.add_row(f"{each.a} - {each.b}", _signed(each.value), span, limit, f"{each.p:.2f}")
+    parts: list[RenderableType] = [table] if comparison.differences else []
+    if len(comparison.p_best) > 1:
+        ordered = sorted(comparison.p_best.items(), key=lambda item: -item[1])
+        parts.append("P(best): " + ", ".join(f"{label} {p:.2f}" for label, p in ordered))
+    if (winner := comparison.winner) is not None and len(comparison.p_best) > 1:
+        parts.append(
+            f"highest: {winner.policy}, {_number(winner.value)}; corrected for having been picked "
+            f"{_number(winner.corrected)} [{_number(winner.low)}, {_number(winner.high)}]"
+        )
+    return parts
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:+.2g}"
 
 
 def _diagnostics(evaluation: Evaluation) -> Table:

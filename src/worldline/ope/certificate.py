@@ -14,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.ope.agreement import pairwise_accuracy
-from worldline.ope.estimation import ESTIMATORS, WEIGHTED, Estimator, EstimatorInput, estimate
+from worldline.ope.estimation import ESTIMATORS, WEIGHTED, Estimator, EstimatorInput
 from worldline.ope.intervals import Interval, interval
 from worldline.ope.log import Choices, RefusalError, TargetLog
+from worldline.ope.model_error import estimated
 from worldline.ope.weights import mixture_logprobs
 
 CONFIDENCE = 0.95
+FEWEST_EPISODES = 2
+"""Of a logger and of its pool, for a trial."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,14 @@ def leave_out(
     loggers: Mapping[str, TargetLog],
     estimators: Mapping[str, Estimator] = ESTIMATORS,
     confidence: float = CONFIDENCE,
+    shared_tasks: bool = True,
 ) -> list[Trial]:
     """Each logger from the fixed pool that it is no part of.
 
     `loggers` holds their log-probs on the whole log; a missing one is estimated only by estimators that ignore the
-    target. Where the pool's mixture gives a logged action probability 0, estimators that weight by it refuse.
+    target. Where the pool's mixture gives a logged action probability 0, estimators that weight by it refuse. Where
+    loggers do not share their tasks, a trial is on the tasks that logger and pool have in common, and there is none
+    without such: the value on other tasks is another value.
     """
     log = evidence.log
     trials: list[Trial] = []
@@ -91,16 +97,22 @@ def leave_out(
     for held, pool in ((present[::2], present[1::2]), (present[1::2], present[::2])):
         if not len(pool):
             continue
-        used, pool_names = np.flatnonzero(np.isin(log.policies, pool)), tuple(log.policy_names[k] for k in pool)
+        pool_names = tuple(log.policy_names[k] for k in pool)
         for k in held:
+            own, used = np.flatnonzero(log.policies == k), np.flatnonzero(np.isin(log.policies, pool))
+            if not shared_tasks:
+                common = np.intersect1d(log.tasks[own], log.tasks[used])
+                own, used = own[np.isin(log.tasks[own], common)], used[np.isin(log.tasks[used], common)]
+            if min(len(own), len(used)) < FEWEST_EPISODES:
+                continue
             held_out, refused = replace(evidence, target=loggers.get(log.policy_names[k])).take(used), {}
-            if all(name in loggers for name in pool_names) and len(pool) > 1:
+            if all(name in loggers for name in pool_names) and len(pool) > 1 and shared_tasks:
                 logprobs = [loggers[name].logprobs[log.step_rows(used)] for name in pool_names]
                 try:
                     held_out = balanced(held_out, logprobs, pool)
                 except RefusalError as reason:
                     refused = {name: str(reason) for name in names if WEIGHTED & set(estimators[name].needs)}
-            truth = _mean(evidence, np.flatnonzero(log.policies == k))
+            truth = _mean(evidence, own)
             able = [name for name in names if name not in refused]
             trial = _trial(log.policy_names[k], pool_names, held_out, truth, able, estimators, confidence)
             trials.append(replace(trial, refused=trial.refused | refused))
@@ -165,7 +177,7 @@ def _trial(
     estimators: Mapping[str, Estimator],
     confidence: float,
 ) -> Trial:
-    results, tasks = estimate(evidence, names, estimators), evidence.log.tasks
+    results, tasks = estimated(evidence, names, estimators), evidence.log.tasks
     estimates = {
         name: results.widened(name, interval(values, tasks, confidence=confidence, seed=evidence.seed), confidence)
         for name, values in results.values.items()

@@ -122,6 +122,8 @@ class Doubt:
 
     error: float = 0.0
     caveat: str | None = None
+    bias: float | None = None
+    """The systematic part of `error`, as far as it stands out of noise; all of it where None."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ class Estimator:
     needs: tuple[str, ...] = ()
     doubt: Callable[[], Doubt] | None = None
     """Called after the function: the fitted model's estimate of its own error."""
+    modelled: bool = False
+    """Whether the value is that of a fitted model which nothing corrects: its error is measured, see `model_error`."""
 
     def __call__(self, evidence: EstimatorInput) -> Episodes:
         return self.function(evidence.log, evidence.gamma, *(getattr(evidence, need) for need in self.needs))
@@ -148,16 +152,16 @@ ESTIMATORS: dict[str, Estimator] = {
     "wis-clip": Estimator(e.weighted_importance, ("clipped",)),
     "pdis-clip": Estimator(e.per_decision, ("clipped",)),
     "pdwis-clip": Estimator(e.weighted_per_decision, ("clipped",)),
-    "mips": Estimator(e.per_decision, ("pooled",)),
-    "mis": Estimator(state_marginal, ("ratios", "states")),
-    "dice": Estimator(dice, ("taken", "expected")),
-    "fqe": Estimator(e.start_value, ("fqe",)),
-    "lfqe": Estimator(e.start_value, ("lfqe",)),
-    "qreg": Estimator(e.start_value, ("qreg",)),
+    "mips": Estimator(e.per_decision, ("pooled",), modelled=True),
+    "mis": Estimator(state_marginal, ("ratios", "states"), modelled=True),
+    "dice": Estimator(dice, ("taken", "expected"), modelled=True),
+    "fqe": Estimator(e.start_value, ("fqe",), modelled=True),
+    "lfqe": Estimator(e.start_value, ("lfqe",), modelled=True),
+    "qreg": Estimator(e.start_value, ("qreg",), modelled=True),
     "dr": Estimator(e.doubly_robust, ("weights", "value")),
     "dr-clip": Estimator(e.doubly_robust, ("clipped", "value")),
     "wdr": Estimator(e.weighted_doubly_robust, ("weights", "value")),
-    "magic": Estimator(magic, ("weights", "value")),
+    "magic": Estimator(magic, ("weights", "value"), modelled=True),
 }
 TARGET_INDEPENDENT = frozenset({"naive", "dm"})
 """Estimators that ignore the target: they give every policy the same value."""

@@ -13,6 +13,9 @@ from worldline.ope.weights import cumulative, normalised, previous
 BLENDS = 16
 """How many switch points j are tried, spread from 'model only' to 'weights only'."""
 
+BAND = (0.05, 0.95)
+"""Percentiles of the resampled WDR between which a blend counts as unbiased; WDR itself always does."""
+
 
 def magic(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episodes:
     """MAGIC: sum_j x_j g^(j), x = argmin x'(covariance + bias bias')x on the simplex, g^(j) = WDR to step j, then V."""
@@ -21,9 +24,9 @@ def magic(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episode
     returns = finite(partial_returns(log, gamma, weights, value), "the values that are blended")
     covariance = np.cov(returns, rowvar=False) / log.episodes
     complete = bootstrap_means(returns[:, -1:], log.tasks, replicates=200, seed=0)[:, 0]
-    low, high = np.quantile(complete, [0.25, 0.75])
     means = returns.mean(axis=0)
-    bias = means - np.clip(means, low, high)
+    low, high = np.quantile(complete, BAND)
+    bias = means - np.clip(means, min(low, means[-1]), max(high, means[-1]))
     return returns @ simplex_minimum(covariance + np.outer(bias, bias))
 
 

@@ -1,0 +1,178 @@
+"""The judgement of candidates on arrays: audit, certificate, estimates with intervals and flags, comparison.
+
+`evaluation` makes the arrays from a log folder and policies; a benchmark makes them from a world with exact values.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from worldline.evaluate.result import Estimate
+from worldline.ope.audit import Audit, audit
+from worldline.ope.bounds import PROVEN, Bound, BoundInput, bounded, check_bounds
+from worldline.ope.certificate import Trial, balanced, leave_out, null_test
+from worldline.ope.comparison import Comparison, compare, logged_values
+from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
+from worldline.ope.estimation import Doubt, Estimator, EstimatorInput, Values
+from worldline.ope.intervals import Interval, Method, intervals
+from worldline.ope.log import Codes, Episodes, RefusalError, TargetLog
+from worldline.ope.model_error import estimated
+
+
+@dataclass(frozen=True)
+class IntervalSettings:
+    """How intervals are made."""
+
+    method: Method | Bound = "bootstrap"
+    confidence: float = 0.95
+    replicates: int = 1000
+    seed: int = 0
+    bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LogEvidence:
+    """A log as estimators see it, and what is known of the policies that made it."""
+
+    plain: EstimatorInput
+    """With the log-probabilities as they were logged."""
+    loggers: Mapping[str, TargetLog] = field(default_factory=dict)
+    """Log-probs, on the whole log, of the loggers that are given."""
+    places: npt.NDArray[np.int64] | None = None
+    """Steps that look the same to the agent share a code; None where the text is not read."""
+    contradictions: tuple[str, ...] = ()
+    clones: tuple[str, ...] = ()
+
+    @property
+    def starts(self) -> Codes | None:
+        return None if self.places is None else self.places[self.plain.log.starts]
+
+    def audited(self, targets: Mapping[str, TargetLog]) -> Audit:
+        return audit(self.plain.log, targets, self.starts, self.contradictions, self.clones, self.plain.seed)
+
+    def weighted(self, shared_tasks: bool) -> tuple[EstimatorInput, str | None]:
+        """The input of the estimators, and a note: where all loggers are known and share their tasks, their mixture."""
+        names = self.plain.log.policy_names
+        if not names or len(self.loggers) < len(names):
+            return self.plain, None
+        if not shared_tasks:
+            return self.plain, "weights are not balanced over the loggers: these do not share their tasks"
+        try:
+            mixed = balanced(self.plain, [self.loggers[name].logprobs for name in names], range(len(names)))
+        except RefusalError as reason:
+            return self.plain, f"weights are not balanced over the loggers: {reason}"
+        return (
+            mixed,
+            f"the behaviour policy of the importance weights is the mixture of all loggers ({', '.join(names)})",
+        )
+
+    def null(self, names: Sequence[str], settings: IntervalSettings) -> list[Trial]:
+        return null_test(self.plain, names, confidence=settings.confidence)
+
+    def leave_out(self, names: Sequence[str], shared_tasks: bool, settings: IntervalSettings) -> list[Trial]:
+        return leave_out(self.plain, names, self.loggers, confidence=settings.confidence, shared_tasks=shared_tasks)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """One candidate: values per episode, estimates with intervals and flags, diagnostics."""
+
+    values: Values
+    estimates: dict[str, Estimate]
+    diagnostics: Diagnostics
+
+
+def judged(
+    evidence: EstimatorInput,
+    names: Sequence[str],
+    table: Mapping[str, Estimator],
+    settings: IntervalSettings,
+    reasons: Sequence[str] = (),
+    errors: Mapping[str, Sequence[float]] | None = None,
+    places: npt.NDArray[np.int64] | None = None,
+) -> Judged:
+    """All estimates of one candidate; `reasons` is what the audit has against weights, `errors` see `estimated`."""
+    values = estimated(evidence, names, table, errors)
+    figures = diagnostics(evidence, places)
+    rows, unproven = _intervals(values, evidence, settings)
+    returns = evidence.log.returns(evidence.gamma)
+    estimates: dict[str, Estimate] = {}
+    for name, row in rows.items():
+        doubt = values.doubts.get(name, Doubt())
+        error = _expected_error(row, doubt, settings.confidence)
+        if settings.method not in PROVEN:
+            row = values.widened(name, row, settings.confidence)
+        doubts = [distrust(name, values.values[name], figures, returns, table, reasons)]
+        flag = "; ".join(reason for reason in (*doubts, doubt.caveat) if reason) or None
+        estimates[name] = Estimate(value=row.value, low=row.low, high=row.high, n=row.n, error=error, flag=flag)
+    for name, reason in (values.refused | unproven).items():
+        estimates[name] = Estimate(value=None, low=None, high=None, n=evidence.log.episodes, refused=reason)
+    return Judged(values, estimates, figures)
+
+
+def _expected_error(sampled: Interval, doubt: Doubt, confidence: float) -> float | None:
+    """Of sampling, by the interval before it was widened; and of the model."""
+    if sampled.low is None or sampled.high is None:
+        return None
+    spread = (sampled.high - sampled.low) / (2 * float(stats.norm.ppf((1 + confidence) / 2)))
+    return float(np.hypot(spread, doubt.error if doubt.bias is None else doubt.bias))
+
+
+def _intervals(
+    values: Values, evidence: EstimatorInput, settings: IntervalSettings
+) -> tuple[dict[str, Interval], dict[str, str]]:
+    """By name; and why there is none, where a bound is not proven."""
+    log, valued = evidence.log, list(values.values)
+    if settings.method == "bootstrap" or settings.method == "student-t":
+        columns = np.stack([values.values[name] for name in valued], axis=1) if valued else np.empty((log.episodes, 0))
+        made = intervals(columns, log.tasks, settings.method, settings.confidence, settings.replicates, settings.seed)
+        return dict(zip(valued, made, strict=True)), {}
+    assert settings.bounds is not None
+    check_bounds(log, evidence.gamma, settings.bounds)
+    clip = evidence.clip or float(np.sqrt(log.episodes))
+    rows: dict[str, Interval] = {}
+    unproven: dict[str, str] = {}
+    for name in valued:
+        weighted = name != "naive" and evidence.target is not None
+        final = evidence.weights[log.ends] if weighted and name in PROVEN[settings.method] else None
+        given = BoundInput(log, evidence.gamma, settings.bounds, clip, final)
+        try:
+            rows[name] = bounded(name, values.values[name], settings.method, given, settings.confidence)
+        except RefusalError as reason:
+            unproven[name] = str(reason)
+    return rows, unproven
+
+
+def known_errors(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, list[float]]:
+    """Per estimator, its errors on the policies of known value."""
+    return {
+        name: [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
+        for name in names
+    }
+
+
+def compared(
+    judgements: Mapping[str, Judged], estimator: str, evidence: EstimatorInput, settings: IntervalSettings
+) -> Comparison | None:
+    """The candidates that the estimator values, among themselves and against the loggers; None with one episode."""
+    valued = {label: each.values for label, each in judgements.items() if estimator in each.values.values}
+    if not valued or evidence.log.episodes < 2:
+        return None
+    candidates: dict[str, Episodes] = {label: each.values[estimator] for label, each in valued.items()}
+    errors = {label: each.doubts[estimator].error for label, each in valued.items() if estimator in each.doubts}
+    returns = evidence.log.returns(evidence.gamma)
+    loggers = logged_values(evidence.log, evidence.gamma)
+    spread = float(np.ptp(returns)) or float(np.ptp([v.mean() for v in candidates.values()]))
+    return compare(
+        candidates,
+        loggers,
+        evidence.log.tasks,
+        errors,
+        spread,
+        settings.confidence,
+        settings.replicates,
+        settings.seed,
+    )

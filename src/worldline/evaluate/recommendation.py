@@ -1,0 +1,111 @@
+"""Which estimator to go by on this log, and which candidate it values most; or why none.
+
+The smallest expected error wins: of sampling, and for models the bias that weights measured. Where the audit convicts
+the log-probs, only estimators that use none are left; where the log lacks part of what a candidate does, only
+self-normalised weights. An estimator that missed every logger of known value is out. `bench coverage` compares this
+with every constant choice.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from worldline.evaluate.result import PolicyResult, Recommendation
+from worldline.ope.audit import Audit
+from worldline.ope.certificate import Trial, comparable, record
+from worldline.ope.diagnostics import lacks_actions
+from worldline.ope.estimation import ESTIMATORS, TARGET_INDEPENDENT, WEIGHTED
+
+SELF_NORMALISED = frozenset({"wis", "pdwis", "wis-clip", "pdwis-clip"})
+FLOOR = "naive"
+TRIALS_FOR_A_VERDICT = 3
+"""Fewer errors on policies of known value say too little to overrule intervals: their mean scatters by half of it."""
+
+
+def recommend(
+    estimators: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult], audit: Audit | None = None
+) -> Recommendation | str:
+    """The recommendation, or why there is none."""
+    able = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
+    if not able:
+        return "no estimator that depends on the policy values all candidates and tells them apart"
+    trusted = [name for name in able if not _always_missed(trials, name)]
+    if not trusted:
+        return f"{', '.join(able)} missed every policy of known value on this log"
+    sound = [name for name in trusted if not any(policy.estimates[name].flag for policy in policies)]
+    pool = sound or _least_bad(trusted, policies, audit)
+    errors = {name: error for name in pool if (error := expected_error(name, policies)) is not None}
+    if not errors:
+        return f"the error of {', '.join(pool)} is not measured: give more than one episode"
+    if reason := _below_the_floor(sound, pool, trials):
+        return reason
+    best, *rest = sorted(errors, key=lambda name: errors[name])
+    following = f"; next is {rest[0]}, {errors[rest[0]]:.3f}" if rest else ""
+    caveat = "" if sound else "; every estimator is flagged for some candidate, this one too"
+    reason = f"smallest expected error on this log, {errors[best]:.3f}{following}{_certified(trials, best)}{caveat}"
+    top = max(policies, key=lambda policy: policy.estimates[best].value or 0.0)
+    return Recommendation(estimator=best, policy=top.label, reason=reason)
+
+
+def fallback(estimators: Sequence[str], policies: Sequence[PolicyResult]) -> str | None:
+    """The estimator to compare candidates by where none is recommended: the least uncertain that values all of them."""
+    able = [name for name in estimators if all(policy.estimates[name].value is not None for policy in policies)]
+    able = [name for name in able if name not in TARGET_INDEPENDENT] or able
+    errors = {name: expected_error(name, policies) for name in able}
+    return min(able, key=lambda name: np.inf if errors[name] is None else float(errors[name] or 0.0), default=None)
+
+
+def expected_error(name: str, policies: Sequence[PolicyResult]) -> float | None:
+    """Root mean square over the candidates of the estimate's expected error; None where one has none."""
+    errors = [policy.estimates[name].error for policy in policies]
+    measured = [error for error in errors if error is not None]
+    return float(np.sqrt(np.mean(np.square(measured)))) if len(measured) == len(errors) else None
+
+
+def _least_bad(able: Sequence[str], policies: Sequence[PolicyResult], audit: Audit | None) -> list[str]:
+    """Where all are flagged: those whose fault is the smaller one."""
+    if audit is not None and audit.reasons:
+        without = [name for name in able if name not in ESTIMATORS or not _rests_on_logprobs(name)]
+        return without or list(able)
+    if any(policy.diagnostics is not None and lacks_actions(policy.diagnostics) for policy in policies):
+        return [name for name in able if name in SELF_NORMALISED] or list(able)
+    return list(able)
+
+
+def _rests_on_logprobs(name: str) -> bool:
+    needs = set(ESTIMATORS[name].needs)
+    return bool(needs & WEIGHTED)
+
+
+def _below_the_floor(sound: Sequence[str], pool: Sequence[str], trials: Sequence[Trial]) -> str | None:
+    """Where every estimator is flagged and none was closer to policies of known value than the logged mean."""
+    errors = comparable(trials, [FLOOR, *pool])
+    if sound or FLOOR not in errors or len(trials) < TRIALS_FOR_A_VERDICT or len(errors) < 2:
+        return None
+    best = min((name for name in errors if name != FLOOR), key=lambda name: errors[name])
+    if errors[best] < errors[FLOOR]:
+        return None
+    return (
+        f"nothing here beats the behaviour mean: its error on the log's own policies is {errors[FLOOR]:.3f}, that of "
+        f"{best} {errors[best]:.3f}, and every estimator is flagged: collect episodes of the candidates"
+    )
+
+
+def _always_missed(trials: Sequence[Trial], name: str) -> bool:
+    done = record(trials, name)
+    return done is not None and done.trials >= TRIALS_FOR_A_VERDICT and done.coverage == 0
+
+
+def _certified(trials: Sequence[Trial], name: str) -> str:
+    """The error on policies of known value, with the standard error of that mean."""
+    errors = [abs(trial.estimates[name].value - trial.truth) for trial in trials if name in trial.estimates]
+    if not errors:
+        return ""
+    spread = f" ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.3f}" if len(errors) > 1 else ""
+    return f"; on {len(errors)} policies of known value {np.mean(errors):.3f}{spread}"
+
+
+def _tells_apart(name: str, policies: Sequence[PolicyResult]) -> bool:
+    """Whether every candidate has a value, and not all the same one."""
+    values = {policy.estimates[name].value for policy in policies}
+    return None not in values and len(values) > min(1, len(policies) - 1)

@@ -1,0 +1,143 @@
+"""The audit of a log, before any estimate: are its log-probs those its policies acted with, do these share tasks?
+
+Importance weights rest on the logged log-probabilities, and nothing in an estimate shows that they are wrong. But
+whatever policy pi is asked, E[pi(a|h) / b(a|h)] = 1 at every step if b is what acted: the mean of these step ratios is
+tested for every logger, with each candidate and with uniform chance as pi. A mean above 1 convicts the log-probs; one
+below 1 may also mean that pi does what the logger never does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.ope.intervals import task_units
+from worldline.ope.log import Codes, RaggedLog, RefusalError, Steps, TargetLog
+from worldline.ope.weights import exp, log_ratios
+
+CONVICTING = 3.0
+"""Standard errors by which a mean step ratio exceeds 1 where log-probs are wrong. Ratios are skewed to the right: a
+mean too high by so much is rarer than for a normal: about one test in 1,000 of sound logs."""
+LEAST_EXCESS = 0.02
+"""A mean step ratio closer to 1 than that does no harm, however sure the difference is."""
+UNIFORM = "chance"
+PERMUTATIONS = 200
+MOST_PERMUTED = 20_000
+SHARED = 4.0
+"""Standard deviations above chance at which loggers do not share their tasks."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The mean of one policy's step ratios over one logger's steps: 1 in expectation if the log-probs are right."""
+
+    policy: str
+    logger: str
+    mean: float
+    error: float
+
+    @property
+    def convicts(self) -> bool:
+        excess = self.mean - 1
+        return excess > LEAST_EXCESS and excess > CONVICTING * self.error
+
+    def line(self) -> str:
+        return (
+            f"the log-probs of '{self.logger}' are not those it acted with: the step weights of {self.policy} average "
+            f"{self.mean:.2f} ± {self.error:.2f}, and 1 is due (another temperature, prompt or checkpoint?)"
+        )
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was tested, and what speaks against every estimate that is made of log-probabilities."""
+
+    probes: tuple[Probe, ...] = ()
+    shared_tasks: bool = True
+    contradictions: tuple[str, ...] = ()
+    clones: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why no weight on this log can be trusted: the clearest probe of each logger, and contradictions."""
+        worst: dict[str, Probe] = {}
+        for probe in sorted((p for p in self.probes if p.convicts), key=lambda p: (p.mean - 1) / p.error):
+            worst[probe.logger] = probe
+        cloned = [f"the log-probs of '{name}' are estimated by a clone" for name in self.clones]
+        return (*self.contradictions, *(probe.line() for probe in worst.values()), *cloned)
+
+
+def audit(
+    log: RaggedLog,
+    targets: Mapping[str, TargetLog],
+    starts: Codes | None = None,
+    contradictions: Sequence[str] = (),
+    clones: Sequence[str] = (),
+    seed: int = 0,
+) -> Audit:
+    """`targets` are candidates, by label; `starts` groups episodes that begin alike (goal and observation)."""
+    labels = [log.tasks] if starts is None else [log.tasks, starts]
+    shared = not any(assorted(label, log.policies, seed) for label in labels)
+    return Audit(tuple(probes(log, targets)), shared, tuple(contradictions), tuple(clones))
+
+
+def probes(log: RaggedLog, targets: Mapping[str, TargetLog]) -> list[Probe]:
+    """Every candidate, and chance where the admissible actions are listed, on every logger's steps."""
+    ratios: dict[str, Steps] = {}
+    for label, target in targets.items():
+        try:
+            ratios[label] = exp(log_ratios(log, target))
+        except RefusalError:
+            return []
+    listed = next((target.choices for target in targets.values() if target.choices is not None), None)
+    if listed is not None:
+        chance = -np.log(np.maximum(np.diff(listed.offsets), 1))
+        ratios[UNIFORM] = exp(chance - log.behaviour)
+    return [
+        _probe(label, code, ratio, log)
+        for label, ratio in ratios.items()
+        for code in np.unique(log.policies)
+        if (log.policies == code).sum() > 1
+    ]
+
+
+def _probe(label: str, code: int, ratios: Steps, log: RaggedLog) -> Probe:
+    """The error is clustered by task."""
+    own = log.policies == code
+    mean, error = step_mean(ratios, log, own)
+    name = log.policy_names[code] if log.policy_names else str(code)
+    return Probe(label, name, mean, error)
+
+
+def step_mean(ratios: Steps, log: RaggedLog, episodes: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
+    """The mean of step ratios over these episodes, and its standard error by tasks."""
+    own = np.ones(log.episodes, dtype=np.bool_) if episodes is None else episodes
+    scale = max(1.0, float(ratios.max()))  # ratios reach 1e260: their squares would not fit
+    lengths, sums = log.lengths[own], log.total(ratios / scale)[own]
+    mean = float(sums.sum() / lengths.sum())
+    units = task_units(((sums - mean * lengths) / lengths.mean())[:, None], log.tasks[own])
+    return mean * scale, float(units.std(ddof=1) / np.sqrt(len(units))) * scale
+
+
+def assorted(labels: Codes, policies: Codes, seed: int = 0) -> bool:
+    """Whether each policy has labels of its own: episodes of one label are by one policy more often than by chance.
+
+    Chance is every policy's episodes dealt out anew; where no label occurs twice, nothing can be told.
+    """
+    if len(np.unique(policies)) < 2:
+        return False
+    rng = np.random.default_rng(seed)
+    if len(labels) > MOST_PERMUTED:
+        kept = rng.choice(len(labels), MOST_PERMUTED, replace=False)
+        labels, policies = labels[kept], policies[kept]
+    codes, who = np.unique(labels, return_inverse=True)[1], np.unique(policies, return_inverse=True)[1]
+    width = int(who.max()) + 1
+    sizes = np.bincount(codes)
+
+    def concentration(owners: Codes) -> float:
+        counts = np.bincount(codes * width + owners, minlength=len(sizes) * width).reshape(-1, width)
+        return float((np.square(counts).sum(axis=1) / sizes).sum())
+
+    dealt = np.array([concentration(rng.permutation(who)) for _ in range(PERMUTATIONS)])
+    return bool(concentration(who) > dealt.mean() + max(SHARED * dealt.std(), 1e-9 * len(labels)))

@@ -1,0 +1,206 @@
+"""Which policy is better, and how sure: paired differences, P(a > b), P(best), simultaneous intervals, the winner.
+
+All policies are valued on one log, so their estimates move together: everything here comes from shared resamples of
+the tasks. Probabilities are posterior ones in a normal model, estimates ~ N(values, S) with S from the resamples and
+values ~ N(mu, tau^2), mu flat, tau flat up to the range of returns (Gelman 2006), integrated on a grid. So policies
+that the log cannot tell apart are shrunk together, and the value of the one that was picked is not that of its luck.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from worldline.ope.intervals import Interval, bootstrap_means, intervals, widened
+from worldline.ope.log import Codes, Episodes, Matrix, RaggedLog
+
+GRID = 60
+DRAWS = 20_000
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """value(a) - value(b), its interval, and a lower limit that holds with the same confidence on one side."""
+
+    a: str
+    b: str
+    value: float
+    low: float | None
+    high: float | None
+    at_least: float | None
+    p: float
+    """P(a > b)."""
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The candidate of the highest estimate; `corrected` allows for its having been picked among several."""
+
+    policy: str
+    value: float
+    corrected: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The candidates among themselves, and against the policies that made the log, by one estimator."""
+
+    differences: tuple[Difference, ...]
+    p_best: dict[str, float]
+    simultaneous: dict[str, Interval]
+    """Intervals of all candidates that hold together with the stated confidence."""
+    winner: Winner
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A mixture of normals over the values of all policies, one per tau of the grid."""
+
+    shares: Vector
+    means: Matrix
+    covariances: npt.NDArray[np.float64]
+
+    @property
+    def mean(self) -> Vector:
+        return np.asarray(self.shares @ self.means)
+
+    def above(self, a: int, b: int) -> float:
+        """P(value a > value b)."""
+        variance = self.covariances[:, a, a] + self.covariances[:, b, b] - 2 * self.covariances[:, a, b]
+        distance = self.means[:, a] - self.means[:, b]
+        sure = np.where(distance == 0, 0.5, distance > 0)
+        scaled = np.divide(distance, np.sqrt(np.maximum(variance, 1e-300)))
+        return float(self.shares @ np.where(variance > 1e-18, stats.norm.cdf(scaled), sure))
+
+    def draws(self, count: int, seed: int) -> Matrix:
+        rng = np.random.default_rng(seed)
+        components = rng.multinomial(count, self.shares / self.shares.sum())
+        normal = rng.standard_normal((count, self.means.shape[1]))
+        parts, first = [], 0
+        for number, mean, covariance in zip(components, self.means, self.covariances, strict=True):
+            eigenvalues, vectors = np.linalg.eigh(covariance)
+            root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+            parts.append(mean + normal[first : first + number] @ root.T)
+            first += number
+        return np.concatenate(parts)
+
+
+def posterior(estimates: Vector, covariance: Matrix, spread: float) -> Posterior:
+    """Of the values, given their estimates; `spread` bounds tau, the standard deviation between policies."""
+    size = len(estimates)
+    jitter = 1e-9 * max(float(np.trace(covariance)) / size, 1e-18)
+    noise = covariance + jitter * np.eye(size)
+    grid = np.concatenate([[0.0], np.geomspace(spread / 1000, spread, GRID - 1)])
+    ones, log_shares, means, covariances = np.ones(size), [], [], []
+    for tau in grid:
+        total = noise + tau**2 * np.eye(size)
+        inverse = np.linalg.inv(total)
+        precision = float(ones @ inverse @ ones)
+        centre = float(ones @ inverse @ estimates) / precision
+        residual = estimates - centre
+        determinant = float(np.linalg.slogdet(total)[1])
+        log_shares.append(-0.5 * (determinant + np.log(precision) + residual @ inverse @ residual))
+        pull = noise @ inverse
+        means.append(estimates - pull @ residual)
+        towards = pull @ ones
+        covariances.append(noise - pull @ noise + np.outer(towards, towards) / precision)
+    steps = np.gradient(grid)  # flat in tau
+    shares = np.exp(np.array(log_shares) - max(log_shares)) * steps
+    return Posterior(shares / shares.sum(), np.stack(means), np.stack(covariances))
+
+
+def compare(
+    candidates: Mapping[str, Episodes],
+    loggers: Mapping[str, Episodes],
+    tasks: Codes,
+    errors: Mapping[str, float],
+    spread: float,
+    confidence: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """`candidates` and `loggers` are per-episode values; `errors` the standard errors that no resample shows."""
+    labels = [*candidates, *(_reference(name) for name in loggers)]
+    columns = np.stack([*candidates.values(), *loggers.values()], axis=1)
+    resampled = bootstrap_means(columns, tasks, replicates, seed)
+    estimates = columns.mean(axis=0)
+    own = np.array([errors.get(label, 0.0) for label in labels])
+    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) + np.diag(own**2)
+    after = posterior(estimates, covariance, max(spread, 1e-12))
+    pairs = [(a, b) for a, b in combinations(range(len(labels)), 2) if a < len(candidates)]
+    count = len(candidates)
+    drawn = after.draws(DRAWS, seed)
+    top = int(np.argmax(estimates[:count]))
+    wins = np.bincount(np.argmax(drawn[:, :count], axis=1), minlength=count) / len(drawn)
+    low, high = np.quantile(drawn[:, top], [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Comparison(
+        differences=tuple(_differences(pairs, labels, count, columns, tasks, own, after, confidence, replicates, seed)),
+        p_best=dict(zip(labels[:count], wins.tolist(), strict=True)),
+        simultaneous=_simultaneous(labels[:count], estimates, resampled, own, len(tasks), confidence),
+        winner=Winner(labels[top], float(estimates[top]), float(after.mean[top]), float(low), float(high)),
+    )
+
+
+def logged_values(log: RaggedLog, gamma: float) -> dict[str, Episodes]:
+    """Per logger, its mean return linearised over all episodes: so that tasks can be resampled with the candidates'."""
+    returns, values = log.returns(gamma), {}
+    for code in np.unique(log.policies):
+        own = log.policies == code
+        mean = float(returns[own].mean())
+        values[log.policy_names[code] if log.policy_names else str(code)] = mean + own * (returns - mean) / own.mean()
+    return values
+
+
+def _reference(name: str) -> str:
+    return f"logged {name}"
+
+
+def _differences(
+    pairs: Sequence[tuple[int, int]],
+    labels: Sequence[str],
+    candidates: int,
+    columns: Matrix,
+    tasks: Codes,
+    errors: Vector,
+    after: Posterior,
+    confidence: float,
+    replicates: int,
+    seed: int,
+) -> list[Difference]:
+    """Of two candidates the better one first; a logger is always the second."""
+    if not pairs:
+        return []
+    means = columns.mean(axis=0)
+    better = [(b, a) if b < candidates and means[b] > means[a] else (a, b) for a, b in pairs]
+    values = np.stack([columns[:, a] - columns[:, b] for a, b in better], axis=1)
+    rows = intervals(values, tasks, confidence=confidence, replicates=replicates, seed=seed)
+    one_sided = max(2 * confidence - 1, 1e-3)
+    lower = intervals(values, tasks, confidence=one_sided, replicates=replicates, seed=seed)
+    differences = []
+    for (a, b), row, limited in zip(better, rows, lower, strict=True):
+        error = float(np.hypot(errors[a], errors[b]))
+        both = widened(row, error, confidence)
+        limit = widened(limited, error, one_sided).low
+        differences.append(Difference(labels[a], labels[b], both.value, both.low, both.high, limit, after.above(a, b)))
+    return differences
+
+
+def _simultaneous(
+    labels: Sequence[str], estimates: Vector, resampled: Matrix, errors: Vector, n: int, confidence: float
+) -> dict[str, Interval]:
+    """estimate +- c s, c the quantile of the largest |resampled - estimate| / s over the candidates (max-t)."""
+    count = len(labels)
+    deviation = resampled[:, :count].std(axis=0, ddof=1)
+    scaled = np.abs(resampled[:, :count] - estimates[:count]) / np.maximum(deviation, 1e-300)
+    critical = float(np.quantile(scaled.max(axis=1), confidence))
+    half = critical * np.hypot(deviation, errors[:count])
+    return {
+        label: Interval(float(value), float(value - h), float(value + h), n)
+        for label, value, h in zip(labels, estimates, half, strict=False)
+    }

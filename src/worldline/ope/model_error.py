@@ -1,0 +1,61 @@
+"""How wrong a fitted model's value may be: measured by weights where there are any, else by the log's own policies.
+
+The value of a fitted model (LFQE, DICE, MIPS, ...) has an error that no resample of the log shows. Weighted doubly
+robust estimation corrects a model by what the log says against it: the size of that correction, and how uncertain it
+is, is the model's error on this very candidate. Without log-probabilities the errors on the loggers are all there is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from worldline.ope.estimation import ESTIMATORS, Doubt, Estimator, EstimatorInput, Values, estimate
+from worldline.ope.estimators import weighted_doubly_robust, weighted_per_decision
+from worldline.ope.intervals import error_by, task_units
+from worldline.ope.log import Episodes, RefusalError
+
+UNMEASURED = "the model's error is not measured: this log has no log-probs, and no other policy of known value"
+
+
+def estimated(
+    evidence: EstimatorInput,
+    names: Sequence[str],
+    estimators: Mapping[str, Estimator] = ESTIMATORS,
+    errors: Mapping[str, Sequence[float]] | None = None,
+) -> Values:
+    """`estimate`, and the error of every model; `errors` are those on policies of known value, left out of the log."""
+    results = estimate(evidence, names, estimators)
+    models = [name for name in results.values if estimators[name].modelled and name not in results.doubts]
+    if not models:
+        return results
+    corrected = correction(evidence)
+    doubts = {
+        name: model_doubt(results.values[name], corrected, (errors or {}).get(name, ()), evidence) for name in models
+    }
+    return replace(results, doubts=results.doubts | doubts)
+
+
+def correction(evidence: EstimatorInput) -> Episodes | None:
+    """The value per episode to which models are compared: doubly robust, or weighted; None without weights."""
+    for function, needs in ((weighted_doubly_robust, ("weights", "value")), (weighted_per_decision, ("weights",))):
+        try:
+            values = function(evidence.log, evidence.gamma, *(getattr(evidence, need) for need in needs))
+        except RefusalError:
+            continue
+        if np.isfinite(values).all():
+            return np.asarray(values)
+    return None
+
+
+def model_doubt(
+    values: Episodes, corrected: Episodes | None, errors: Sequence[float], evidence: EstimatorInput
+) -> Doubt:
+    """The error of one model: its correction's size and standard error by tasks."""
+    if corrected is not None:
+        difference = corrected - values
+        units = task_units(difference[:, None], evidence.log.tasks)
+        spread = float(units.std(ddof=1) / np.sqrt(len(units))) if len(units) > 1 else 0.0
+        mean = float(difference.mean())
+        return Doubt(float(np.hypot(mean, spread)), bias=float(np.sqrt(max(0.0, mean**2 - spread**2))))
+    return Doubt(error_by(errors, 0.95)) if len(errors) else Doubt(caveat=UNMEASURED)

@@ -1,0 +1,100 @@
+"""The audit of a log: wrong log-probs are convicted, sound ones are not; unshared tasks are noticed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from four_loggers import POLICIES, WORLD, scored
+from tabular_world import TabularLog
+
+from worldline.ope.audit import UNIFORM, Audit, Probe, assorted, audit, step_mean
+from worldline.ope.diagnostics import diagnostics, distrust
+from worldline.ope.estimation import EstimatorInput, estimate
+from worldline.ope.weights import exp
+
+
+def half_temperature(policy: np.ndarray) -> np.ndarray:
+    sharper = policy**2
+    return sharper / sharper.sum(axis=1, keepdims=True)
+
+
+def test_log_probs_of_another_temperature_are_convicted() -> None:
+    """What was written down is the policy at half its temperature; the null test alone passes it."""
+    policy = WORLD.policy(1, temperature=1.2)
+    played = WORLD.play(policy, 600, seed=0)
+    honest, target = played.ragged, played.target(WORLD.mixed(policy, 0.2))
+    written = np.log(half_temperature(policy)[played.state, played.action])
+    wrong = replace(honest, behaviour=written, policy_names=("v1",))
+    checked = audit(wrong, {"new": target})
+    assert [probe.logger for probe in checked.probes if probe.convicts]
+    assert "the log-probs of 'v1' are not those it acted with" in checked.reasons[0]
+    assert audit(replace(honest, policy_names=("v1",)), {"new": target}).reasons == ()
+    evidence = EstimatorInput(wrong, 1.0, target=target)
+    values = estimate(evidence, ["is"]).values["is"]
+    flag = distrust("is", values, diagnostics(evidence), wrong.returns(1.0), audit=checked.reasons)
+    assert "not those it acted with" in (flag or "")
+
+
+def test_sound_logs_are_rarely_convicted() -> None:
+    convicted = 0
+    for seed in range(200):
+        played = WORLD.play(POLICIES[0], 200, seed)
+        convicted += bool(audit(played.ragged, {"new": played.target(WORLD.mixed(POLICIES[0], 0.3))}).reasons)
+    assert convicted <= 3
+
+
+def test_chance_needs_no_candidate_of_its_own() -> None:
+    """E_b[u / b] = 1, u uniform over the allowed actions: by hand, step by step."""
+    played = WORLD.play(POLICIES[0], 100, seed=0)
+    log = played.ragged
+    probe = next(p for p in audit(log, {"x": played.target(POLICIES[1])}).probes if p.policy == UNIFORM)
+    chance = 1 / WORLD.allowed[played.state].sum(axis=1)
+    assert probe.mean == pytest.approx(float((chance / np.exp(log.behaviour)).mean()))
+
+
+def test_the_error_of_a_step_mean_is_that_of_whole_tasks() -> None:
+    played = WORLD.play(POLICIES[0], 300, seed=0)
+    log, target = played.ragged, played.target(POLICIES[1])
+    ratios = exp(target.logprobs - log.behaviour)
+    rng = np.random.default_rng(0)
+    step_task, means = np.repeat(log.tasks, log.lengths), []
+    for _ in range(2000):
+        drawn = rng.integers(0, 30, size=30)
+        counts = np.bincount(drawn, minlength=30)[step_task]
+        means.append(float((counts * ratios).sum() / counts.sum()))
+    mean, error = step_mean(ratios, log)
+    assert mean == pytest.approx(ratios.mean())
+    assert error == pytest.approx(np.std(means), rel=0.15)
+
+
+def test_loggers_of_different_tasks_are_noticed() -> None:
+    rng = np.random.default_rng(0)
+    who = np.arange(200) % 2
+    drawn = rng.integers(0, 20, size=200)
+    assert not assorted(drawn, who)
+    assert not assorted(np.arange(200) // 2, who)  # every task once by each: as shared as can be
+    assert not assorted(np.arange(200), who)  # no task twice: nothing can be told
+    assert assorted(drawn + 20 * who, who)
+    partly = np.where(rng.random(200) < 0.5, drawn, drawn + 20 * who)
+    assert assorted(partly, who)
+    assert not assorted(drawn, np.zeros(200, dtype=np.int64))
+
+
+def test_four_loggers_share_their_tasks(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
+    checked = audit(evidence.log, {"a": scored(logs, POLICIES[0])})
+    assert checked.shared_tasks
+    assert {(p.policy, p.logger) for p in checked.probes} == {(p, k) for p in ("a", UNIFORM) for k in "abcd"}
+
+
+def test_missing_log_probs_are_not_probed(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
+    blank = replace(evidence.log, behaviour=np.full(evidence.log.steps, np.nan))
+    assert audit(blank, {"a": scored(logs, POLICIES[0])}).probes == ()
+
+
+def test_the_worst_probe_of_each_logger_is_told() -> None:
+    probes = (Probe("x", "v1", 1.3, 0.05), Probe("y", "v1", 1.9, 0.05), Probe("x", "v2", 1.01, 0.001))
+    told = Audit(probes, contradictions=("c",), clones=("v3",)).reasons
+    assert len(told) == 3
+    assert told[0] == "c"
+    assert "step weights of y average 1.90" in told[1]
+    assert "'v3' are estimated by a clone" in told[2]
