@@ -197,6 +197,20 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def equal_candidates(rng: np.random.Generator, n: int) -> Situation:
+    """Ten candidates of one value: actions come in pairs that do the same, and candidates differ in which of a pair."""
+    base = rng.normal(size=(STATES, ACTIONS))
+    base[:, 1::2] = base[:, ::2]
+    candidates = {}
+    for number in range(10):
+        lean = rng.normal(size=(STATES, ACTIONS // 2))
+        logits = base.copy()
+        logits[:, ::2] += np.log(softmax(np.stack([lean, -lean], axis=-1)))[..., 0]
+        logits[:, 1::2] += np.log(softmax(np.stack([lean, -lean], axis=-1)))[..., 1]
+        candidates[f"c{number}"] = logits
+    return _situation(rng, n, [base], candidates, paired=True)
+
+
 def _near(rng: np.random.Generator, base: Array) -> dict[str, Array]:
     return {name: base + rng.uniform(*NEAR) * rng.normal(size=base.shape) for name in ("near", "nearer", "next")}
 
@@ -208,9 +222,12 @@ def _situation(
     candidates: dict[str, Array],
     logged: list[Array] | None = None,
     disjoint: bool = False,
+    paired: bool = False,
 ) -> Situation:
     """`n` episodes on n / 2 tasks, round robin; logits in, `logged` those that the log-probs were computed with."""
     mdp = SmallMDP.random(rng)
+    if paired:
+        mdp = SmallMDP(np.repeat(mdp.moves[:, ::2], 2, axis=1), np.repeat(mdp.success[:, ::2], 2, axis=1))
     tasks = np.arange(n) // len(loggers) % max(2, n // 2)
     who = np.arange(n) % len(loggers)
     context = rng.integers(0, CONTEXTS, size=max(2, n // 2))[tasks]

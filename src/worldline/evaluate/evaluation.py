@@ -14,6 +14,7 @@ import numpy as np
 
 from worldline import files, store
 from worldline.config import suggest
+from worldline.evaluate.breakdown import breakdown
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
 from worldline.evaluate.judgement import IntervalSettings, Judged, LogEvidence, compared, judged, known_errors
@@ -35,16 +36,14 @@ from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
 from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial, record
-from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput
+from worldline.ope.estimation import ESTIMATORS, WEIGHTS_ONLY, Estimator, EstimatorInput
 from worldline.ope.intervals import Interval, bootstrap_means
-from worldline.ope.log import Episodes, TargetLog
+from worldline.ope.log import Coded, Episodes, TargetLog
 from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.policies import PolicySource
 from worldline.types import InputError, Policy, Trajectory
 
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
-WEIGHTS_ONLY = frozenset({"ratios", "weights", "clipped"})
-"""What estimators may need of a log without its text."""
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
 RESULT, IMAGINED = "evaluation.json", "imagined"
@@ -98,6 +97,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     truth, unmatched = truth_of(config.truth, case.candidates)
     case.notes += unmatched
     names = _names(config, world, extra)
+    groups = case.columns.groups(config.by) if config.by else Coded(case.log.tasks, ())
     how = IntervalSettings(config.interval, config.confidence, config.bootstrap, config.seed, config.bounds)
     targets = _targets(case, names, world, extra)
     given = case.evidence(_reads_text(case, names, world, extra))
@@ -110,7 +110,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     judgements: dict[str, Judged] = {}
     policies: list[PolicyResult] = []
     for candidate in case.candidates:
-        own = replace(evidence, target=targets[candidate.label])
+        own = evidence.aimed(targets[candidate.label])
         table = _table(candidate, own, world, extra)
         judgement = judged(own, names, table, how, checked.reasons, errors, given.places)
         judgements[candidate.label] = judgement
@@ -130,6 +130,10 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     recommended = recommend(names, trials, policies, checked)
     decisive = recommended.estimator if isinstance(recommended, Recommendation) else fallback(names, policies)
     comparison = compared(judgements, decisive, evidence, how) if decisive else None
+    split = None
+    if config.by and decisive:
+        inputs = {candidate.label: evidence.aimed(targets[candidate.label]) for candidate in case.candidates}
+        split = breakdown(config.by, groups, decisive, inputs, judgements, how, checked.reasons)
     meta = _meta(case, names, null, trials)
     if not isinstance(recommended, Recommendation):
         meta = meta.model_copy(update={"no_recommendation": recommended})
@@ -138,6 +142,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     return Evaluation(
         policies=tuple(policies),
         comparison=comparison_result(decisive, comparison) if decisive and comparison is not None else None,
+        breakdown=split,
         agreement=agreed,
         recommended=recommended if isinstance(recommended, Recommendation) else None,
         warnings=tuple(case.notes),

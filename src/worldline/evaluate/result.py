@@ -147,6 +147,24 @@ class ComparisonResult(ResultModel):
     winner: WinnerResult | None = None
 
 
+class GroupResult(ResultModel):
+    """The candidates on one group of episodes; `difference` is between the first two of the whole log."""
+
+    group: str
+    episodes: int
+    estimates: dict[str, Estimate]
+    difference: DifferenceResult | None = None
+
+
+class Breakdown(ResultModel):
+    """Values and difference by a column of the log; `p` is the chance of groups this different if none differs."""
+
+    column: str
+    estimator: str
+    groups: tuple[GroupResult, ...] = ()
+    p: float | None = None
+
+
 class ProbeResult(ResultModel):
     """The mean step weight of a policy on a logger's steps: 1 is due."""
 
@@ -201,10 +219,11 @@ class Meta(ResultModel):
 class Evaluation(ResultModel):
     """What `evaluation.json` holds."""
 
-    omitted: ClassVar[tuple[str, ...]] = ("comparison", "audit")
+    omitted: ClassVar[tuple[str, ...]] = ("comparison", "breakdown", "audit")
 
     policies: tuple[PolicyResult, ...]
     comparison: ComparisonResult | None = None
+    breakdown: Breakdown | None = None
     agreement: dict[str, dict[str, float | None]] = {}
     recommended: Recommendation | None = None
     warnings: tuple[str, ...] = ()

@@ -76,6 +76,7 @@ class EvaluateConfig(PolicyConfig):
     confidence: float = option(0.95, help="confidence level of the intervals", gt=0, lt=1)
     bootstrap: int = option(1000, help="number of bootstrap resamples of the tasks", ge=100, le=1_000_000)
     certificate: bool = option(True, help="first measure the error of each estimator on the policies that made the log")
+    by: str = option("", help="also value candidates by group: family, split, task, policy, or a key of the metadata")
     env: str = option("", help="environment of the log, where a policy needs it; default: what the log says")
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")

@@ -18,6 +18,7 @@ def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
     if evaluation.meta.null_test:
         parts.append(_certificate(evaluation))
     parts += _estimates(evaluation)
+    parts += _breakdown(evaluation)
     parts += _doubts(evaluation)
     if evaluation.agreement:
         parts.append(_agreement(evaluation))
@@ -112,7 +113,27 @@ def _estimate(estimate: Estimate) -> str:
     if estimate.value is None:
         return "refused*"
     span = "" if estimate.low is None else f" [{_number(estimate.low)}, {_number(estimate.high)}]"
-    return f"{_number(estimate.value)}{'*' if estimate.flag else ''}{span} #{estimate.rank}"
+    rank = "" if estimate.rank is None else f" #{estimate.rank}"
+    return f"{_number(estimate.value)}{'*' if estimate.flag else ''}{span}{rank}"
+
+
+def _breakdown(evaluation: Evaluation) -> list[RenderableType]:
+    split = evaluation.breakdown
+    if split is None:
+        return []
+    labels = [policy.label for policy in evaluation.policies]
+    title = f"By {split.column}, by {split.estimator} (*: do not trust)"
+    table = _table(title, (split.column, "episodes", *labels, "difference of the first two"))
+    for row in split.groups:
+        cells = [_estimate(row.estimates[label]) if label in row.estimates else "-" for label in labels]
+        d = row.difference
+        span = "" if d is None or d.low is None or d.high is None else f" [{_signed(d.low)}, {_signed(d.high)}]"
+        shown = "-" if d is None else f"{d.a} - {d.b}: {_signed(d.value)}{span}"
+        table.add_row(row.group, f"{row.episodes:,}", *cells, shown)
+    if split.p is None:
+        return [table]
+    differ = "the difference is not the same in all groups" if split.p < 0.05 else "no group stands out"
+    return [table, f"by {split.column}: {differ} (Cochran's Q, p = {split.p:.2g})"]
 
 
 def _doubts(evaluation: Evaluation) -> list[str]:

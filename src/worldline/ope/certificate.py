@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.ope.agreement import pairwise_accuracy
-from worldline.ope.estimation import ESTIMATORS, WEIGHTED, Estimator, EstimatorInput
+from worldline.ope.estimation import ESTIMATORS, WEIGHTED, WEIGHTS_ONLY, Estimator, EstimatorInput
 from worldline.ope.intervals import Interval, interval
 from worldline.ope.log import Choices, RefusalError, TargetLog
 from worldline.ope.model_error import estimated
@@ -66,7 +66,8 @@ def null_test(
 ) -> list[Trial]:
     """Each logger, from its own episodes, as its own target: ratio 1, and the action it took as the action it takes."""
     log = evidence.log
-    own = evidence.features.logged if evidence.text else np.zeros(log.steps, dtype=np.int64)
+    textual = any(set(estimators[name].needs) - WEIGHTS_ONLY for name in names)
+    own = evidence.features.logged if evidence.text and textual else np.zeros(log.steps, dtype=np.int64)
     itself = Choices(np.zeros(log.steps), own, np.arange(log.steps + 1))
     on_policy = replace(evidence, target=TargetLog(np.nan_to_num(log.behaviour), itself))
     trials: list[Trial] = []

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from worldline.ope.intervals import Interval, bootstrap_means, intervals, widened
+from worldline.ope.intervals import Interval, bootstrap_means, intervals, student_stretch, task_units, widened
 from worldline.ope.log import Codes, Episodes, Matrix, RaggedLog
 
 GRID = 60
@@ -131,7 +131,8 @@ def compare(
     resampled = bootstrap_means(columns, tasks, replicates, seed)
     estimates = columns.mean(axis=0)
     own = np.array([errors.get(label, 0.0) for label in labels])
-    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) + np.diag(own**2)
+    stretch = np.sqrt(student_stretch(task_units(columns, tasks), (1 - confidence) / 2))
+    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(stretch, stretch) + np.diag(own**2)
     after = posterior(estimates, covariance, max(spread, 1e-12))
     pairs = [(a, b) for a, b in combinations(range(len(labels)), 2) if a < len(candidates)]
     count = len(candidates)

@@ -51,6 +51,10 @@ class EstimatorInput:
             text=(lambda: self.features.take(rows)) if self.text else None,
         )
 
+    def aimed(self, target: TargetLog | None) -> "EstimatorInput":
+        """The same for another target."""
+        return replace(self, target=target)
+
     @cached_property
     def ratios(self) -> Steps:
         return log_ratios(self.log, self._target)
@@ -167,6 +171,8 @@ TARGET_INDEPENDENT = frozenset({"naive", "dm"})
 """Estimators that ignore the target: they give every policy the same value."""
 WEIGHTED = frozenset({"ratios", "weights", "clipped", "pooled", "qreg"})
 """Needs that are made of importance ratios: without overlap an estimator with one of them means nothing."""
+WEIGHTS_ONLY = frozenset({"ratios", "weights", "clipped"})
+"""Needs that a log without its text can serve."""
 FITTED = frozenset({"expected", "fqe", "lfqe", "qreg", "value"})
 """Needs that are made of a value function at the target's own actions."""
 

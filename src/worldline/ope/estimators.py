@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from worldline.ope.log import Episodes, RaggedLog, RefusalError, Steps
-from worldline.ope.weights import NO_EVIDENCE, exp, normalised, previous, self_normalised
+from worldline.ope.weights import NO_EVIDENCE, exp, left_out, normalised, previous, self_normalised
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,8 @@ def weighted_importance(log: RaggedLog, gamma: float, weights: Steps) -> Episode
     scaled = np.exp(final - final.max())
     returns = log.returns(gamma)
     estimate = float(scaled @ returns / scaled.sum())
-    return np.asarray(estimate + scaled / scaled.mean() * (returns - estimate))
+    influence = scaled / scaled.mean() * (returns - estimate) * left_out(scaled / scaled.sum())
+    return np.asarray(estimate + influence - influence.mean())
 
 
 def per_decision(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:

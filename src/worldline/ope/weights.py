@@ -136,14 +136,27 @@ NO_EVIDENCE = "all importance weights are 0: the target never acts as any logged
 def self_normalised(x: Steps, scheme: Normalised, log: RaggedLog, gamma: float) -> Episodes:
     """One value per episode whose mean is sum_t gamma^(t-1) sum_i w_it x_it / sum_i w_it.
 
-    The values are linearised (x_it - m_t, m_t the ratio at step t), ended episodes included at x = 0, so their spread
-    is the sampling spread of the ratio: what makes one interval function serve every estimator.
+    The values are linearised (x_it - m_t, m_t the ratio at step t), ended episodes included at x = 0, so that their
+    spread is the sampling spread of the ratio: what makes one interval function serve every estimator.
     """
     discount = np.power(gamma, np.arange(log.horizon))
     ratio = np.bincount(log.time, scheme.weights * x, minlength=log.horizon) / log.episodes
-    centred = scheme.weights * (x - ratio[log.time])
-    values = log.total(centred * discount[log.time]) + float(discount @ ratio)
-    return values - _ended_share(discount * ratio, scheme, log)
+    centred = scheme.weights * (x - ratio[log.time]) * left_out(scheme.weights / log.episodes)
+    influence = log.total(centred * discount[log.time]) - _ended_share(discount * ratio, scheme, log)
+    return np.asarray(float(discount @ ratio) + influence - influence.mean())
+
+
+def left_out(share: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """1 / (1 - share): how much farther a value lies from the mean of the others than from that of all.
+
+    A large weight pulls the ratio towards its own value; without this (the jackknife's) factor its spread would look
+    small exactly where one episode decides.
+    """
+    return np.asarray(1 / np.maximum(1 - share, LEAST_LEFT))
+
+
+LEAST_LEFT = 0.1
+"""Bounds the factor where one weight is nearly all: such an estimate is flagged anyway."""
 
 
 def _ended_share(m: npt.NDArray[np.float64], scheme: Normalised, log: RaggedLog) -> Episodes:

@@ -1,0 +1,105 @@
+"""Values and the difference that matters by group of episodes: where is a candidate better, and is it everywhere?
+
+A group is a family of tasks, a split, or any column of the metadata. Estimators are run anew on the group's episodes;
+a world model's imagined values are simply grouped. Groups differ for sure where Cochran's Q says so.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import stats
+
+from worldline.evaluate.judgement import IntervalSettings, Judged, judged
+from worldline.evaluate.result import Breakdown, DifferenceResult, Estimate, GroupResult
+from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput
+from worldline.ope.intervals import interval
+from worldline.ope.log import Coded, Episodes
+
+FEWEST_EPISODES = 5
+MOST_GROUPS = 50
+
+
+def breakdown(
+    column: str,
+    groups: Coded,
+    estimator: str,
+    inputs: Mapping[str, EstimatorInput],
+    judgements: Mapping[str, Judged],
+    settings: IntervalSettings,
+    reasons: Sequence[str] = (),
+) -> Breakdown:
+    """`inputs` and `judgements` are by candidate; the largest groups, in the order of their names."""
+    sizes = np.bincount(groups.codes, minlength=len(groups.names))
+    largest = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
+    shown = [int(code) for code in sorted(largest) if sizes[code] >= FEWEST_EPISODES]
+    first, second = _leaders(judgements, estimator)
+    rows = [_group(groups, code, estimator, inputs, judgements, settings, reasons, (first, second)) for code in shown]
+    return Breakdown(column=column, estimator=estimator, groups=tuple(rows), p=heterogeneity(rows, settings.confidence))
+
+
+def _leaders(judgements: Mapping[str, Judged], estimator: str) -> tuple[str, str | None]:
+    """The candidate of the highest value, and the next."""
+    values = {label: judgement.estimates[estimator].value for label, judgement in judgements.items()}
+    ordered = sorted(values, key=lambda label: -np.inf if values[label] is None else -float(values[label] or 0.0))
+    return ordered[0], ordered[1] if len(ordered) > 1 else None
+
+
+def _group(
+    groups: Coded,
+    code: int,
+    estimator: str,
+    inputs: Mapping[str, EstimatorInput],
+    judgements: Mapping[str, Judged],
+    settings: IntervalSettings,
+    reasons: Sequence[str],
+    leaders: tuple[str, str | None],
+) -> GroupResult:
+    rows = np.flatnonzero(groups.codes == code)
+    values: dict[str, Episodes] = {}
+    estimates: dict[str, Estimate] = {}
+    for label, evidence in inputs.items():
+        table = ESTIMATORS
+        if estimator not in ESTIMATORS:
+            whole = judgements[label].values.values.get(estimator)
+            if whole is None:
+                continue
+            own = whole[rows]
+            table = {estimator: Estimator(lambda log, gamma, own=own: own)}
+        judgement = judged(evidence.take(rows), [estimator], table, settings, reasons)
+        estimates[label] = judgement.estimates[estimator]
+        if estimator in judgement.values.values:
+            values[label] = judgement.values.values[estimator]
+    first, second = leaders
+    difference = None
+    if second is not None and first in values and second in values:
+        log = inputs[first].log.take(rows)
+        row = interval(values[first] - values[second], log.tasks, "bootstrap", settings.confidence, settings.replicates)
+        above = _above(row.value, row.low, row.high, settings.confidence)
+        difference = DifferenceResult(a=first, b=second, value=row.value, low=row.low, high=row.high, p=above)
+    return GroupResult(group=groups.names[code], episodes=len(rows), estimates=estimates, difference=difference)
+
+
+def _error(low: float | None, high: float | None, confidence: float) -> float:
+    if low is None or high is None:
+        return np.inf
+    return (high - low) / (2 * float(stats.norm.ppf((1 + confidence) / 2)))
+
+
+def _above(value: float, low: float | None, high: float | None, confidence: float) -> float:
+    error = _error(low, high, confidence)
+    return 0.5 if not 0 < error < np.inf else float(stats.norm.cdf(value / error))
+
+
+def heterogeneity(rows: Sequence[GroupResult], confidence: float) -> float | None:
+    """p of Cochran's Q: the weighted squares of the groups' differences around their mean, against chi-squared."""
+    pairs = [
+        (d.value, error)
+        for row in rows
+        if (d := row.difference) is not None and 0 < (error := _error(d.low, d.high, confidence)) < np.inf
+    ]
+    if len(pairs) < 2:
+        return None
+    values, errors = np.array(pairs).T
+    weights = 1 / errors**2
+    centre = float(weights @ values / weights.sum())
+    return float(stats.chi2.sf(float(weights @ (values - centre) ** 2), len(pairs) - 1))

@@ -1,0 +1,161 @@
+"""What a case does with a log that contradicts itself: missing log-probs, another logger, disjoint tasks, clones."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from goal_seekers import GoalSeeker, Write
+
+from worldline.evaluate import EvaluateConfig, evaluate
+from worldline.types import InputError, Trajectory
+
+
+def changed(trajectory: Trajectory, logprobs: dict[int, float | None]) -> Trajectory:
+    steps = tuple(
+        step.model_copy(update={"logprob": logprobs[index]}) if index in logprobs else step
+        for index, step in enumerate(trajectory.steps)
+    )
+    return trajectory.model_copy(update={"steps": steps})
+
+
+def blank(trajectory: Trajectory) -> Trajectory:
+    return changed(trajectory, dict.fromkeys(range(len(trajectory.steps))))
+
+
+def test_one_missing_log_prob_costs_its_episode_only(episodes: list[Trajectory], write: Write) -> None:
+    whole = [changed(episodes[0], {1: None}), *episodes[1:240]]
+    settings = {"policy": ("random",), "estimators": ("wis", "naive"), "certificate": False}
+    result = evaluate(EvaluateConfig(log=(write(whole),), **settings))
+    without = evaluate(EvaluateConfig(log=(write(episodes[1:240]),), **settings))
+    assert result.value("random", "wis").value == without.value("random", "wis").value
+    note = next(line for line in result.warnings if "are left out" in line)
+    assert "steps 2 to 2 of 1 episodes (1 of seeker0.6)" in note
+    assert "0.4% of the log; had they been valued, a value could differ by 0.0042 at most" in note
+
+
+def test_where_most_log_probs_are_missing_weights_refuse(episodes: list[Trajectory], write: Write) -> None:
+    log = [*map(blank, episodes[:60]), *episodes[60:80]]
+    result = evaluate(EvaluateConfig(log=(write(log),), policy=("random",), estimators=("wis",), certificate=False))
+    assert "column 'logprob' is empty" in (result.value("random", "wis").refused or "")
+    assert any("--logger NAME=clone estimates it" in note for note in result.warnings)
+
+
+def test_a_logger_that_contradicts_the_log_flags_every_weight(episodes: list[Trajectory], write: Write) -> None:
+    """Either the policy that is given or the log-probs that were logged are wrong: weights say so, not only a note."""
+    names = ("wis", "dr", "lfqe", "naive")
+    config = EvaluateConfig(
+        log=(write(episodes[:240]),), policy=("random",), logger=("seeker0.6=random",), estimators=names
+    )
+    result = evaluate(config)
+    for name in ("wis", "dr", "lfqe"):
+        assert "contradict --logger seeker0.6=random" in (result.value("random", name).flag or ""), name
+    assert "contradict" not in (result.value("random", "naive").flag or "")
+    assert result.audit is not None
+    assert len(result.audit.reasons) == 1
+
+
+def test_log_probs_of_half_the_temperature_are_noticed(episodes: list[Trajectory], write: Write) -> None:
+    """The log-probs are those of a policy of twice the zeal, which is half the temperature."""
+    sharper = GoalSeeker(2 * 1.3)
+    log = []
+    for trajectory in episodes[480:]:
+        from worldline.types import turns
+
+        met = list(turns(trajectory))
+        options = [list(turn.admissible or ()) for turn in met]
+        scores = sharper.logprobs(met, options)
+        taken = {
+            t: float(scores[t][options[t].index(step.action)])
+            for t, step in enumerate(trajectory.steps)
+            if step.action in options[t]
+        }
+        log.append(changed(trajectory, taken))
+    result = evaluate(EvaluateConfig(log=(write(log),), policy=("random",), estimators=("is", "wis")))
+    assert "are not those it acted with" in (result.value("random", "is").flag or "")
+    honest = evaluate(EvaluateConfig(log=(write(episodes[480:]),), policy=("random",), estimators=("is", "wis")))
+    assert honest.audit is not None
+    assert honest.audit.reasons == ()
+
+
+def test_loggers_on_disjoint_tasks_are_neither_balanced_nor_certified(episodes: list[Trajectory], write: Write) -> None:
+    tasks = sorted({t.task_id for t in episodes})
+    first, second = episodes[0].policy, episodes[240].policy
+    log = [t for t in episodes[:240] if t.task_id in tasks[:4]] + [
+        t for t in episodes[240:480] if t.task_id in tasks[4:]
+    ]
+    seekers = {first: GoalSeeker(0.6), second: GoalSeeker(float(second.removeprefix("seeker")))}
+    config = EvaluateConfig(log=(write(log),), policy=("random",), estimators=("naive", "wis", "lfqe"))
+    result = evaluate(config, loggers=seekers)
+    assert result.audit is not None
+    assert not result.audit.shared_tasks
+    assert any("weights are not balanced over the loggers" in note for note in result.warnings)
+    assert result.meta.certificate.trials == ()
+    assert "certified" not in (result.recommended.reason if result.recommended else "")
+    shared = evaluate(config.model_copy(update={"log": (write(episodes[:480]),)}), loggers=seekers)
+    assert shared.audit is not None
+    assert shared.audit.shared_tasks
+    assert len(shared.meta.certificate.trials) == 2
+
+
+def test_a_clone_stands_in_for_log_probs_that_were_never_logged(episodes: list[Trajectory], write: Write) -> None:
+    config = EvaluateConfig(
+        log=(write([blank(t) for t in episodes[480:]]),), policy=("random",), logger=("seeker2.5=clone",),
+        estimators=("wis", "pdwis"),
+    )  # fmt: skip
+    name = episodes[480].policy
+    config = config.model_copy(update={"logger": (f"{name}=clone",)})
+    result = evaluate(config)
+    estimate = result.value("random", "wis")
+    assert estimate.value is not None
+    assert f"the log-probs of '{name}' are estimated by a clone" in (estimate.flag or "")
+    exact = evaluate(EvaluateConfig(log=(write(episodes[480:]),), policy=("random",), estimators=("wis", "pdwis")))
+    assert estimate.value == pytest.approx(exact.value("random", "wis").value, abs=0.1)
+    kept = evaluate(config.model_copy(update={"log": (write(episodes[480:]),)}))
+    assert any("not used, the log has the log-probs" in note for note in kept.warnings)
+
+
+def test_a_logger_known_by_a_file_is_certified(episodes: list[Trajectory], write: Write, tmp_path: Path) -> None:
+    from worldline.types import turns
+
+    log, specs = [*episodes[:120], *episodes[240:360]], []
+    for name, zeal in ((episodes[0].policy, 0.6), (episodes[240].policy, None)):
+        seeker = GoalSeeker(zeal if zeal is not None else float(name.removeprefix("seeker")))
+        rows = []
+        for trajectory in log:
+            scores = seeker.logprobs(list(turns(trajectory)), [[step.action] for step in trajectory.steps])
+            rows.append({"id": trajectory.id, "logprobs": [float(score[0]) for score in scores]})
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)))
+        specs.append(f"{name}=logprobs:{path}")
+    config = EvaluateConfig(log=(write(log),), policy=("random",), logger=tuple(specs), estimators=("naive", "wis"))
+    result = evaluate(config)
+    assert [sorted(trial.estimates) for trial in result.meta.certificate.trials] == [["naive", "wis"]] * 2
+
+
+def test_no_candidate_is_scored_for_estimators_that_need_no_score(episodes: list[Trajectory], write: Write) -> None:
+    class Unscored(GoalSeeker):
+        def logprobs(self, turns: object, actions: object) -> list[np.ndarray]:
+            raise AssertionError("nobody needs this")
+
+    config = EvaluateConfig(log=(write(episodes[:20]),), estimators=("naive",))
+    assert evaluate(config, {"mine": Unscored(1.0)}).value("mine", "naive").value is not None
+
+
+def test_the_text_of_a_log_is_not_read_for_weights_from_a_file(
+    episodes: list[Trajectory], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.jsonl"
+    rows = [{"id": t.id, "logprobs": [step.logprob for step in t.steps]} for t in episodes[:40]]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    folder = write(episodes[:40])
+    monkeypatch.setattr("worldline.store.read", lambda *given: pytest.fail("the text was read"))
+    names = ("is", "wis", "pdis", "pdwis", "is-clip")
+    result = evaluate(EvaluateConfig(log=(folder,), policy=(f"mine=logprobs:{path}",), estimators=names))
+    expected = np.mean([t.episode_return for t in episodes[:40]])
+    assert result.value("mine", "is").value == pytest.approx(expected)
+
+
+def test_breakdown_columns_that_are_not_there_are_named(episodes: list[Trajectory], write: Write) -> None:
+    with pytest.raises(InputError, match="--by colour: the log has no such column: there are family"):
+        evaluate(EvaluateConfig(log=(write(episodes[:20]),), policy=("random",), by="colour"))

@@ -1,0 +1,120 @@
+"""Differences, probabilities and the winner's value: against sampling from the model, closed forms and simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from worldline.ope.comparison import Comparison, compare, logged_values, posterior
+from worldline.ope.estimation import EstimatorInput
+from worldline.ope.intervals import interval
+
+
+def comparison(columns: np.ndarray, errors: dict[str, float] | None = None) -> Comparison:
+    names = {f"c{k}": column for k, column in enumerate(columns.T)}
+    return compare(names, {}, np.arange(len(columns)), errors or {}, spread=1.0)
+
+
+def test_the_posterior_of_one_tau_is_that_of_normal_theory() -> None:
+    """With independent noise s and spread tau known, a value is shrunk to the mean by s^2 / (s^2 + tau^2)."""
+    estimates, noise = np.array([0.1, 0.3, 0.8]), 0.04
+    after = posterior(estimates, noise * np.eye(3), 1.0)
+    last = after.means[-1]  # tau = 1
+    centre = estimates.mean()
+    np.testing.assert_allclose(last, centre + (estimates - centre) * 1 / (1 + noise), rtol=1e-6)
+    first = after.means[0]  # tau = 0: all alike
+    np.testing.assert_allclose(first, centre, atol=1e-6)
+    assert after.shares.sum() == pytest.approx(1)
+
+
+def test_p_is_the_share_of_draws() -> None:
+    covariance = np.array([[0.01, 0.004], [0.004, 0.02]])
+    after = posterior(np.array([0.5, 0.4]), covariance, 1.0)
+    drawn = after.draws(200_000, 0)
+    assert after.above(0, 1) == pytest.approx(float((drawn[:, 0] > drawn[:, 1]).mean()), abs=0.01)
+    assert after.above(0, 1) + after.above(1, 0) == pytest.approx(1)
+
+
+def test_differences_are_paired() -> None:
+    """Two candidates that move together: the difference is far surer than each of them."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=400)
+    columns = np.stack([shared, shared + 0.05 + 0.1 * rng.normal(size=400)], axis=1)
+    found = comparison(columns)
+    (difference,) = found.differences
+    assert (difference.a, difference.b) == ("c1", "c0")
+    expected = interval(columns[:, 1] - columns[:, 0], np.arange(400))
+    assert (difference.low, difference.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert difference.at_least is not None
+    assert difference.low is not None
+    assert 0 < difference.low < difference.at_least < difference.value
+    assert difference.p > 0.99
+    assert found.p_best["c1"] > 0.99
+    wide = interval(columns[:, 1], np.arange(400))
+    assert (wide.high or 0) - (wide.low or 0) > 5 * ((difference.high or 0) - difference.low)
+
+
+def test_a_models_error_makes_differences_less_sure() -> None:
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=400)
+    columns = np.stack([shared, shared + 0.05], axis=1)
+    sure, unsure = comparison(columns), comparison(columns, {"c0": 0.1, "c1": 0.1})
+    assert sure.differences[0].p > 0.999
+    assert unsure.differences[0].p < 0.75
+    assert (unsure.differences[0].low or 0) < 0 < (sure.differences[0].low or 0)
+
+
+def test_identical_candidates_are_a_toss() -> None:
+    column = np.random.default_rng(0).normal(size=100)
+    found = comparison(np.stack([column, column], axis=1))
+    assert found.differences[0].p == pytest.approx(0.5, abs=0.01)
+    assert found.p_best["c0"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_p_is_calibrated_and_the_winner_is_corrected() -> None:
+    """Six values drawn from N(.5, .05) with noise .05 each: of those told .9 and more, .9 and more are right."""
+    rng = np.random.default_rng(0)
+    told, right, naive, corrected = [], [], [], []
+    for _ in range(250):
+        values = 0.5 + 0.05 * rng.normal(size=6)
+        columns = values + rng.normal(size=(100, 6)) * 0.5
+        after = posterior(columns.mean(axis=0), np.cov(columns, rowvar=False) / 100, 1.0)
+        top = int(columns.mean(axis=0).argmax())
+        naive.append(columns.mean(axis=0)[top] - values[top])
+        corrected.append(after.mean[top] - values[top])
+        for b in range(1, 6):
+            p = after.above(0, b)
+            told.append(max(p, 1 - p))
+            right.append((values[0] > values[b]) == (p >= 0.5))
+    told, right = np.array(told), np.array(right)
+    for low in (0.5, 0.6, 0.7, 0.8, 0.9):
+        inside = (told >= low) & (told < low + 0.1001)
+        if inside.sum() > 100:
+            assert right[inside].mean() == pytest.approx(told[inside].mean(), abs=0.07)
+    assert np.mean(naive) > 0.04
+    assert abs(np.mean(corrected)) < 0.012
+
+
+def test_simultaneous_intervals_hold_together() -> None:
+    """Ten independent means: pointwise 95 % intervals hold all ten in 60 % of logs, simultaneous ones in 95 %."""
+    rng = np.random.default_rng(0)
+    pointwise, together = 0, 0
+    for seed in range(200):
+        columns = rng.normal(size=(150, 10))
+        names = {f"c{k}": column for k, column in enumerate(columns.T)}
+        found = compare(names, {}, np.arange(150), {}, 1.0, replicates=400, seed=seed)
+        limits = found.simultaneous.values()
+        together += all((each.low or 0) <= 0 <= (each.high or 0) for each in limits)
+        half = stats.t.ppf(0.975, 149) * columns.std(axis=0, ddof=1) / np.sqrt(150)
+        pointwise += bool((np.abs(columns.mean(axis=0)) <= half).all())
+    assert pointwise < 140
+    assert 178 <= together <= 199
+
+
+def test_loggers_are_valued_by_their_own_episodes(evidence: EstimatorInput) -> None:
+    values = logged_values(evidence.log, 1.0)
+    returns = evidence.log.returns(1.0)
+    for k, name in enumerate("abcd"):
+        assert values[name].mean() == pytest.approx(returns[300 * k : 300 * k + 300].mean())
+    found = compare({"x": returns}, values, evidence.log.tasks, {}, 1.0)
+    assert {d.b for d in found.differences} == {f"logged {name}" for name in "abcd"}
+    assert all(d.a == "x" for d in found.differences)
