@@ -109,3 +109,23 @@ def test_several_answers_to_one_turn_are_one_observation(tmp_path: Path) -> None
 def test_a_row_without_messages_is_a_bad_row(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="item 1: messages: Field required"):
         imported(tmp_path / "a.json", [{"prompt": "x"}])
+
+
+@pytest.mark.parametrize(
+    ("more", "logprob"),
+    [
+        ({"logprob": -1.5}, -1.5),
+        ({"logprobs": {"content": [{"token": "a", "logprob": -0.25}, {"token": "b", "logprob": -0.5}]}}, -0.75),
+        ({"logprobs": [-0.25, -0.5]}, -0.75),
+        ({"logprobs": {"content": []}}, None),
+        ({"logprobs": ["x"]}, None),
+        ({}, None),
+    ],
+)
+def test_log_probs_and_ids_are_kept(tmp_path: Path, more: dict[str, Any], logprob: float | None) -> None:
+    row = {"id": 17, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ok", **more}]}
+    path = tmp_path / "chats.jsonl"
+    path.write_text(json.dumps({**row, "reward": 1.0}))
+    (episode,) = logs.read("chat", path)
+    assert episode.id == "17"
+    assert episode.steps[0].logprob == logprob

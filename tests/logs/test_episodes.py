@@ -162,3 +162,16 @@ def test_the_real_files_count_the_same_before_and_after(shared_data: Path, tmp_p
         entry[1] += row["length"]
         entry[2] += row["return"]
     assert {policy: pytest.approx(entry, nan_ok=True) for policy, entry in expected.items()} == totals
+
+
+def test_log_probs_and_ids_are_kept(tmp_path: Path) -> None:
+    steps = [{**step, "logprob": -0.5 * k} for k, step in enumerate(ROW["steps"])]
+    (episode,) = imported(tmp_path, {**ROW, "id": "mine-1", "steps": steps})
+    assert episode.id == "mine-1"
+    assert [step.logprob for step in episode.steps] == [0.0, -0.5, -1.0]
+    assert "steps.logprob" not in episode.meta
+    assert "id" not in episode.meta
+    (bare,) = imported(tmp_path, ROW)
+    assert [step.logprob for step in bare.steps] == [None, None, None]
+    with pytest.raises(InputError, match=r"line 1: steps.0.logprob"):
+        imported(tmp_path, {**ROW, "steps": [{"action": "x", "logprob": 0.5}]})

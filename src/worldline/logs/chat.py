@@ -1,7 +1,8 @@
 """`chat`: one conversation per row, `{messages, reward, ...}` as JSONL or as a JSON list; tau-bench's result files.
 
 The reward may be anywhere in the row (`Options.reward`, as `info.reward`). A row without `task_id` is named after
-what its conversation opens with, so that two agents given the same task share it. Extras end up in `meta`.
+what its conversation opens with, so that two agents given the same task share it. An `id`, and the log-probs of what
+the assistant said (`logprob` of a message, or `logprobs` of its tokens), are kept. Extras end up in `meta`.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from worldline.types import Trajectory
 class _Chat(BaseModel):
     model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True, allow_inf_nan=False)
 
+    id: str = ""
     messages: list[Message] = Field(validation_alias=AliasChoices("messages", "traj"))
     reward: float | None = None
     score: float | None = None
@@ -45,7 +47,7 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
         "reward": "missing" if chat.reward is None else None,
     }
     return Trajectory(
-        id=source.episode_id(policy, task_id, chat.trial),
+        id=chat.id or source.episode_id(policy, task_id, chat.trial),
         env=source.options.env or chat.env or source.name,
         task_id=task_id,
         split=source.options.split or chat.split,

@@ -2,8 +2,9 @@
 
 In such a row `observation` is what came back after `action`; in ours it is what the agent saw before it acted. So
 `initial_observation` (without one, `task`) is the first observation, and the last answer the final one. `reward` is the
-source's own final reward and goes on the last step, unless the steps carry rewards that add up to it. Extras end up in
-`meta`.
+source's own final reward and goes on the last step, unless the steps carry rewards that add up to it. An `id`, and the
+steps' `logprob` (of the action, by the policy that took it), are kept: importance weights and log-probs from elsewhere
+need them. Extras end up in `meta`.
 """
 
 import math
@@ -25,11 +26,13 @@ class _Step(BaseModel):
     tool_calls: list[dict[str, Any]] | None = None
     admissible: list[str] | None = None
     reward: float | None = None
+    logprob: float | None = Field(None, le=1e-6)
 
 
 class _Episode(BaseModel):
     model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True, allow_inf_nan=False)
 
+    id: str = ""
     dataset: str = ""
     policy: str = ""
     task_id: str = Field(min_length=1)
@@ -57,7 +60,7 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     scored = stepwise or episode.reward is not None
     steps = [_step(step, seen, stepwise) for step, seen in zip(episode.steps, heard, strict=False)]
     return Trajectory(
-        id=source.episode_id(policy, episode.task_id, episode.trial),
+        id=episode.id or source.episode_id(policy, episode.task_id, episode.trial),
         env=options.env or episode.dataset or source.name,
         task_id=episode.task_id,
         split=options.split or episode.split,
@@ -85,6 +88,7 @@ def _step(step: _Step, seen: str, stepwise: bool) -> Step:
         action=action,
         response=response,
         reward=step.reward if stepwise and step.reward is not None else 0.0,
+        logprob=step.logprob,
     )
 
 

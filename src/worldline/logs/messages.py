@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from worldline.types import Step
 
@@ -26,6 +26,23 @@ class Message(BaseModel):
     reasoning_content: str | None = None
     error: dict[str, Any] | None = None
     """Inspect: why the tool did not answer."""
+    logprob: float | None = Field(None, le=1e-6, allow_inf_nan=False)
+    """Of the whole message, by who said it."""
+    logprobs: Any = None
+    """Of its tokens: OpenAI's `{"content": [{"logprob": ...}]}`, or a list of numbers."""
+
+    @property
+    def total_logprob(self) -> float | None:
+        """The log-probability of the message: given, or the sum over its tokens; None where neither is there."""
+        if self.logprob is not None:
+            return self.logprob
+        tokens = self.logprobs.get("content") if isinstance(self.logprobs, dict) else self.logprobs
+        if not isinstance(tokens, list) or not tokens:
+            return None
+        numbers = [token.get("logprob") if isinstance(token, dict) else token for token in tokens]
+        if not all(isinstance(n, int | float) and not isinstance(n, bool) and -1e6 < n <= 1e-6 for n in numbers):
+            return None
+        return float(min(sum(numbers), 0.0))
 
     @property
     def text(self) -> str:
@@ -68,7 +85,10 @@ def converse(messages: Sequence[Message]) -> Conversation:
     for message in messages[start:]:
         if message.role == "assistant":
             action, response = act(message.text, message.calls, message.reasoning)
-            steps.append(Step(observation="\n".join(heard), action=action, response=response))
+            step = Step(
+                observation="\n".join(heard), action=action, response=response, logprob=message.total_logprob
+            )
+            steps.append(step)
             heard = []
         else:
             heard.append(message.text)
