@@ -13,7 +13,7 @@ from worldline.ope.features import Features, Ridge
 from worldline.ope.log import RaggedLog, RefusalError, TargetLog
 from worldline.ope.magic import magic, partial_returns
 from worldline.ope.marginal import dice, embedded_ratios, state_marginal
-from worldline.ope.values import behaviour_value, linear_fqe, q_regression
+from worldline.ope.values import behaviour_value, cross_fitted, linear_fqe, q_regression
 from worldline.ope.weights import cumulative, log_ratios
 
 TARGET = np.array([[0.2, 0.1, 0.7, 0.0], [0.8, 0.1, 0.0, 0.1]])
@@ -82,7 +82,8 @@ RUNS: dict[str, Run] = {
 
 
 def fitted(log: TabularLog, target: np.ndarray, gamma: float) -> e.Value:
-    return linear_fqe(log.ragged, gamma, *linear(log, target))
+    taken, expected = linear(log, target)
+    return linear_fqe(log.ragged, gamma, taken, expected).read(taken.rows, expected)
 
 
 def regressed(log: TabularLog, target: np.ndarray, gamma: float) -> e.Value:
@@ -125,6 +126,13 @@ def test_fitted_values_are_the_exact_ones(everything: TabularLog) -> None:
     for value in (fitted(everything, TARGET, 0.9), regressed(everything, TARGET, 0.9)):
         np.testing.assert_allclose(value.q, exact.q, atol=1e-4)
         np.testing.assert_allclose(value.v, exact.v, atol=1e-4)
+
+
+def test_cross_fitted_dr_is_exact_up_to_the_draw_of_its_folds(everything: TabularLog) -> None:
+    value = cross_fitted(everything.ragged, 0.9, *linear(everything, TARGET), seed=0)
+    estimate = e.doubly_robust(everything.ragged, 0.9, weights_of(everything, TARGET), value).mean()
+    assert estimate == pytest.approx(everything.world.value(TARGET, 0.9), abs=1e-3)
+    np.testing.assert_allclose(value.q, exact_values(everything, TARGET, 0.9).q, atol=0.05)
 
 
 def test_mips_pools_actions_that_are_alike() -> None:

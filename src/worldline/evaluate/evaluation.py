@@ -17,7 +17,15 @@ from worldline.config import suggest
 from worldline.evaluate.breakdown import breakdown
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.case import Case
-from worldline.evaluate.judgement import IntervalSettings, Judged, LogEvidence, compared, judged, known_errors
+from worldline.evaluate.judgement import (
+    IntervalSettings,
+    Judged,
+    LogEvidence,
+    compared,
+    judged,
+    known_errors,
+    robustness,
+)
 from worldline.evaluate.recommendation import fallback, recommend
 from worldline.evaluate.result import (
     Certificate,
@@ -107,10 +115,11 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     case.notes += [note] if note else []
     null, trials = _measured(case, names, given, checked, how, world) if config.certificate else ([], [])
     errors = known_errors(trials, [name for name in names if name in ESTIMATORS])
+    inputs = {label: evidence.aimed(target) for label, target in targets.items()}
     judgements: dict[str, Judged] = {}
     policies: list[PolicyResult] = []
     for candidate in case.candidates:
-        own = evidence.aimed(targets[candidate.label])
+        own = inputs[candidate.label]
         table = _table(candidate, own, world, extra)
         judgement = judged(own, names, table, how, checked.reasons, errors, given.places)
         judgements[candidate.label] = judgement
@@ -130,9 +139,9 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     recommended = recommend(names, trials, policies, checked)
     decisive = recommended.estimator if isinstance(recommended, Recommendation) else fallback(names, policies)
     comparison = compared(judgements, decisive, evidence, how) if decisive else None
+    robust = robustness(judgements, decisive, inputs) if decisive else None
     split = None
     if config.by and decisive:
-        inputs = {candidate.label: evidence.aimed(targets[candidate.label]) for candidate in case.candidates}
         split = breakdown(config.by, groups, decisive, inputs, judgements, how, checked.reasons)
     meta = _meta(case, names, null, trials)
     if not isinstance(recommended, Recommendation):
@@ -141,7 +150,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         meta = meta.model_copy(update={"sensitivity": world.sensitivity(case.candidates, config.sensitivity)})
     return Evaluation(
         policies=tuple(policies),
-        comparison=comparison_result(decisive, comparison) if decisive and comparison is not None else None,
+        comparison=comparison_result(decisive, comparison, robust) if decisive and comparison is not None else None,
         breakdown=split,
         agreement=agreed,
         recommended=recommended if isinstance(recommended, Recommendation) else None,

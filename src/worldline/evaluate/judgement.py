@@ -20,6 +20,7 @@ from worldline.ope.estimation import Doubt, Estimator, EstimatorInput, Values
 from worldline.ope.intervals import Interval, Method, intervals
 from worldline.ope.log import Codes, Episodes, RefusalError, TargetLog
 from worldline.ope.model_error import estimated
+from worldline.ope.sensitivity import Sensitivity, sensitivity
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,26 @@ def _intervals(
         except RefusalError as reason:
             unproven[name] = str(reason)
     return rows, unproven
+
+
+def robustness(
+    judgements: Mapping[str, Judged], estimator: str, inputs: Mapping[str, EstimatorInput]
+) -> Sensitivity | None:
+    """How wrong log-probs may be before the first two change places; None without weights or without two candidates."""
+    values = {
+        label: value for label, each in judgements.items() if (value := each.estimates[estimator].value) is not None
+    }
+    if len(values) < 2:
+        return None
+    a, b = sorted(values, key=lambda label: -float(values[label] or 0.0))[:2]
+    log = inputs[a].log
+    try:
+        weights = inputs[a].weights[log.ends], inputs[b].weights[log.ends]
+    except RefusalError:
+        return None
+    if any(np.isneginf(each).all() for each in weights):
+        return None
+    return sensitivity(a, b, weights, log.returns(inputs[a].gamma), float(log.lengths.mean()))
 
 
 def known_errors(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, list[float]]:

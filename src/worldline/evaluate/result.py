@@ -16,6 +16,7 @@ from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial
 from worldline.ope.comparison import Comparison
 from worldline.ope.diagnostics import Diagnostics
+from worldline.ope.sensitivity import Sensitivity
 from worldline.types import InputError, policy_label
 
 
@@ -120,6 +121,15 @@ class DifferenceResult(ResultModel):
     p: float
 
 
+class SensitivityResult(ResultModel):
+    """The ranking of a over b holds while every episode's weight is right within the factor `gamma`."""
+
+    a: str
+    b: str
+    gamma: float
+    nats_per_step: float
+
+
 class WinnerResult(ResultModel):
     """The candidate of the highest estimate; `corrected` allows for its having been picked among several."""
 
@@ -145,6 +155,8 @@ class ComparisonResult(ResultModel):
     p_best: dict[str, float] = {}
     simultaneous: dict[str, SimultaneousInterval] = {}
     winner: WinnerResult | None = None
+    sensitivity: SensitivityResult | None = None
+    """Between the first two; None where there are no weights."""
 
 
 class GroupResult(ResultModel):
@@ -282,7 +294,9 @@ def trial_result(trial: Trial) -> TrialResult:
     )
 
 
-def comparison_result(estimator: str, comparison: Comparison) -> ComparisonResult:
+def comparison_result(
+    estimator: str, comparison: Comparison, sensitivity: Sensitivity | None = None
+) -> ComparisonResult:
     """A comparison as the file has it."""
     return ComparisonResult(
         estimator=estimator,
@@ -292,6 +306,7 @@ def comparison_result(estimator: str, comparison: Comparison) -> ComparisonResul
             label: SimultaneousInterval.model_validate(interval) for label, interval in comparison.simultaneous.items()
         },
         winner=WinnerResult.model_validate(comparison.winner),
+        sensitivity=SensitivityResult.model_validate(sensitivity) if sensitivity is not None else None,
     )
 
 

@@ -53,6 +53,13 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
             f"highest: {winner.policy}, {_number(winner.value)}; corrected for having been picked "
             f"{_number(winner.corrected)} [{_number(winner.low)}, {_number(winner.high)}]"
         )
+    if (robust := comparison.sensitivity) is not None:
+        parts.append(
+            f"{robust.a} stays above {robust.b} while every episode's weight is right within a factor of "
+            f"{robust.gamma:.3g} ({robust.nats_per_step:.2g} nats a step)"
+            if robust.gamma > 1
+            else f"by weights alone, {robust.a} is not above {robust.b}"
+        )
     return parts
 
 

@@ -39,7 +39,7 @@ class Message(BaseModel):
         tokens = self.logprobs.get("content") if isinstance(self.logprobs, dict) else self.logprobs
         if not isinstance(tokens, list) or not tokens:
             return None
-        numbers = [token.get("logprob") if isinstance(token, dict) else token for token in tokens]
+        numbers: list[Any] = [token.get("logprob") if isinstance(token, dict) else token for token in tokens]
         if not all(isinstance(n, int | float) and not isinstance(n, bool) and -1e6 < n <= 1e-6 for n in numbers):
             return None
         return float(min(sum(numbers), 0.0))
@@ -85,9 +85,7 @@ def converse(messages: Sequence[Message]) -> Conversation:
     for message in messages[start:]:
         if message.role == "assistant":
             action, response = act(message.text, message.calls, message.reasoning)
-            step = Step(
-                observation="\n".join(heard), action=action, response=response, logprob=message.total_logprob
-            )
+            step = Step(observation="\n".join(heard), action=action, response=response, logprob=message.total_logprob)
             steps.append(step)
             heard = []
         else:

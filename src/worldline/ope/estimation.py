@@ -20,7 +20,7 @@ from worldline.ope.intervals import Interval, widened
 from worldline.ope.log import Choices, Episodes, Matrix, RaggedLog, RefusalError, Steps, TargetLog
 from worldline.ope.magic import magic
 from worldline.ope.marginal import dice, embedded_ratios, state_marginal
-from worldline.ope.values import behaviour_value, linear_fqe, q_regression
+from worldline.ope.values import behaviour_value, cross_fitted, linear_fqe, q_regression
 from worldline.ope.weights import clipped, cumulative, log_ratios
 
 Critic = Literal["linear", "network"]
@@ -91,7 +91,11 @@ class EstimatorInput:
 
     @cached_property
     def lfqe(self) -> Value:
-        return linear_fqe(self.log, self.gamma, self.taken, self.expected)
+        return linear_fqe(self.log, self.gamma, self.taken, self.expected).read(self.taken.rows, self.expected)
+
+    @cached_property
+    def cross_fitted(self) -> Value:
+        return cross_fitted(self.log, self.gamma, self.taken, self.expected, self.seed)
 
     @cached_property
     def fqe(self) -> Value:
@@ -163,6 +167,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "lfqe": Estimator(e.start_value, ("lfqe",), modelled=True),
     "qreg": Estimator(e.start_value, ("qreg",), modelled=True),
     "dr": Estimator(e.doubly_robust, ("weights", "value")),
+    "dr-cf": Estimator(e.doubly_robust, ("weights", "cross_fitted")),
     "dr-clip": Estimator(e.doubly_robust, ("clipped", "value")),
     "wdr": Estimator(e.weighted_doubly_robust, ("weights", "value")),
     "magic": Estimator(magic, ("weights", "value"), modelled=True),
@@ -173,7 +178,7 @@ WEIGHTED = frozenset({"ratios", "weights", "clipped", "pooled", "qreg"})
 """Needs that are made of importance ratios: without overlap an estimator with one of them means nothing."""
 WEIGHTS_ONLY = frozenset({"ratios", "weights", "clipped"})
 """Needs that a log without its text can serve."""
-FITTED = frozenset({"expected", "fqe", "lfqe", "qreg", "value"})
+FITTED = frozenset({"cross_fitted", "expected", "fqe", "lfqe", "qreg", "value"})
 """Needs that are made of a value function at the target's own actions."""
 
 

@@ -4,6 +4,7 @@ All are ridge regressions on `Features`; none needs torch, a learning rate or a 
 by the step budget, is worth 0: the value is that of the episode within its budget.
 """
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -28,7 +29,20 @@ def regressed(rows: Matrix, y: npt.NDArray[np.float64], penalty: float = PENALTY
     return np.asarray(ridge.rows @ ridge.weights(y))
 
 
-def linear_fqe(log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[Matrix, "steps features"]) -> Value:
+@dataclass(frozen=True, eq=False)
+class LinearQ:
+    """Q = phi . weights, kept within `low` and `high`."""
+
+    weights: npt.NDArray[np.float64]
+    low: float
+    high: float
+
+    def read(self, taken: Matrix, expected: Matrix) -> Value:
+        """At steps with these features: of the logged action, and the mean over the target's."""
+        return Value(*(np.clip(rows @ self.weights, self.low, self.high) for rows in (taken, expected)))
+
+
+def linear_fqe(log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[Matrix, "steps features"]) -> LinearQ:
     """LFQE: q <- ridge regression of r_t + gamma V(h_{t+1}) on phi(h_t, a_t), V = expected phi . q (Le et al. 2019).
 
     As many sweeps as the longest episode has steps: after that every reward has reached the start. V is kept within a
@@ -42,7 +56,31 @@ def linear_fqe(log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[M
     for _ in range(log.horizon):
         q = taken.weights(log.rewards + gamma * following(v, log))
         v = np.clip(expected @ q, low, high)
-    return Value(np.clip(taken.rows @ q, low, high), v)
+    return LinearQ(q, low, high)
+
+
+FOLDS = 5
+
+
+def cross_fitted(
+    log: RaggedLog, gamma: float, taken: Ridge, expected: Annotated[Matrix, "steps features"], seed: int
+) -> Value:
+    """LFQE's value of each step by a fit on the tasks of other folds (Chernozhukov et al. 2018).
+
+    What an episode adds to its own prediction is then no part of its correction.
+    """
+    distinct, tasks = np.unique(log.tasks, return_inverse=True)
+    if len(distinct) < FOLDS:
+        raise RefusalError(f"needs {FOLDS} tasks or more, to fit on others: there are {len(distinct)}")
+    folds = np.random.default_rng(seed).permutation(len(distinct))[tasks] % FOLDS
+    q, v = np.empty(log.steps), np.empty(log.steps)
+    for fold in range(FOLDS):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        rows, held = log.step_rows(outside), log.step_rows(inside)
+        fit = linear_fqe(log.take(outside), gamma, Ridge(taken.rows[rows], taken.penalty), expected[rows])
+        value = fit.read(taken.rows[held], expected[held])
+        q[held], v[held] = value.q, value.v
+    return Value(q, v)
 
 
 def q_regression(
