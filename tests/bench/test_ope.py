@@ -38,7 +38,7 @@ def test_growth_is_seconds_over_steps(monkeypatch: pytest.MonkeyPatch, capsys: p
     wall = iter([0.0, 2.0, 10.0, 16.0])  # 2 s for 1,000 steps, 6 s for 4,000
     clock = SimpleNamespace(perf_counter=lambda: next(wall), process_time=lambda: 0.0)
     monkeypatch.setattr(ope, "time", clock)
-    words = "bench ope --steps 1000 4000 --tasks 20 --replicates 100 --repeats 1 --json".split()
+    words = "bench ope --steps 1000 4000 --tasks 20 --replicates 100 --repeats 1 --evaluate 0 --json".split()
     assert main(words) == 0
     measured = json.loads(capsys.readouterr().out)
     assert [row["steps"] for row in measured["rows"]] == [1000, 4000]

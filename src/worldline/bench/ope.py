@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from worldline.bench import Figures
+from worldline.bench.ope_log import evaluated
 from worldline.config import Config, option
 from worldline.ope.diagnostics import diagnostics
 from worldline.ope.estimation import ESTIMATORS, EstimatorInput, estimate
@@ -20,6 +21,7 @@ WEIGHT_BASED = tuple(name for name, entry in ESTIMATORS.items() if set(entry.nee
 class Settings(Config):
     """Weights, diagnostics, all weight-based estimators and their task-clustered bootstrap intervals, on synthetic
     ragged logs of 5 to 60 steps an episode, 20 on average; time after loading, memory including the log's own arrays.
+    Then the whole command on a log folder, reading included.
     """
 
     examples: ClassVar[tuple[str, ...]] = ("worldline bench ope", "worldline bench ope --steps 10000 100000 --json")
@@ -30,6 +32,9 @@ class Settings(Config):
     tasks: int = option(3553, help="tasks that the episodes are spread over", ge=2)
     replicates: int = option(1000, help="bootstrap resamples", ge=100)
     repeats: int = option(3, help="runs of each size; the fastest counts", ge=1)
+    evaluate: int = option(
+        1_000_000, help="also time the whole command on a log of so many steps, 3 candidates by file; 0: not", ge=0
+    )
     seed: int = option(0, help="decides the logs")
 
 
@@ -39,6 +44,11 @@ def run(settings: Settings) -> Figures:
         raise InputError(f"--steps: logs of 1,000 steps at least, got {min(settings.steps)}")
     rows = [_row(steps, settings) for steps in settings.steps]
     largest, smallest = rows[-1], rows[0]
+    whole = (
+        [evaluated(synthetic(n, settings.tasks, settings.seed), WEIGHT_BASED, settings.replicates, settings.seed)]
+        if (n := settings.evaluate)
+        else []
+    )
     growth = (largest["seconds"] / smallest["seconds"]) / (largest["steps"] / smallest["steps"])
     return Figures(
         {
@@ -47,8 +57,9 @@ def run(settings: Settings) -> Figures:
             "cpu_seconds": largest["cpu_seconds"],
             "peak_memory_over_log": largest["peak_memory_over_log"],
             "growth_over_linear": growth,
-        },
-        rows,
+        }
+        | {name: row[name] for row in whole for name in ("evaluate_seconds", "evaluate_peak_gb")},
+        [*rows, *whole],
     )
 
 
