@@ -71,7 +71,7 @@ COVERED_BY = {
     "envs/webshop/pages.py": "envs/webshop/test_engine.py",
     "envs/webshop/product.py": "envs/webshop/test_files.py",
     "envs/worker_process.py": "envs/test_workers.py",
-    "evaluate/case.py": "evaluate/test_evaluation.py",
+    "evaluate/judgement.py": "evaluate/test_case.py",
     "evaluate/settings.py": "evaluate/test_evaluation.py",
     "evaluate/table.py": "evaluate/test_evaluation.py",
     "logs/messages.py": "logs/test_chat.py",

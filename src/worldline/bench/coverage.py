@@ -16,7 +16,7 @@ import numpy as np
 from worldline import files
 from worldline.bench import Figures
 from worldline.bench.coverage_figures import summary
-from worldline.bench.small_mdp import KINDS, Situation, equal_candidates
+from worldline.bench.small_mdp import KINDS, LoggedSituation, equal_candidates
 from worldline.config import Config, Folder, option
 from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared, judged, known_errors
 from worldline.evaluate.recommendation import recommend
@@ -89,7 +89,7 @@ def _cell(settings: Settings, kind: str, n: int, logs: int) -> None:
     files.write_json(_path(settings, kind, n, logs), rows)
 
 
-def judge(situation: Situation, names: tuple[str, ...], replicates: int = 1000) -> dict[str, Any]:
+def judge(situation: LoggedSituation, names: tuple[str, ...], replicates: int = 1000) -> dict[str, Any]:
     """What `evaluate` says of one log, beside the truth."""
     features = situation.played.features()
     plain = EstimatorInput(situation.log, 1.0, text=lambda: features)

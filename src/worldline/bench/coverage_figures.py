@@ -85,19 +85,19 @@ def _cell(outcomes: Sequence[tuple[bool, bool, bool]]) -> float | str:
 
 
 def calibration_rows(logs: Rows) -> list[dict[str, Any]]:
-    """Of the pairs told P(a > b) within a bin, how many are right."""
-    told, right = [], []
+    """Of the pairs stated P(a > b) within a bin, how many are right."""
+    stated, right = [], []
     for row in logs:
         if row["kind"] in GOOD:
             for a, b, p in row["pairs"]:
                 first, second = (a, b) if p >= 0.5 else (b, a)
-                told.append(max(p, 1 - p))
+                stated.append(max(p, 1 - p))
                 right.append(row["truth"][first] > row["truth"][second])
     rows = []
     for low, high in BINS:
-        inside = [i for i, p in enumerate(told) if low <= p < high or (high == 1.0 and p == 1.0)]
+        inside = [i for i, p in enumerate(stated) if low <= p < high or (high == 1.0 and p == 1.0)]
         if inside:
-            mean, share = float(np.mean([told[i] for i in inside])), float(np.mean([right[i] for i in inside]))
+            mean, share = float(np.mean([stated[i] for i in inside])), float(np.mean([right[i] for i in inside]))
             rows.append(
                 {"table": "P(a > b)", "told": f"{low:g}-{high:g}", "pairs": len(inside), "mean": mean, "right": share}
                 | {"gap": share - mean}

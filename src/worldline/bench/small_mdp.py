@@ -123,7 +123,7 @@ def _texts() -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class Situation:
+class LoggedSituation:
     """One log, the policies to be valued on it with their exact values, and the loggers as far as they are known."""
 
     log: RaggedLog
@@ -143,35 +143,35 @@ def _drawn(probabilities: Array, rng: np.random.Generator) -> Whole:
     return np.asarray(np.minimum(drawn, probabilities.shape[-1] - 1), dtype=np.int64)
 
 
-Kind = Callable[[np.random.Generator, int], Situation]
+Kind = Callable[[np.random.Generator, int], LoggedSituation]
 NEAR, FAR = (0.2, 0.6), (1.0, 2.5)
 """Standard deviation, drawn per candidate, by which its logits differ from the logger's: good and poor overlap."""
 
 
-def _good(rng: np.random.Generator, n: int) -> Situation:
+def _good(rng: np.random.Generator, n: int) -> LoggedSituation:
     base = rng.normal(size=(STATES, ACTIONS))
     return _situation(rng, n, [base], _near(rng, base))
 
 
-def _poor(rng: np.random.Generator, n: int) -> Situation:
+def _poor(rng: np.random.Generator, n: int) -> LoggedSituation:
     base = rng.normal(size=(STATES, ACTIONS))
     moved = {name: 1.5 * base + rng.uniform(*FAR) * rng.normal(size=base.shape) for name in ("far", "farther", "next")}
     return _situation(rng, n, [base], moved)
 
 
-def _several(rng: np.random.Generator, n: int) -> Situation:
+def _several(rng: np.random.Generator, n: int) -> LoggedSituation:
     base = rng.normal(size=(STATES, ACTIONS))
     loggers = [base + 0.7 * rng.normal(size=base.shape) for _ in range(4)]
     return _situation(rng, n, loggers, _near(rng, base))
 
 
-def _wrong_temperature(rng: np.random.Generator, n: int) -> Situation:
+def _wrong_temperature(rng: np.random.Generator, n: int) -> LoggedSituation:
     """The log-probs that were written down are those of half, or of twice, the temperature."""
     base = 0.7 * rng.normal(size=(STATES, ACTIONS))
     return _situation(rng, n, [base], _near(rng, base), logged=[rng.choice([0.5, 2.0]) * base])
 
 
-def _never_logged(rng: np.random.Generator, n: int) -> Situation:
+def _never_logged(rng: np.random.Generator, n: int) -> LoggedSituation:
     """The logger never takes the last action; the candidates take it, often or now and then."""
     base = rng.normal(size=(STATES, ACTIONS))
     base[:, -1] -= rng.uniform(0.0, 2.0)
@@ -180,7 +180,7 @@ def _never_logged(rng: np.random.Generator, n: int) -> Situation:
     return _situation(rng, n, [barred], _near(rng, base))
 
 
-def _disjoint(rng: np.random.Generator, n: int) -> Situation:
+def _disjoint(rng: np.random.Generator, n: int) -> LoggedSituation:
     """Two loggers, each on contexts of its own."""
     base = rng.normal(size=(STATES, ACTIONS))
     loggers = [base + 0.7 * rng.normal(size=base.shape) for _ in range(2)]
@@ -197,7 +197,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def equal_candidates(rng: np.random.Generator, n: int) -> Situation:
+def equal_candidates(rng: np.random.Generator, n: int) -> LoggedSituation:
     """Ten candidates of one value: actions come in pairs that do the same, and candidates differ in which of a pair."""
     base = rng.normal(size=(STATES, ACTIONS))
     base[:, 1::2] = base[:, ::2]
@@ -223,7 +223,7 @@ def _situation(
     logged: list[Array] | None = None,
     disjoint: bool = False,
     paired: bool = False,
-) -> Situation:
+) -> LoggedSituation:
     """`n` episodes on n / 2 tasks, round robin; logits in, `logged` those that the log-probs were computed with."""
     mdp = SmallMDP.random(rng)
     if paired:
@@ -242,7 +242,7 @@ def _situation(
     behaviour = np.log(written[who[played.episode], played.state, played.action])
     names = tuple(f"v{k}" for k in range(len(loggers)))
     targets = {name: softmax(logits) for name, logits in candidates.items()}
-    return Situation(
+    return LoggedSituation(
         log=played.log(behaviour, who, names),
         played=played,
         candidates=targets,

@@ -23,7 +23,7 @@ FEWEST_STEPS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Options:
+class ListedActions:
     """Every listed action of some steps: state and action vectors by row, rows of a step side by side."""
 
     states: Matrix
@@ -61,10 +61,10 @@ def cloned_logprobs(text: TextLog, own: npt.NDArray[np.bool_], tasks: Codes, see
     return result
 
 
-def _options(states: Matrix, table: Matrix, text: TextLog, steps: npt.NDArray[np.int64]) -> Options:
+def _options(states: Matrix, table: Matrix, text: TextLog, steps: npt.NDArray[np.int64]) -> ListedActions:
     sizes = np.diff(text.option_offsets)[steps]
     codes = _of(text.option_codes, text, steps)
-    return Options(states[np.repeat(steps, sizes)], table[codes], np.concatenate([[0], np.cumsum(sizes)]))
+    return ListedActions(states[np.repeat(steps, sizes)], table[codes], np.concatenate([[0], np.cumsum(sizes)]))
 
 
 def _of(values: npt.NDArray[np.generic], text: TextLog, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -74,7 +74,7 @@ def _of(values: npt.NDArray[np.generic], text: TextLog, steps: npt.NDArray[np.in
     return np.asarray(values[np.arange(len(shift)) + shift], dtype=np.int64)
 
 
-def _fit(options: Options, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def _fit(options: ListedActions, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     rows, count = options.rows, len(options.offsets) - 1
     wanted = rows[chosen.astype(bool)].sum(axis=0)
 
