@@ -72,6 +72,7 @@ COVERED_BY = {
     "envs/webshop/product.py": "envs/webshop/test_files.py",
     "envs/worker_process.py": "envs/test_workers.py",
     "evaluate/judgement.py": "evaluate/test_case.py",
+    "evaluate/out_folder.py": "evaluate/test_evaluation.py",
     "evaluate/settings.py": "evaluate/test_evaluation.py",
     "evaluate/table.py": "evaluate/test_evaluation.py",
     "logs/messages.py": "logs/test_chat.py",

@@ -4,15 +4,12 @@ The order is that of trust: what the log can tell about each candidate (diagnost
 this log (null test, certificate), then the estimates, then, where the truth is known, how well they agreed with it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from worldline import files, store
 from worldline.config import suggest
 from worldline.evaluate.breakdown import breakdown
 from worldline.evaluate.candidates import Candidate, Watch
@@ -26,6 +23,7 @@ from worldline.evaluate.judgement import (
     known_errors,
     robustness,
 )
+from worldline.evaluate.out_folder import reserved, save
 from worldline.evaluate.recommendation import fallback, recommend
 from worldline.evaluate.result import (
     Certificate,
@@ -54,7 +52,6 @@ from worldline.types import InputError, Policy, Trajectory
 WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
-RESULT, IMAGINED = "evaluation.json", "imagined"
 
 
 class ModelBasedEstimators(Protocol):
@@ -88,7 +85,7 @@ def evaluate(
     in `config.cache` if what decides it is known: that of a specification or a `PolicySource`, not of a bare object.
     """
     refuse_idle(config)
-    with _reserved(config):
+    with reserved(config):
         case = Case(config, candidates or {}, loggers or {}, watch)
         world = _world_model(case)
         evaluation = judge(case, world, extra)
@@ -158,48 +155,6 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         audit=audit_result(checked),
         meta=meta,
     )
-
-
-def save(out: Path, evaluation: Evaluation, imagined: Iterable[Trajectory]) -> None:
-    """Write the folder of an evaluation. What an earlier one left there stays until its successor is whole.
-
-    evaluation.json is written last: while it is missing or old, so is the evaluation.
-    """
-    episodes = list(imagined)
-    if episodes:
-        with files.replacing(out / IMAGINED) as partial, store.StoreWriter(partial) as writer:
-            for episode in episodes:
-                writer.append(episode)
-    evaluation.write(out / RESULT)
-    if not episodes:
-        files.delete(out / IMAGINED)
-
-
-@contextmanager
-def _reserved(config: EvaluateConfig) -> Iterator[None]:
-    """Hold the folder --out, if it may be written; nobody else evaluates into it meanwhile."""
-    if config.out is None:
-        yield
-        return
-    _refuse_taken(config, config.out)
-    with files.locked(config.out / ".lock", taken=f"--out {config.out}: another evaluation is writing there"):
-        files.remove_leftovers(config.out)
-        _refuse_taken(config, config.out)
-        yield
-
-
-def _refuse_taken(config: EvaluateConfig, out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out}: is a file: give a folder")
-    imagined = out / IMAGINED
-    for log in config.log:
-        if imagined.resolve() in (log.resolve(), *log.resolve().parents):
-            raise InputError(f"--log {log}: is where --out {out} keeps imagined episodes: give another --out")
-    if (out / RESULT).exists() and not config.overwrite:
-        raise InputError(f"{out / RESULT}: there is an evaluation already: --overwrite replaces it")
-    worlds = {env for shard in store.shards(imagined) for env in store.scan(shard, ["env"])["env"].to_pylist()}
-    if not all(env.startswith("imagined:") for env in worlds):
-        raise InputError(f"{imagined}: holds episodes that were not imagined: move them, or give another --out")
 
 
 def _world_model(case: Case) -> ModelBasedEstimators | None:
