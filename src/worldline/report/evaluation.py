@@ -22,6 +22,7 @@ from worldline.report.blocks import (
     flat,
     number,
 )
+from worldline.report.comparison import comparison
 from worldline.report.plots import Point
 from worldline.types import InputError
 
@@ -33,7 +34,7 @@ def section(path: Path) -> Section:
     recommended = evaluation.recommended
     best = recommended.estimator if recommended else ""
     ranked = _ranked(evaluation.policies, best)
-    blocks: list[Block] = [_facts(evaluation)]
+    blocks: list[Block] = [_facts(evaluation), *comparison(evaluation)]
     if recommended:
         blocks.append(_ranking(ranked, recommended))
         if points := _points(ranked, best):
