@@ -224,6 +224,47 @@ def test_settings_are_checked_before_anything_is_read(settings: dict[str, object
         worldline.evaluate(log=["nowhere"], policy=["random"], **settings)
 
 
+@pytest.mark.parametrize(
+    ("method", "proven"),
+    [("hcope", {"is", "pdis", "naive"}), ("anytime", {"is", "pdis", "naive"}), ("bernstein", {"naive"})],
+)
+def test_an_interval_is_refused_where_it_is_not_proven(
+    episodes: list[Trajectory], write: Write, method: str, proven: set[str]
+) -> None:
+    names = ("naive", "is", "wis", "pdis", "dr", "lfqe")
+    config = EvaluateConfig(
+        log=(write(episodes[:80]),), policy=("random",), estimators=names, interval=method, bounds=(0, 1)
+    )
+    result = evaluate(config)
+    for name in names:
+        estimate = result.value("random", name)
+        if name in proven:
+            assert estimate.low is not None, name
+        else:
+            assert f"no {method} interval is proven for it" in (estimate.refused or ""), name
+    with pytest.raises(InputError, match=r"--bounds 0 0.5: episode '\S+' of the log has return 1"):
+        evaluate(config.model_copy(update={"bounds": (0, 0.5)}))
+
+
+def test_the_answer_is_printed_first(episodes: list[Trajectory], write: Write) -> None:
+    config = EvaluateConfig(log=(write(episodes),), estimators=("naive", "wis", "pdwis"), certificate=False)
+    result = evaluate(config, {"keen": GoalSeeker(1.6, "keen"), "lazy": GoalSeeker(0.6, "lazy")})
+    assert result.comparison is not None
+    (first, *rest) = result.comparison.differences
+    assert (first.a, first.b) == ("keen", "lazy")
+    assert {d.b for d in rest} == {"logged seeker0.6", "logged seeker1", "logged seeker1.6"}
+    wis = {name: result.value(name, result.comparison.estimator).value or 0.0 for name in ("keen", "lazy")}
+    assert first.value == pytest.approx(wis["keen"] - wis["lazy"])
+    assert sum(result.comparison.p_best.values()) == pytest.approx(1)
+    assert result.comparison.sensitivity is not None
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - the console keeps it
+    for part in views(result):
+        console.print(part)
+    text = console.export_text()
+    assert text.lstrip().startswith("Who is better")
+    assert "P(best): " in text
+
+
 def test_a_retrained_checkpoint_is_asked_again(
     episodes: list[Trajectory], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
