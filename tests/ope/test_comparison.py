@@ -39,8 +39,8 @@ def test_differences_are_paired() -> None:
     rng = np.random.default_rng(0)
     shared = rng.normal(size=400)
     columns = np.stack([shared, shared + 0.05 + 0.1 * rng.normal(size=400)], axis=1)
-    found = comparison(columns)
-    (difference,) = found.differences
+    result = comparison(columns)
+    (difference,) = result.differences
     assert (difference.a, difference.b) == ("c1", "c0")
     expected = interval(columns[:, 1] - columns[:, 0], np.arange(400))
     assert (difference.low, difference.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
@@ -48,7 +48,7 @@ def test_differences_are_paired() -> None:
     assert difference.low is not None
     assert 0 < difference.low < difference.at_least < difference.value
     assert difference.p > 0.99
-    assert found.p_best["c1"] > 0.99
+    assert result.p_best["c1"] > 0.99
     wide = interval(columns[:, 1], np.arange(400))
     assert (wide.high or 0) - (wide.low or 0) > 5 * ((difference.high or 0) - difference.low)
 
@@ -65,15 +65,15 @@ def test_a_models_error_makes_differences_less_sure() -> None:
 
 def test_identical_candidates_are_a_toss() -> None:
     column = np.random.default_rng(0).normal(size=100)
-    found = comparison(np.stack([column, column], axis=1))
-    assert found.differences[0].p == pytest.approx(0.5, abs=0.01)
-    assert found.p_best["c0"] == pytest.approx(0.5, abs=0.05)
+    result = comparison(np.stack([column, column], axis=1))
+    assert result.differences[0].p == pytest.approx(0.5, abs=0.01)
+    assert result.p_best["c0"] == pytest.approx(0.5, abs=0.05)
 
 
 def test_p_is_calibrated_and_the_winner_is_corrected() -> None:
-    """Six values drawn from N(.5, .05) with noise .05 each: of those told .9 and more, .9 and more are right."""
+    """Six values drawn from N(.5, .05) with noise .05 each: of those stated .9 and more, .9 and more are right."""
     rng = np.random.default_rng(0)
-    told, right, naive, corrected = [], [], [], []
+    stated, right, naive, corrected = [], [], [], []
     for _ in range(250):
         values = 0.5 + 0.05 * rng.normal(size=6)
         columns = values + rng.normal(size=(100, 6)) * 0.5
@@ -83,13 +83,13 @@ def test_p_is_calibrated_and_the_winner_is_corrected() -> None:
         corrected.append(after.mean[top] - values[top])
         for b in range(1, 6):
             p = after.above(0, b)
-            told.append(max(p, 1 - p))
+            stated.append(max(p, 1 - p))
             right.append((values[0] > values[b]) == (p >= 0.5))
-    told, right = np.array(told), np.array(right)
+    stated, right = np.array(stated), np.array(right)
     for low in (0.5, 0.6, 0.7, 0.8, 0.9):
-        inside = (told >= low) & (told < low + 0.1001)
+        inside = (stated >= low) & (stated < low + 0.1001)
         if inside.sum() > 100:
-            assert right[inside].mean() == pytest.approx(told[inside].mean(), abs=0.07)
+            assert right[inside].mean() == pytest.approx(stated[inside].mean(), abs=0.07)
     assert np.mean(naive) > 0.04
     assert abs(np.mean(corrected)) < 0.012
 
@@ -101,8 +101,8 @@ def test_simultaneous_intervals_hold_together() -> None:
     for seed in range(200):
         columns = rng.normal(size=(150, 10))
         names = {f"c{k}": column for k, column in enumerate(columns.T)}
-        found = compare(names, {}, np.arange(150), {}, 1.0, replicates=400, seed=seed)
-        limits = found.simultaneous.values()
+        result = compare(names, {}, np.arange(150), {}, 1.0, replicates=400, seed=seed)
+        limits = result.simultaneous.values()
         together += all((each.low or 0) <= 0 <= (each.high or 0) for each in limits)
         half = stats.t.ppf(0.975, 149) * columns.std(axis=0, ddof=1) / np.sqrt(150)
         pointwise += bool((np.abs(columns.mean(axis=0)) <= half).all())
@@ -115,6 +115,6 @@ def test_loggers_are_valued_by_their_own_episodes(evidence: EstimatorInput) -> N
     returns = evidence.log.returns(1.0)
     for k, name in enumerate("abcd"):
         assert values[name].mean() == pytest.approx(returns[300 * k : 300 * k + 300].mean())
-    found = compare({"x": returns}, values, evidence.log.tasks, {}, 1.0)
-    assert {d.b for d in found.differences} == {f"logged {name}" for name in "abcd"}
-    assert all(d.a == "x" for d in found.differences)
+    result = compare({"x": returns}, values, evidence.log.tasks, {}, 1.0)
+    assert {d.b for d in result.differences} == {f"logged {name}" for name in "abcd"}
+    assert all(d.a == "x" for d in result.differences)

@@ -25,10 +25,10 @@ def test_gamma_is_where_the_two_could_meet() -> None:
     returns = np.array([1.0] * 6 + [0.0] * 4)
     first = np.where(np.arange(10) < 6, np.log(0.8 / 0.6), np.log(0.2 / 0.4))  # value .8
     second = np.where(np.arange(10) < 6, np.log(0.5 / 0.6), np.log(0.5 / 0.4))  # value .5
-    found = sensitivity("a", "b", (first, second), returns, 5.0)
+    result = sensitivity("a", "b", (first, second), returns, 5.0)
     square = 2.0  # odds 4 and 1 meet at 4 / g^2 = 1 g^2
-    assert found.gamma == pytest.approx(np.sqrt(square), rel=1e-3)
-    assert found.nats_per_step == pytest.approx(np.log(np.sqrt(square)) / 5, rel=1e-2)
+    assert result.gamma == pytest.approx(np.sqrt(square), rel=1e-3)
+    assert result.nats_per_step == pytest.approx(np.log(np.sqrt(square)) / 5, rel=1e-2)
     assert sensitivity("b", "a", (second, first), returns, 5.0).gamma == 1.0
 
 
