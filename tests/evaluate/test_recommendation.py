@@ -65,6 +65,15 @@ def test_an_estimator_that_missed_every_known_policy_is_out() -> None:
     assert few.estimator == "lfqe"
 
 
+def test_a_world_model_is_recommended_only_with_a_certificate() -> None:
+    policies = [candidate(wis=flagged(0.2), adwm=sound(0.2)), candidate("b", wis=flagged(0.3), adwm=sound(0.3))]
+    none = recommend(["naive", "wis", "adwm"], [trial(naive=0.0, wis=0.1)], policies)
+    assert none == "the error of adwm on this log is not certified, and the other estimators are flagged"
+    best = recommend(["naive", "wis", "adwm"], [trial(naive=0.0, wis=0.1, adwm=0.1)], policies)
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "adwm"
+
+
 def test_where_log_probs_are_convicted_an_estimator_without_them_is_taken() -> None:
     policies = [
         candidate(name, wis=flagged(value, 0.01), lfqe=flagged(value, 0.1)) for name, value in (("a", 0.2), ("b", 0.3))

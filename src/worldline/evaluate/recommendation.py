@@ -2,8 +2,8 @@
 
 The smallest expected error wins: of sampling, and for models the bias that weights measured. Where the audit convicts
 the log-probs, only estimators that use none are left; where the log lacks part of what a candidate does, only
-self-normalised weights. An estimator that missed every logger of known value is out. `bench coverage` compares this
-with every constant choice.
+self-normalised weights. An estimator that missed every logger of known value is out, and so is a world model whose
+error nothing has certified. `bench coverage` compares this with every constant choice.
 """
 
 from collections.abc import Sequence
@@ -33,6 +33,11 @@ def recommend(
     if not trusted:
         return f"{', '.join(able)} missed every policy of known value on this log"
     sound = [name for name in trusted if not any(policy.estimates[name].flag for policy in policies)]
+    measured = [name for name in sound if _is_measured(name, trials)]
+    if sound and not measured:
+        flagged = ", and the other estimators are flagged" if len(sound) < len(able) else ""
+        return f"the error of {', '.join(sound)} on this log is not certified{flagged}"
+    sound = measured
     pool = sound or _least_bad(trusted, policies, audit)
     errors = {name: error for name in pool if (error := expected_error(name, policies)) is not None}
     if not errors:
@@ -89,6 +94,12 @@ def _below_the_floor(sound: Sequence[str], pool: Sequence[str], trials: Sequence
         f"nothing here beats the behaviour mean: its error on the log's own policies is {errors[FLOOR]:.3f}, that of "
         f"{best} {errors[best]:.3f}, and every estimator is flagged: collect episodes of the candidates"
     )
+
+
+def _is_measured(name: str, trials: Sequence[Trial]) -> bool:
+    """Whether an estimate's error is measured on what it was not fitted to: of those of `ope` by weights, of a world
+    model by policies that were left out of its log."""
+    return name in ESTIMATORS or record(trials, name) is not None
 
 
 def _always_missed(trials: Sequence[Trial], name: str) -> bool:

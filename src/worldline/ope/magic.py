@@ -15,7 +15,7 @@ BLENDS = 16
 
 BAND = (0.25, 0.75)
 """Percentiles of the resampled WDR between which a blend counts as unbiased; WDR itself always does. With (.05, .95), as
-other implementations have it, more is left to the model: the same error and more regret on `bench coverage`'s logs."""
+elsewhere, more is left to the model: the same error and more regret on the logs of `bench coverage`."""
 
 
 def magic(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episodes:
