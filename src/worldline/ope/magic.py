@@ -14,8 +14,8 @@ BLENDS = 16
 """How many switch points j are tried, spread from 'model only' to 'weights only'."""
 
 BAND = (0.25, 0.75)
-"""Percentiles of the resampled WDR between which a blend counts as unbiased; WDR itself always does. With (.05, .95), as
-elsewhere, more is left to the model: the same error and more regret on the logs of `bench coverage`."""
+"""Percentiles of the resampled WDR between which a blend counts as unbiased; WDR itself always does. With (.05, .95)
+as elsewhere, more is left to the model: the same error and more regret on the logs of `bench coverage`."""
 
 
 def magic(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episodes:
