@@ -7,8 +7,10 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """`worldline.evaluate(...)` without loading anything before it is called."""
-    if name == "evaluate":
-        import importlib
+    import importlib
 
+    if name == "evaluate":
         return importlib.import_module("worldline.evaluate")
+    if name in ("compare", "read"):
+        return getattr(importlib.import_module("worldline.api"), name)
     raise AttributeError(f"module 'worldline' has no attribute '{name}'")

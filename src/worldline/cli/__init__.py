@@ -19,6 +19,7 @@ VERBS = {
     "train": "reinforcement learning (GRPO, GiGPO, RLOO, PPO) with world-model co-training",
     "fit": "fit a diffusion world model on a log",
     "evaluate": "estimate value, interval and rank of policies from a log",
+    "compare": "is one logged policy better than another? paired by task, no environment needed",
     "report": "write a run or an evaluation as one self-contained HTML file",
     "view": "browse runs, logs and imagined episodes in a local browser",
     "import": "convert a log of another tool into a worldline log",

@@ -1,4 +1,4 @@
-"""What a section is made of: facts, tables, figures, remarks, settings, transcripts. The template draws each kind."""
+"""What a section is made of: headline, facts, tables, figures, remarks, settings, transcripts; the template draws each."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,16 @@ class Cell:
     why: str = ""
     value: float | None = None
     """The number in full, for whoever reads the page by program."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What the page says first, in words. `tone`: sure or doubt; `lines` say how far to trust it and what to do."""
+
+    text: str
+    tone: str
+    lines: Sequence[str] = ()
+    kind: ClassVar[str] = "answer"
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ class Transcript:
     kind: ClassVar[str] = "transcript"
 
 
-Block = Facts | Table | Figure | Remarks | SettingList | Transcript
+Block = Headline | Facts | Table | Figure | Remarks | SettingList | Transcript
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from worldline import __version__, files
-from worldline.report import evaluation, log, plots, training, world_model
+from worldline.report import comparison, evaluation, log, plots, training, world_model
 from worldline.report.blocks import Section
 from worldline.report.source import ReportSource, find
 from worldline.types import InputError
 
 SECTIONS: dict[str, Callable[[Path], Section]] = {
     "evaluation": evaluation.section,
+    "comparison": comparison.section,
     "training": training.section,
     "world model": world_model.section,
     "log": log.section,
