@@ -78,6 +78,8 @@ COVERED_BY = {
     "evaluate/case.py": "evaluate/test_evaluation.py",
     "evaluate/settings.py": "evaluate/test_evaluation.py",
     "evaluate/table.py": "evaluate/test_evaluation.py",
+    "logs/columns.py": "logs/test_table.py",
+    "logs/fields.py": "logs/test_mapping.py",
     "logs/messages.py": "logs/test_chat.py",
     "logs/rows.py": "logs/test_jsonl.py",
     "logs/source.py": "logs/test_jsonl.py",

@@ -1,7 +1,7 @@
 """The verbs from Python that are no modules of their own: `worldline.compare(...)`, `worldline.read(...)`.
 
-Settings are those of the command line, by the same names, checked in the same way. What is returned has a repr that says
-the result, and `_repr_html_` for notebooks.
+Settings are those of the command line, by the same names, checked in the same way. What is returned has a repr
+that says the result, and `_repr_html_` for notebooks.
 """
 
 from collections.abc import Iterator, Sequence

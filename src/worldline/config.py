@@ -46,9 +46,9 @@ def _holds_path(annotation: Any) -> bool:
     return annotation is Path or any(map(_holds_path, get_args(annotation)))
 
 
-def positional(default: Any = ..., *, help: str) -> Any:  # noqa: A002 - reads as argparse does
+def positional(default: Any = ..., *, help: str, **constraints: Any) -> Any:  # noqa: A002 - reads as argparse does
     """A field given without a flag, in the order of declaration; a tuple takes all that follow."""
-    return Field(default, description=help, json_schema_extra={"positional": True})
+    return Field(default, description=help, json_schema_extra={"positional": True}, **constraints)
 
 
 def option(default: Any = ..., *, help: str, **constraints: Any) -> Any:  # noqa: A002 - reads as argparse does

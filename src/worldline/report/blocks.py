@@ -1,4 +1,4 @@
-"""What a section is made of: headline, facts, tables, figures, remarks, settings, transcripts; the template draws each."""
+"""What a section is made of: a headline, facts, tables, figures, remarks, settings, transcripts."""
 
 import math
 from collections.abc import Mapping, Sequence
