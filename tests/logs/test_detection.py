@@ -1,6 +1,9 @@
 """Every format is found by what is in the file, under any name; what is none says what it looks like."""
 
+import gzip
 import json
+import math
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +55,33 @@ def test_what_is_no_log(tmp_path: Path) -> None:
         detect(tmp_path / "nothing")
     with pytest.raises(InputError, match="a folder without trajectory.json"):
         logs.expand(tmp_path)
+
+
+DATA = Path(os.environ.get("WORLDLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "trajectories"
+REAL = (
+    "agenttraj_sciworld",
+    "agenttraj_webshop",
+    "fireact_hotpotqa",
+    "knowagent_alfworld",
+    "mint_alfworld",
+    "tau_bench_airline",
+)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", REAL)
+def test_logs_of_real_agents_need_no_flag(name: str) -> None:
+    """As many episodes, steps and rewards as a direct count finds."""
+    source = DATA / f"{name}.jsonl.gz"
+    if not source.is_file():
+        pytest.skip(f"{source} is not there: the data sets are kept beside the checkout")
+    with gzip.open(source, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    episodes = list(logs.read("auto", source))
+    assert len(episodes) == len(rows)
+    assert sum(map(len, episodes)) == sum(len(row["steps"]) for row in rows)
+    rewards = [episode.episode_return for episode in episodes]
+    if "reward" in rows[0]:
+        assert sum(rewards) == pytest.approx(sum(row["reward"] for row in rows))
+    else:
+        assert all(math.isnan(reward) for reward in rewards)

@@ -56,9 +56,9 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
         if idle := [field for field in values if field in PER_STEP]:
             raise InputError(f"--map {idle[0]}: messages have their own steps: map one or the other")
         return chat.convert({**rest, **values}, source)
-    known = {name: value for name, value in rest.items() if name in FIELDS and name not in PER_STEP}
-    extras = {name: value for name, value in rest.items() if name not in known and name not in FIELDS}
-    return assemble(EpisodeFields.model_validate({**extras, **known, **values}), source, "imported")
+    fields = {name: value for name, value in rest.items() if name in FIELDS and name not in PER_STEP}
+    extras = {name: value for name, value in rest.items() if name not in FIELDS}
+    return assemble(EpisodeFields.model_validate({**extras, **fields, **values}), source, "imported")
 
 
 def mapped(row: Any, mappings: Mappings) -> dict[str, Any]:

@@ -59,7 +59,11 @@ def _messages(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
         if step.observation:
             yield _heard(step.observation, answered)
         used = [_call(call, f"{number}-{place}") for place, call in enumerate(own or []) if isinstance(call, dict)]
-        message = {"role": "assistant", "content": _text(step, thought or "", bool(used)), "model": trajectory.policy}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": _text(step, thought or "", bool(used)),
+            "model": trajectory.policy,
+        }
         if thought:
             message["reasoningContent"] = thought
         if used:
