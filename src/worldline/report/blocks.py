@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. `tone`: best, doubt or faint; `why` is shown when the pointer rests on it."""
+    """One cell. `tone`: best, doubt or faint; `mark` is the number of the table's note that says why."""
 
     text: str
     detail: str = ""
     tone: str = ""
-    why: str = ""
+    mark: str = ""
     value: float | None = None
     """The number in full, for whoever reads the page by program."""
 
@@ -44,7 +44,24 @@ class Table:
     caption: str = ""
     rules: Sequence[int] = ()
     """Rows that begin a new group."""
+    notes: Sequence[str] = ()
+    """Numbered from 1, under the table: a cell's `mark` names one."""
     kind: ClassVar[str] = "table"
+
+
+class Notes:
+    """The reasons of a table, numbered in the order in which its cells give them."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def mark(self, reason: str) -> str:
+        """The number of a reason; empty where there is none."""
+        if not reason:
+            return ""
+        if reason not in self.lines:
+            self.lines.append(reason)
+        return str(self.lines.index(reason) + 1)
 
 
 @dataclass(frozen=True)
