@@ -39,6 +39,8 @@ def _standing(best: PolicyResult, valued: Sequence[PolicyResult], recommended: R
         return f"{best.label} is worth {span} by {name}; there is no other candidate."
     second = rivals[0].estimates[name]
     gap = f"{number((own.value or 0.0) - (second.value or 0.0))} above {rivals[0].label}"
+    if own.doubt:
+        return f"{best.label} ranks first by {name}: {span}, {gap}, but there is a reason to doubt the number."
     if own.low is not None and second.high is not None and own.low > second.high:
         return f"{best.label} is best by {name}: {span}, {gap}; their intervals do not overlap."
     if own.low is None or second.high is None:

@@ -52,10 +52,11 @@ def compose(sources: Sequence[ReportSource]) -> list[Section]:
     return [SECTIONS[source.kind](source.path) for source in sources]
 
 
-def render(sections: Sequence[Section], title: str) -> str:
-    """The page. Everything from files is escaped; only the figures, which are ours, are not."""
+def render(sections: Sequence[Section], title: str, refresh: int = 0) -> str:
+    """The page. Everything from files is escaped; only the figures, which are ours, are not. `refresh`: seconds after
+    which it is loaded again."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return fill("report.html", sections=sections, title=title, version=__version__, now=now)
+    return fill("report.html", sections=sections, title=title, version=__version__, now=now, refresh=refresh)
 
 
 def fill(name: str, **values: Any) -> str:
