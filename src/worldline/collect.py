@@ -104,10 +104,15 @@ class Tally:
 
     @property
     def success_rate(self) -> float:
-        return sum(map(bool, self.successes)) / len(self.successes) if self.successes else float("nan")
+        """Of the episodes that say it; nan where none does."""
+        outcomes = [success for success in self.successes if success is not None]
+        return sum(outcomes) / len(outcomes) if outcomes else float("nan")
 
     def success(self) -> Interval:
-        return _wilson(self.success_rate, len(set(self.tasks)), len(self.successes))
+        tasks = [task for task, success in zip(self.tasks, self.successes, strict=True) if success is not None]
+        if not tasks:
+            return Interval(float("nan"), None, None, 0)
+        return _wilson(self.success_rate, len(set(tasks)), len(tasks))
 
     def mean_return(self) -> Interval:
         codes = np.unique(self.tasks, return_inverse=True)[1]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline.config import suggest, validate
+from worldline.help_text import options_help
 from worldline.types import InputError, World
 
 
@@ -149,6 +150,19 @@ def load_builtin(
     if ":" in name:
         raise InputError(f"{source} names its environment {name!r}, and data runs no code: give {flag} if you trust it")
     raise InputError(f"{source} names its environment {name!r}, which is not a built-in: --env NAME says which to use")
+
+
+def describe(name: str) -> str:
+    """The settings of a built-in environment, as its help shows them."""
+    source = WORLDS[name]
+    data = f"  --data PATH: {source.data}{'' if source.needs_data else ' (optional)'}\n" if source.data else ""
+    return f"settings of {name}:\n{data}{options_help(_attribute(source.config))}"
+
+
+def settings(name: str) -> dict[str, Any]:
+    """The settings of a built-in environment with their defaults."""
+    values: dict[str, Any] = _attribute(WORLDS[name].config)().model_dump(mode="json")
+    return values
 
 
 def _load(name: str, source: WorldSource, data: Path | None, settings: dict[str, Any]) -> World:
