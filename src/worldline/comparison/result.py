@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worldline import files
 from worldline.comparison.paired import Difference
+from worldline.notebook import html_table
 from worldline.types import InputError
 
 Verdict = Literal["better", "worse", "unclear"]
@@ -134,6 +135,13 @@ class Comparison(ComparisonPart):
 
     def __str__(self) -> str:
         return self.answer
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (pair.policy, f"{_signed(pair.difference.value)} {pair.difference.span}", str(pair.tasks), pair.verdict)
+            for pair in self.pairs[:40]
+        ]
+        return html_table(self.answer, ("policy", f"{self.metric}, less {self.baseline}", "tasks", "verdict"), rows)
 
 
 def sentence(pair: Pair, metric: str) -> str:

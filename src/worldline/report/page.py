@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline import __version__, files
+from worldline.notebook import html_table
 from worldline.report import comparison, evaluation, log, plots, training, world_model
 from worldline.report.blocks import Section
 from worldline.report.source import ReportSource, find
@@ -29,6 +30,9 @@ class Report:
 
     path: Path
     sections: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        return html_table(f"report of {', '.join(self.sections)}", ("file",), [(str(self.path),)])
 
 
 def write_report(path: Path | str, out: Path | str | None = None, *, overwrite: bool = False) -> Report:
