@@ -20,6 +20,7 @@ EXTRAS = {
     "alfworld-reference": "alfworld",
     "browser": "playwright",
     "dense": "sentence_transformers",
+    "docs": "mkdocs",
     "trackio": "trackio",
     "trl": "trl",
     "wandb": "wandb",

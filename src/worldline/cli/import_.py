@@ -1,5 +1,6 @@
 """`worldline import`: logs of other tools into a store."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,9 +117,14 @@ def _result(
     drawn = table(
         f"{inputs[0][0] if len(inputs) == 1 else f'{len(inputs)} files'} -> {settings.out}",
         ("policy", "episodes", "steps", "mean return"),
-        [(str(r["policy"]), str(r["episodes"]), str(r["steps"]), f"{r['mean_return']:.3f}") for r in rows],
+        [(str(r["policy"]), str(r["episodes"]), str(r["steps"]), _mean(r["mean_return"])) for r in rows],
     )
     return VerbResult(data, (drawn,))
+
+
+def _mean(value: object) -> str:
+    """A mean return; nan where an episode does not say its reward."""
+    return f"{value:.3f}" if isinstance(value, float) and not math.isnan(value) else "not known"
 
 
 def _inputs(settings: Settings) -> list[tuple[Path, str]]:
