@@ -36,20 +36,19 @@ def climber(turn: Turn) -> str:
     return "up" if turn.goal <= "reach floor 3" or turn.step % 3 else "down"
 
 
-def run(folder: Path, epochs: int = 8, updates: int = 8) -> None:
+def run(folder: Path, epochs: int = 8, updates: int = 8, episodes: int = 80) -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     world, me = "own_environment:Stairs", "own_environment:climber"
-    print(worldline.collect(world, me, episodes=200, out=folder / "log", name="climber"))
-    clone = worldline.sft(
-        str(folder / "log"), folder / "clone", epochs=epochs, vocabulary=300, context=256, batch_tokens=2048
-    )
+    log = folder / "log"
+    print(worldline.collect(world, me, episodes=200, out=log, name="climber"))
+    clone = worldline.sft(str(log), folder / "clone", epochs=epochs, vocabulary=300, context=256, batch_tokens=2048)
     model = str(clone.summary()["model"])
-    print(worldline.collect(world, f"hf:{model}", episodes=80, name="clone"))
+    print(worldline.collect(world, f"hf:{model}", episodes=episodes, name="clone", max_new_tokens=8))
     trained = worldline.train(
         world, model, folder / "paw", updates=updates, groups=4, group_size=8, batch_size=32, checkpoint_every=updates,
-        update={"lr": 3e-4}, evaluation={"every": 0},
+        rollout={"max_new_tokens": 8}, update={"lr": 3e-4}, evaluation={"every": 0},
     )  # fmt: skip
-    print(worldline.collect(world, f"hf:{trained.checkpoint}", episodes=80, name="trained"))
+    print(worldline.collect(world, f"hf:{trained.checkpoint}", episodes=episodes, name="trained", max_new_tokens=8))
 
 
 if __name__ == "__main__":

@@ -204,6 +204,7 @@ def test_on_a_phone_an_episode_is_its_own_page(opened: Open) -> None:
     page.wait_for_selector("tbody tr")
     assert not page.is_visible("#pane")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("tbody tr:first-child td.words").bounding_box()["width"] > 50
     page.click("tbody tr:nth-child(2)")
     page.wait_for_url("**single=1**")
     waited(page, "id v3-000")
