@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from worldline import config
+from worldline import command_line
 from worldline.cli import VERBS, _command, main
 from worldline.types import InputError
 
@@ -54,7 +54,7 @@ def test_every_command_has_flags_that_exist(page: Path, words: list[str]) -> Non
         rest[0] = str(ROOT / rest[0])
     variables = [word.replace("$e", "0.5") for word in rest]
     try:
-        config.read(command.Settings, variables)
+        command_line.read(command.Settings, variables)
     except InputError as error:
         pytest.fail(f"{page.name}: worldline {' '.join(words)}: {error}")
 

@@ -24,8 +24,8 @@ def test_own_logs_to_is_v3_better_than_v2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loaded("compare_own_logs", monkeypatch).run(tmp_path)
-    told = capsys.readouterr().out
-    assert "v3 is better than v2" in told and "billing: +" in told
+    printed = capsys.readouterr().out
+    assert "v3 is better than v2" in printed and "billing: +" in printed
     assert (tmp_path / "choice" / "report.html").is_file()
 
 
@@ -33,8 +33,8 @@ def test_own_environment_and_policy_to_a_trained_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loaded("own_environment", monkeypatch).run(tmp_path, epochs=1, updates=1, episodes=16)
-    told = capsys.readouterr().out
-    assert told.count("own_environment:Stairs: ") == 3
+    printed = capsys.readouterr().out
+    assert printed.count("own_environment:Stairs: ") == 3
     assert (tmp_path / "paw" / "metrics.jsonl").is_file()
 
 
@@ -42,7 +42,7 @@ def test_an_api_agent_scored_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=40)
-    told = capsys.readouterr().out
-    assert "v2 is better than v1" in told or "does not tell whether v2 is better" in told
-    assert "what works: worldline fit and --world-model" in told
-    assert "v3 by adwm: " in told
+    printed = capsys.readouterr().out
+    assert "v2 is better than v1" in printed or "does not tell whether v2 is better" in printed
+    assert "what works: worldline fit and --world-model" in printed
+    assert "v3 by adwm: " in printed
