@@ -21,6 +21,7 @@ EXTRAS = {
     "browser": "playwright",
     "dense": "sentence_transformers",
     "docs": "mkdocs",
+    "textarena": "textarena",
     "trackio": "trackio",
     "trl": "trl",
     "wandb": "wandb",

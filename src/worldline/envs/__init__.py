@@ -1,7 +1,8 @@
 """Environments by name: the embedded ones, the real ones, and yours.
 
 `load("household")`, `load("webshop", data=path)`, `load("package.module:attr")` for your own code,
-`load("gym:ID")` for a Gymnasium text environment. A world's module is imported only when it is asked for.
+`load("gym:ID")` for a Gymnasium text environment, `load("textarena:ID")` for a game of TextArena. A world's
+module is imported only when it is asked for.
 
 A name that was read from data goes through `load_builtin`: nothing read from data names code.
 """
@@ -130,6 +131,12 @@ def load(
 
         _refuse_data(name, data)
         return GymWorld(name.removeprefix("gym:"), validate(GymConfig, settings, source=name, prefix="options."))
+    if name.startswith("textarena:"):
+        from worldline.envs.textarena import TextArenaConfig, TextArenaWorld
+
+        _refuse_data(name, data)
+        game_settings = validate(TextArenaConfig, settings, source=name, prefix="options.")
+        return TextArenaWorld(name.removeprefix("textarena:"), game_settings)
     if ":" in name:
         from worldline.envs.custom import load_custom
 
