@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint demo kill fuzz clean
+.PHONY: install test lint demo docs kill fuzz clean
 
 install: $(STAMP)
 
@@ -32,5 +32,9 @@ fuzz: install
 demo: install
 	$(BIN)/worldline demo --overwrite
 
+docs: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .import_linter_cache

@@ -3,8 +3,9 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from worldline.command_line import read, usage
+from worldline.command_line import read
 from worldline.config import Config, option, positional
+from worldline.help_text import usage
 from worldline.types import InputError
 
 

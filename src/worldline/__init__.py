@@ -1,14 +1,27 @@
-"""worldline: train language agents that understand their world, and know how good an agent is before it touches one."""
+"""worldline: train language agents that understand their world, and know how good an agent is before it touches one.
+
+From Python: `worldline.collect`, `sft`, `train`, `fit`, `evaluate`, `compare`, `report`, `read`; see `worldline.api`.
+"""
 
 from typing import Any
 
 __version__ = "0.1.0"
 
+_MODULES = ("collect", "evaluate", "report", "sft")
+"""Verbs that are modules too: each is callable."""
+_FUNCTIONS = ("compare", "fit", "read", "train")
+
 
 def __getattr__(name: str) -> Any:
     """`worldline.evaluate(...)` without loading anything before it is called."""
-    if name == "evaluate":
-        import importlib
+    import importlib
 
-        return importlib.import_module("worldline.evaluate")
+    if name in _MODULES:
+        return importlib.import_module(f"worldline.{name}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module("worldline.api"), name)
     raise AttributeError(f"module 'worldline' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES, *_FUNCTIONS])

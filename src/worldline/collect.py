@@ -8,6 +8,7 @@ folder, and nothing is played or stored twice.
 import hashlib
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from worldline import envs, files, policies, store
+from worldline.callable_module import CallableModule
 from worldline.config import option, positional
+from worldline.notebook import html_table
 from worldline.ope.intervals import Interval, interval
 from worldline.policies import PolicyConfig
 from worldline.policies.prompts import Counts
@@ -104,10 +107,15 @@ class Tally:
 
     @property
     def success_rate(self) -> float:
-        return sum(map(bool, self.successes)) / len(self.successes) if self.successes else float("nan")
+        """Of the episodes that say it; nan where none does."""
+        outcomes = [success for success in self.successes if success is not None]
+        return sum(outcomes) / len(outcomes) if outcomes else float("nan")
 
     def success(self) -> Interval:
-        return _wilson(self.success_rate, len(set(self.tasks)), len(self.successes))
+        tasks = [task for task, success in zip(self.tasks, self.successes, strict=True) if success is not None]
+        if not tasks:
+            return Interval(float("nan"), None, None, 0)
+        return _wilson(self.success_rate, len(set(tasks)), len(tasks))
 
     def mean_return(self) -> Interval:
         codes = np.unique(self.tasks, return_inverse=True)[1]
@@ -122,7 +130,7 @@ def _wilson(rate: float, units: int, n: int) -> Interval:
     return Interval(rate, max(0.0, min(rate, centre - half)), min(1.0, max(rate, centre + half)), n)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Collection:
     """What a collection came to."""
 
@@ -136,6 +144,18 @@ class Collection:
     mishap: str
     failed: tuple[str, ...]
     truncated_prompts: int
+
+    def __repr__(self) -> str:
+        summary = self.summary()
+        rate = "not known" if math.isnan(summary["success"]) else f"{summary['success']:.3f}"
+        where = f", in {summary['out']}" if summary["out"] else ""
+        return f"<{summary['policy']} in {summary['env']}: {summary['episodes']} episodes, success {rate}{where}>"
+
+    def _repr_html_(self) -> str:
+        summary = self.summary()
+        shown = ("episodes", "success", "return", "mean_length", "invalid_actions", "out")
+        rows = [(name.replace("_", " "), _written(summary[name])) for name in shown if summary[name] is not None]
+        return html_table(repr(self).strip("<>"), ("", "value"), rows)
 
     def summary(self) -> dict[str, Any]:
         success, mean = self.tally.success(), self.tally.mean_return()
@@ -166,6 +186,10 @@ class Collection:
             "steps_per_second": self.played_steps / self.seconds if self.seconds > 0 else 0.0,
             "out": str(self.config.out) if self.config.out else None,
         }
+
+
+def _written(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally: None) -> Collection:
@@ -343,3 +367,6 @@ def _recall(folder: Path, done: set[str], tally: Tally) -> None:
         tally.answerable += [pair["value"] == "true" for pair in row["meta"] if pair["key"] == "answerable"]
         tally.steps += len(row["steps"])
         tally.invalid += sum(not step["valid"] for step in row["steps"])
+
+
+sys.modules[__name__].__class__ = CallableModule  # worldline.collect(...)

@@ -1,14 +1,13 @@
-"""The words of a command line as settings, and the help text of a command. Flags win over the recipe.
+"""The words of a command line as settings. Flags win over the recipe.
 
 There is no environment-variable or global layer.
 """
 
-import types
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Union, get_args
+from typing import Any
 
-from worldline.config import C, Config, Flag, dashed, flags_of, origin_of, refuse_old_name, shortened, suggest, validate
+from worldline.config import C, Flag, dashed, flags_of, refuse_old_name, shortened, suggest, validate
 from worldline.recipe_file import read_recipe, read_yaml, refuse_unusable
 from worldline.types import InputError
 
@@ -41,19 +40,6 @@ def read(model: type[C], argv: Sequence[str]) -> C:
         else:
             raise InputError(f"unexpected argument '{word}': give settings as --flag value (see --help)")
     return validate(model, _merge(values, given))
-
-
-def usage(model: type[Config], command: str) -> str:
-    """The help text of a command: what must be given comes first."""
-    flags = sorted(flags_of(model), key=lambda flag: (not flag.positional, not flag.field.is_required()))
-    words = " ".join(f.name.upper() + (" ..." if f.many else "") for f in flags if f.positional)
-    lines = [f"usage: {command} {words}{' ' if words else ''}[--flag value ...]", ""]
-    lines += [line.strip() for line in (model.__doc__ or "").strip().splitlines()] + [""]
-    width = max((len(_shown(flag)) for flag in flags), default=0) + 2
-    lines += [f"  {_shown(flag):<{min(width, 34)}} {_explained(flag)}" for flag in flags]
-    if model.examples:
-        lines += ["", "examples:", *(f"  {example}" for example in model.examples)]
-    return "\n".join(lines)
 
 
 def _take_flag(word: str, words: list[str], flags: dict[str, Flag], given: dict[str, Any]) -> None:
@@ -114,35 +100,3 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         under = merged.get(key)
         merged[key] = _merge(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
     return merged
-
-
-def _shown(flag: Flag) -> str:
-    if flag.positional:
-        return flag.name.upper()
-    if flag.switch:
-        return f"--{dashed(flag.name)}"
-    return f"--{dashed(flag.name)}{'.KEY' if flag.free else ''} {_type_name(flag.annotation)}"
-
-
-def _explained(flag: Flag) -> str:
-    default = flag.field.default
-    if flag.field.is_required():
-        note = "required"
-    elif default in (None, "", (), False) or flag.field.default_factory is not None:
-        note = ""
-    else:
-        note = f"default {' '.join(map(str, default)) if isinstance(default, tuple) else default}"
-    return f"{flag.help}{f' ({note})' if note and flag.help else note}"
-
-
-def _type_name(annotation: Any) -> str:
-    origin = origin_of(annotation)
-    if origin is Literal:
-        return "|".join(str(choice) for choice in get_args(annotation))
-    if origin in (list, tuple):
-        return f"{_type_name(get_args(annotation)[0])} ..."
-    if origin in (Union, types.UnionType):
-        return "|".join(_type_name(arg) for arg in get_args(annotation) if arg is not type(None))
-    return {str: "TEXT", int: "N", float: "X", Path: "PATH", dict: "VALUE"}.get(
-        origin, getattr(origin, "__name__", "VALUE")
-    )

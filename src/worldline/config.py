@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -22,6 +22,8 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     examples: ClassVar[tuple[str, ...]] = ()
+    heading: ClassVar[str] = ""
+    """Under which heading a verb's help lists these settings, where the verb inherits them."""
     renamed: ClassVar[dict[str, str]] = {}
     """Old name of a setting -> its present name, for the line that refuses the old one."""
 
@@ -33,6 +35,14 @@ class Config(BaseModel):
         if "" in texts and _holds_path(cls.model_fields[str(info.field_name)].annotation):
             raise ValueError("is empty: name a path")
         return value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _list_of_words(cls, value: Any, info: ValidationInfo) -> Any:
+        """`a` and `a,b` are lists too, where a setting takes several of some words."""
+        kind = _not_none(cls.model_fields[str(info.field_name)].annotation)
+        words = origin_of(kind) in (list, tuple) and any(get_origin(item) is Literal for item in get_args(kind))
+        return [word.strip() for word in value.split(",")] if words and isinstance(value, str) else value
 
     @field_validator("*", mode="after")
     @classmethod
@@ -46,9 +56,9 @@ def _holds_path(annotation: Any) -> bool:
     return annotation is Path or any(map(_holds_path, get_args(annotation)))
 
 
-def positional(default: Any = ..., *, help: str) -> Any:  # noqa: A002 - reads as argparse does
+def positional(default: Any = ..., *, help: str, **constraints: Any) -> Any:  # noqa: A002 - reads as argparse does
     """A field given without a flag, in the order of declaration; a tuple takes all that follow."""
-    return Field(default, description=help, json_schema_extra={"positional": True})
+    return Field(default, description=help, json_schema_extra={"positional": True}, **constraints)
 
 
 def option(default: Any = ..., *, help: str, **constraints: Any) -> Any:  # noqa: A002 - reads as argparse does

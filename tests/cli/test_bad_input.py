@@ -49,7 +49,7 @@ def logged(folder: Path) -> Path:
         ("evaluate --log nowhere --policy x=random", "nowhere: no such log"),
         ("export nowhere --out x.jsonl", "nowhere: no such log"),
         ("import episodes nowhere.jsonl --out x", "nowhere.jsonl: no such file"),
-        ("import episode nowhere.jsonl --out x", "unknown format 'episode': did you mean 'episodes'"),
+        ("import --format episode setup.py --out x", "unknown format 'episode': did you mean 'episodes'"),
         ("sft nowhere --out x", "unknown environment 'nowhere'"),
         ("train household --model ./nowhere --out x", "./nowhere"),
     ],

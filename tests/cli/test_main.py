@@ -55,6 +55,35 @@ def test_bad_words_are_one_line_and_exit_code_two(
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--model", "./nowhere"], "--model ./nowhere: no such folder"),
+        (["--model=/no/where"], "--model /no/where: no such folder"),
+        ([], "missing --model: the causal LM"),
+    ],
+)
+def test_a_model_that_is_not_there_is_told_before_torch_is_loaded(words: list[str], line: str) -> None:
+    probe = "import sys; from worldline.cli import main; code = main(sys.argv[1:]); print(code, 'torch' in sys.modules)"
+    train = ["train", "household", *words, "--out", "x"]
+    done = subprocess.run([sys.executable, "-c", probe, *train], capture_output=True, text=True, check=True)
+    assert line in done.stderr
+    assert done.stdout.split() == ["2", "False"]
+
+
+def test_progress_is_told_in_lines_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "collect household --options.level tiny --policy expert --episodes 5 --json".split()
+    assert main(words) == 0
+    assert capsys.readouterr().err == ""  # work that is done at once says nothing
+    monkeypatch.setattr("worldline.cli.verb_result.EVERY", 0.0)
+    assert main(words) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5
+    assert lines[-1].startswith("episodes 5 of 5 ")
+
+
 def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["env", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["packages"]["torch"]

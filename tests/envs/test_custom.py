@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from worldline.envs import load
+from worldline.envs.custom import CustomWorld
 from worldline.types import Environment, InputError, World
 
 SOURCE = '''
@@ -130,3 +131,33 @@ def test_one_clear_line(module: str, path: str, line: str) -> None:
 def test_wrong_options_are_bad_input(module: str) -> None:
     with pytest.raises(InputError, match="unexpected keyword argument 'begin'"):
         load(f"{module}:Countdown", options={"begin": 4})
+
+
+@pytest.mark.parametrize(
+    ("opening", "answer", "line"),
+    [
+        ("text", None, "Shapes.reset must return (observation, info), it returned a str"),
+        (
+            ("text", {}),
+            ("a", 1.0, True),
+            "Shapes.step must return (observation, reward, terminated, truncated, info)",
+        ),
+        (("text", {}), (7, 1.0, True, False, {}), "Shapes.step returned a int as observation: it must be text"),
+        (("text", {}), ("a", "much", True, False, {}), "Shapes.step returned the reward 'much': no number"),
+        (("text", {}), ("a", 1.0, True, False, None), "Shapes.step returned a NoneType as info: it must be a dict"),
+    ],
+)
+def test_wrong_shapes_are_told_in_the_environments_own_words(opening: Any, answer: Any, line: str) -> None:
+    class Shapes:
+        def reset(self, *, seed: int | None = None) -> Any:
+            return opening
+
+        def step(self, action: str) -> Any:
+            return answer
+
+    world = CustomWorld("mine:Shapes", Shapes)  # type: ignore[arg-type]  # shapes that no environment has
+    environment = world.make()
+    with pytest.raises(InputError) as caught:
+        environment.reset(task="0")
+        environment.step("x")
+    assert line in str(caught.value)

@@ -1,10 +1,13 @@
 """A real Gymnasium environment behind the text protocol."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from worldline.cli import main
 from worldline.envs import load
 from worldline.types import Environment, InputError, World
 
@@ -90,3 +93,37 @@ def test_a_gymnasium_class_by_its_path() -> None:
 def test_one_clear_line(name: str, line: str) -> None:
     with pytest.raises(InputError, match=line):
         load(name)
+
+
+def test_an_id_may_name_the_module_that_registers_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import gymnasium\n"
+        "from gymnasium.spaces import Text\n"
+        "class Echo(gymnasium.Env):\n"
+        "    observation_space = action_space = Text(40)\n"
+        "    def reset(self, *, seed=None, options=None): return 'hello', {}\n"
+        "    def step(self, action): return action, 1.0, True, False, {}\n"
+        "gymnasium.register('Echo-v0', entry_point=Echo)\n"
+    )
+    (tmp_path / "echo_games.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    world = load("gym:echo_games:Echo-v0")
+    environment = world.make()
+    assert environment.reset(task="3")[0] == "hello"
+    assert environment.step("hey")[:3] == ("hey", 1.0, True)
+    with pytest.raises(InputError, match="gym:no_such_games:Echo-v0: no module named 'no_such_games'"):
+        load("gym:no_such_games:Echo-v0")
+    del gymnasium.registry["Echo-v0"]
+
+
+def test_success_is_not_known_where_the_environment_never_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    class Silent(Guess):
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            return (*super().step(action)[:4], {"admissible_commands": ["1", "2"]})
+
+    gymnasium.register("Silent-v0", entry_point=Silent, max_episode_steps=3)
+    assert main("collect gym:Silent-v0 --policy random --episodes 4 --json".split()) == 0
+    assert json.loads(capsys.readouterr().out)["success"] is None
+    assert main("collect gym:Silent-v0 --policy random --episodes 4".split()) == 0
+    assert "not known" in capsys.readouterr().out
+    del gymnasium.registry["Silent-v0"]

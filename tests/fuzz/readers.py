@@ -3,6 +3,7 @@
 A reader may refuse (WorldlineError) and may report bad rows; whatever else it raises is a defect.
 """
 
+import csv
 import gzip
 import io
 import json
@@ -63,6 +64,23 @@ def packed(seed: bytes, chance: Random) -> bytes:
     pack = chance.choice([bytes, bytes, bytes, _gzip, _xz])
     data = pack(mutant)
     return mutate.mutate_bytes(data, chance) if pack is not bytes and chance.random() < 0.5 else data
+
+
+def csv_lines(seed: bytes, chance: Random) -> bytes:
+    """A table as CSV: values changed, or bytes."""
+    rows = [json.loads(line) for line in seed.splitlines()]
+    sink = io.StringIO()
+    writer = csv.DictWriter(sink, list(rows[0]), extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return mutate.mutate_bytes(sink.getvalue().encode(), chance)
+
+
+def columns(seed: bytes, chance: Random) -> bytes:
+    """A table as Parquet with its bytes changed."""
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([json.loads(line) for line in seed.splitlines()]), sink)
+    return mutate.mutate_bytes(sink.getvalue(), chance)
 
 
 def archive(seed: bytes, chance: Random) -> bytes:
@@ -150,6 +168,14 @@ READERS = {
     "episodes": Reader("episodes", packed, ".jsonl", imported("episodes")),
     "chat": Reader("chat", packed, ".jsonl", imported("chat")),
     "jsonl": Reader("jsonl", packed, ".jsonl", imported("jsonl")),
+    "tau2": Reader("tau2", packed, ".json", imported("tau2")),
+    "atif": Reader("atif", packed, ".json", imported("atif")),
+    "verifiers": Reader("verifiers", packed, ".jsonl", imported("verifiers")),
+    "openenv": Reader("openenv", packed, ".jsonl", imported("openenv")),
+    "table": Reader("table", packed, ".jsonl", imported("table")),
+    "table-csv": Reader("table", csv_lines, ".csv", imported("table")),
+    "table-parquet": Reader("table", columns, ".parquet", imported("auto")),
+    "any": Reader("verifiers", packed, ".jsonl", imported("auto")),
     "inspect-json": Reader("inspect", packed, ".json", imported("inspect")),
     "inspect-eval": Reader("inspect", archive, ".eval", imported("inspect")),
     "parquet": Reader("parquet", shard, ".parquet", read_store),

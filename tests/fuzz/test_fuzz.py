@@ -18,7 +18,7 @@ def test_a_mutant_is_read_or_refused_in_one_line(name: str) -> None:
     assert list(defects(name, range(MUTANTS))) == []
 
 
-@pytest.mark.parametrize("name", ["episodes", "chat", "jsonl", "inspect"])
+@pytest.mark.parametrize("name", list(logs.FORMATS))
 def test_the_seeds_themselves_hold_episodes(name: str) -> None:
     for path in (CORPUS / name).iterdir():
         assert list(logs.read(name, path, on_bad=lambda row: None))

@@ -34,7 +34,9 @@ def test_what_came_in_is_the_observation_and_the_assistant_acts(tmp_path: Path) 
     assert [step.response for step in episode.steps] == ['Let me see.\nfind({"user": "mia"})', "It is cancelled."]
     assert [step.reward for step in episode.steps] == [0.0, 1.0]
     assert (episode.goal, episode.final_observation) == ("Cancel my flight.", "###STOP###")
-    assert (episode.policy, episode.task_id, episode.env, episode.success) == ("m", "t", "a", None)
+    assert (episode.policy, episode.task_id, episode.env, episode.success) == ("m", "t", "imported", None)
+    calls = json.loads(episode.meta.pop("steps.tool_calls"))
+    assert calls == [[{"id": "1", "name": "find", "arguments": '{"user": "mia"}'}], []]
     assert episode.meta == {"extra": "3", "system": "You are an airline's agent."}
 
 
@@ -111,21 +113,40 @@ def test_a_row_without_messages_is_a_bad_row(tmp_path: Path) -> None:
         imported(tmp_path / "a.json", [{"prompt": "x"}])
 
 
-@pytest.mark.parametrize(
-    ("more", "logprob"),
-    [
-        ({"logprob": -1.5}, -1.5),
-        ({"logprobs": {"content": [{"token": "a", "logprob": -0.25}, {"token": "b", "logprob": -0.5}]}}, -0.75),
-        ({"logprobs": [-0.25, -0.5]}, -0.75),
-        ({"logprobs": {"content": []}}, None),
-        ({"logprobs": ["x"]}, None),
-        ({}, None),
-    ],
-)
-def test_log_probs_and_ids_are_kept(tmp_path: Path, more: dict[str, Any], logprob: float | None) -> None:
-    row = {"id": 17, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ok", **more}]}
-    path = tmp_path / "chats.jsonl"
-    path.write_text(json.dumps({**row, "reward": 1.0}))
-    (episode,) = logs.read("chat", path)
-    assert episode.id == "17"
-    assert episode.steps[0].logprob == logprob
+def test_thoughts_tool_calls_log_probs_and_token_ids_are_kept(tmp_path: Path) -> None:
+    openai = {
+        **CALL,
+        "reasoning": "Who is it?",
+        "token_ids": [7, 8],
+        "logprobs": {"content": [{"token": "a", "logprob": -0.5}] * 2},
+    }
+    anthropic = {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Cancel it."},
+            {"type": "text", "text": "One moment."},
+            {"type": "tool_use", "id": "u1", "name": "cancel", "input": {"flight": 12}},
+        ],
+    }
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "u1", "content": "done"}]}
+    row = {"messages": [USER, openai, ANSWER, anthropic, result, {**DONE, "logprobs": [-0.1]}], "reward": 1.0}
+    (episode,) = imported(tmp_path / "a.jsonl", [row])
+    assert [step.action for step in episode.steps] == [
+        'find({"user": "mia"})',
+        'cancel({"flight": 12})',
+        "It is cancelled.",
+    ]
+    assert [step.observation for step in episode.steps] == ["Cancel my flight.", "flight 12", "done"]
+    assert episode.steps[1].response == 'Cancel it.\nOne moment.\ncancel({"flight": 12})'
+    assert json.loads(episode.meta["steps.thought"]) == ["Who is it?", "Cancel it.", ""]
+    calls = json.loads(episode.meta["steps.tool_calls"])
+    assert [[call["name"] for call in own] for own in calls] == [["find"], ["cancel"], []]
+    assert [step.token_logprobs for step in episode.steps] == [(-0.5, -0.5), None, (-0.1,)]
+    assert episode.steps[0].token_ids == (7, 8)
+    assert [step.logprob for step in episode.steps] == [None] * 3  # at which temperature, the tokens do not say
+
+
+def test_log_probs_that_are_none_are_a_bad_row(tmp_path: Path) -> None:
+    row = {"messages": [USER, {**DONE, "logprobs": ["high"]}], "reward": 1.0}
+    with pytest.raises(InputError, match="line 1: its logprobs are neither numbers nor objects"):
+        imported(tmp_path / "a.jsonl", [row])

@@ -47,7 +47,7 @@ def test_a_row_becomes_an_episode_that_sees_before_it_acts(tmp_path: Path) -> No
 def test_a_null_says_nothing_and_a_budget_that_ran_out_is_no_end(tmp_path: Path) -> None:
     rows = [{**ROW, "dataset": None, "policy": None, "trial": None}, {**ROW, "truncated": True}]
     first, second = imported(tmp_path, *rows)
-    assert (first.env, first.policy, first.id) == ("runs.v1", "runs.v1", "runs.v1/runs.v1/7")
+    assert (first.env, first.policy, first.id) == ("imported", "runs.v1", "runs.v1/runs.v1/7")
     assert (first.terminated, first.truncated) == (True, False)
     assert (second.terminated, second.truncated) == (False, True)
 
@@ -83,6 +83,9 @@ def test_rewards_of_the_steps_count_where_they_add_up(
 def test_extras_are_kept_and_options_win(tmp_path: Path) -> None:
     row = {**ROW, "note": "x", "info": {"f1": 0.8, "n": [1]}, "nothing": None}
     (episode,) = imported(tmp_path, row, policy="mine", env="e", split="dev", reward="info.f1", score="info.f1")
+    thoughts, calls = (json.loads(episode.meta.pop(f"steps.{name}")) for name in ("thought", "tool_calls"))
+    assert [bool(thought) for thought in thoughts] == ["thought" in step for step in ROW["steps"]]
+    assert calls == [step.get("tool_calls") for step in ROW["steps"]]
     assert episode.meta == {"note": "x", "info": '{"f1": 0.8, "n": [1]}'}
     assert (episode.policy, episode.env, episode.split, episode.score) == ("mine", "e", "dev", 0.8)
     assert episode.episode_return == 0.8
@@ -164,14 +167,15 @@ def test_the_real_files_count_the_same_before_and_after(shared_data: Path, tmp_p
     assert {policy: pytest.approx(entry, nan_ok=True) for policy, entry in expected.items()} == totals
 
 
-def test_log_probs_and_ids_are_kept(tmp_path: Path) -> None:
-    steps = [{**step, "logprob": -0.5 * k} for k, step in enumerate(ROW["steps"])]
-    (episode,) = imported(tmp_path, {**ROW, "id": "mine-1", "steps": steps})
-    assert episode.id == "mine-1"
-    assert [step.logprob for step in episode.steps] == [0.0, -0.5, -1.0]
-    assert "steps.logprob" not in episode.meta
-    assert "id" not in episode.meta
-    (bare,) = imported(tmp_path, ROW)
-    assert [step.logprob for step in bare.steps] == [None, None, None]
-    with pytest.raises(InputError, match=r"line 1: steps.0.logprob"):
-        imported(tmp_path, {**ROW, "steps": [{"action": "x", "logprob": 0.5}]})
+def test_log_probs_token_ids_and_ids_are_kept(tmp_path: Path) -> None:
+    given = {"logprob": -0.5, "token_ids": [4, 5], "token_logprobs": [-0.2, -0.3], "entropy": 0.1, "prompt_ids": [1]}
+    steps = [{**step, **given, "valid": False} for step in ROW["steps"]]
+    own = "3f2a9c1d4e5b60718293a4b5c6d7e8f9"
+    long, short = imported(
+        tmp_path, {**ROW, "id": own, "steps": steps, "epsilon": 0.2}, {**ROW, "id": 7, "steps": steps}
+    )
+    assert long.id == own and long.epsilon == 0.2 and "id" not in long.meta
+    assert short.id.endswith("/7") and short.meta["id"] == "7"
+    for step in (*long.steps, *short.steps):
+        assert (step.logprob, step.entropy, step.valid) == (-0.5, 0.1, False)
+        assert (step.token_ids, step.token_logprobs, step.prompt_ids) == ((4, 5), (-0.2, -0.3), (1,))

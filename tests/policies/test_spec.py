@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from worldline import command_line, policies
+from worldline.help_text import usage
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.types import InputError
 
@@ -46,7 +47,7 @@ def test_bad_specifications_get_one_line(spec: str, says: str) -> None:
 @pytest.mark.parametrize(("flag", "value"), [("4", 4), ("0", 0), ("all", "all")])
 def test_history_on_the_command_line(flag: str, value: Any) -> None:
     assert command_line.read(PolicyConfig, ["--history", flag]).history == value
-    assert "--history N|all" in command_line.usage(PolicyConfig, "worldline")
+    assert "--history N|all" in usage(PolicyConfig, "worldline")
 
 
 @pytest.mark.parametrize("flags", [["--history", "-1"], ["--temperature", "-1"], ["--prompt", "poem"]])

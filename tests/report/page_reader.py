@@ -9,6 +9,7 @@ class ReadCell:
     text: str = ""
     value: float | None = None
     classes: tuple[str, ...] = ()
+    mark: str = ""
 
 
 @dataclass
@@ -48,6 +49,8 @@ class PageReader(HTMLParser):
             self._rows[-1].append(self._cell)
         elif tag == "small" and self._cell is not None:
             self._cell.text += " "
+        elif tag == "sup":
+            self._inside = tag
 
     def handle_endtag(self, tag: str) -> None:
         if tag == self._inside:
@@ -59,6 +62,8 @@ class PageReader(HTMLParser):
             self._cell = None
 
     def handle_data(self, data: str) -> None:
+        if self._inside == "sup" and self._cell is not None:
+            self._cell.mark += data
         if self._inside:
             return
         self.text += data

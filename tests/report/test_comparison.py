@@ -1,49 +1,41 @@
-"""The comparison of an evaluation on its page: every difference, P(best), the groups."""
+"""The section on a comparison says what comparison.json says, the answer first."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from page_reader import PageReader
+from report_material import episode, write_log
 
+from worldline.comparison import CompareConfig, compare
 from worldline.report import compose, find, render
 
 
-def page(content: dict[str, Any], folder: Path) -> PageReader:
-    path = folder / "evaluation.json"
-    path.write_text(json.dumps(content))
-    return PageReader(render(compose(find(path)), "test"))
-
-
 @pytest.fixture
-def content(judged: Path) -> dict[str, Any]:
-    return json.loads((judged / "evaluation.json").read_text())
+def folder(tmp_path: Path) -> Path:
+    episodes = [
+        episode(1000 * p + n, (n * (p + 2)) % 5 < 2 + p, policy=policy).model_copy(update={"task_id": f"t{n}"})
+        for p, policy in enumerate(("v1", "v2", "v3"))
+        for n in range(40)
+    ]
+    return write_log(tmp_path / "log", episodes)
 
 
-def test_every_difference_is_shown(content: dict[str, Any], tmp_path: Path) -> None:
-    shown = page(content, tmp_path)
-    rows = shown.rows("Who is better")
-    compared = content["comparison"]
-    assert len(rows) == len(compared["differences"])
-    for difference in compared["differences"]:
-        row = rows[f"{difference['a']} − {difference['b']}"]
-        assert row["P(> 0)"].value == pytest.approx(difference["p"])
-    best = shown.rows("The best candidate")
-    assert {label: row["P(best)"].value for label, row in best.items()} == pytest.approx(compared["p_best"])
+def test_the_answer_comes_first_and_every_number_is_there(folder: Path, tmp_path: Path) -> None:
+    comparison = compare(CompareConfig(log=(folder,), policies=("v1", "v3"), by="env", out=tmp_path / "out"))
+    page = PageReader(render(compose(find(tmp_path / "out")), "test"))
+    assert comparison.answer in page.text
+    assert page.text.index(comparison.answer) < page.text.index("Paired by task")
+    row = page.rows("Paired by task")["v3"]
+    pair = comparison.pair("v3")
+    assert row["difference"].value == pair.difference.value
+    assert row["won / tied / lost"].text == f"{pair.wins} / {pair.ties} / {pair.losses}"
+    assert len(page.rows("Where v3 and v1 differ")) == pair.wins + pair.losses
 
 
-def test_groups_are_shown(content: dict[str, Any], tmp_path: Path) -> None:
-    name = content["policies"][0]["name"]
-    estimate = {"value": 0.25, "low": 0.1, "high": 0.4, "n": 9}
-    group = {"group": "red", "episodes": 9, "estimates": {name: estimate}}
-    split = {"column": "colour", "estimator": "wis", "groups": [group], "p": 0.03}
-    rows = page(content | {"breakdown": split}, tmp_path).rows("By colour")
-    assert rows["red"][name].value == 0.25
-
-
-def test_without_a_comparison_there_is_no_table(content: dict[str, Any], tmp_path: Path) -> None:
-    content.pop("comparison")
-    path = tmp_path / "evaluation.json"
-    path.write_text(json.dumps(content))
-    assert "Who is better" not in render(compose(find(path)), "test")
+def test_what_cannot_be_told_is_said_so(folder: Path, tmp_path: Path) -> None:
+    comparison = compare(CompareConfig(log=(folder,), policies=("v1", "v2", "v3"), out=tmp_path / "out"))
+    text = render(compose(find(tmp_path / "out" / "comparison.json")), "test")
+    unclear = [pair.policy for pair in comparison.pairs if pair.verdict == "unclear"]
+    rows = PageReader(text).rows("Paired by task")
+    assert {name for name, row in rows.items() if row["than v1"].text == "cannot be told"} == set(unclear)
+    assert "<svg" in text

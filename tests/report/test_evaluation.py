@@ -163,3 +163,21 @@ def test_a_file_that_is_no_evaluation_is_named(tmp_path: Path) -> None:
     path.write_text('{"policies": [{"name": "x"}]}')
     with pytest.raises(InputError, match=r"evaluation.json: no evaluation: 'policies.0.estimates': Field required"):
         page(path)
+
+
+def test_every_reason_for_doubt_can_be_read_without_a_pointer(content: dict[str, Any], tmp_path: Path) -> None:
+    policies = json.loads(json.dumps(content["policies"]))
+    for number, policy in enumerate(policies):
+        policy["estimates"]["is"]["flag"] = f"reason {number}"
+    shown = page(changed(content | {"policies": policies}, tmp_path))
+    assert not [attributes for _, attributes in shown.tags if "title" in attributes]
+    rows = shown.rows("Every estimator")
+    marks = [rows["is"][label(policy)].mark for policy in policies]
+    assert len(set(marks)) == len(policies) and all(marks)
+    for number in range(len(policies)):
+        assert f"reason {number}" in shown.text
+
+
+def test_the_answer_stands_before_every_number(shown: PageReader, content: dict[str, Any]) -> None:
+    best = content["recommended"]["policy"]
+    assert 0 <= shown.text.index(f"{best} ") < shown.text.index("recommended policy")

@@ -284,3 +284,29 @@ def test_every_answer_has_a_strict_policy(
         gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     time.sleep(0.1)
     assert capfd.readouterr().err == ""
+
+
+def test_a_log_is_named_by_its_path_and_nothing_else_can_be(log: Path, served: Callable[[Path], Get]) -> None:
+    get = served(log)
+    assert json.loads(get(f"/api/episodes?log={log}")[1])["total"] == 150
+    assert json.loads(get(f"/api/episode?log={log}&id=e00007")[1])["row"] == 7
+    assert get("/api/episodes?log=/etc/passwd")[0] == 400
+    assert "has no episode 'nobody'" in get(f"/api/episode?log={log}&id=nobody")[1]
+
+
+def test_counts_of_a_filter_are_exact(log: Path) -> None:
+    index = EpisodeIndex(log)
+    for policy in ("", "p1"):
+        for success in ("", "true", "unknown"):
+            query = Query(limit=3, policy=policy, success=success)
+            assert index.page(query)["matching"] == len(walked(index, limit=200, policy=policy, success=success))
+    assert index.page(Query(text="kettle"))["matching"] is None
+
+
+def test_episodes_of_one_task_in_every_log_of_the_list(tmp_path: Path, served: Callable[[Path], Get]) -> None:
+    write_log(tmp_path / "a", [episode(1, policy="v2"), episode(2, policy="v2")])
+    write_log(tmp_path / "imagined", [episode(1, policy="v2").model_copy(update={"id": "dreamt"})])
+    get = served(tmp_path)
+    rows = json.loads(get("/api/same-task?at=0&row=0")[1])["episodes"]
+    assert {(row["id"], Path(row["log"]).name) for row in rows} == {("e00001", "a"), ("dreamt", "imagined")}
+    assert get("/api/same-task?at=0&row=9")[0] == 400

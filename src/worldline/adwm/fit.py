@@ -39,6 +39,7 @@ from worldline.adwm.training import Schedule, effective_rank, latents, priors, t
 from worldline.config import Config, Folder, option, positional
 from worldline.narrator.log_model import Exercises, LogModel
 from worldline.narrator.narrator import Narrator
+from worldline.notebook import html_table
 from worldline.policies.language_model.device import usable_device
 from worldline.run_folder import Run
 from worldline.types import Trajectory, derive_seed
@@ -98,6 +99,10 @@ class Fitted:
         first = self.member_figures[0]
         means = {name: _mean([figures[name] for figures in self.member_figures]) for name in first}
         return means | ({"replay_error": self.curves["adwm"].value_error} if "adwm" in self.curves else {})
+
+    def _repr_html_(self) -> str:
+        rows = [(name.replace("_", " "), f"{value:.4g}") for name, value in self.figures.items()]
+        return html_table("world model, measured on held-out tasks", ("figure", "value"), rows)
 
     def save(self, folder: Path) -> None:
         """All that `Ensemble.load` and `worldline report` read."""

@@ -19,6 +19,7 @@ VERBS = {
     "train": "reinforcement learning (GRPO, GiGPO, RLOO, PPO) with world-model co-training",
     "fit": "fit a diffusion world model on a log",
     "evaluate": "estimate value, interval and rank of policies from a log",
+    "compare": "is one logged policy better than another? paired by task, no environment needed",
     "report": "write a run or an evaluation as one self-contained HTML file",
     "view": "browse runs, logs and imagined episodes in a local browser",
     "import": "convert a log of another tool into a worldline log",
@@ -77,7 +78,7 @@ def _guarded(who: str, work: Callable[[], None]) -> int:
 
 
 def _run(verb: str, words: list[str]) -> None:
-    from worldline import command_line, files
+    from worldline import command_line, files, help_text
 
     as_json = "--json" in words
     words = [word for word in words if word != "--json"]
@@ -89,8 +90,11 @@ def _run(verb: str, words: list[str]) -> None:
     command = _command(verb, words)
     if verb == "bench":
         verb = f"bench {words.pop(0)}"
+    if refuse_early := getattr(command, "refuse_early", None):
+        refuse_early(words)
     if "--help" in words or "-h" in words:
-        print(command_line.usage(command.Settings, f"worldline {verb}"))
+        print(help_text.usage(command.Settings, f"worldline {verb}"))
+        print(_environment_help(words), end="")
         print("\n--json prints the result as JSON on stdout, and nothing else there.")
         return
     result = command.run(command_line.read(command.Settings, words))
@@ -98,6 +102,14 @@ def _run(verb: str, words: list[str]) -> None:
         print(json.dumps(files.finite(result.data)))  # ASCII: what is no ASCII is escaped, control characters too
     else:
         result.show()
+
+
+def _environment_help(words: list[str]) -> str:
+    """`worldline collect household --help`: the settings of that environment too."""
+    from worldline import envs
+
+    lines = [envs.describe(word) for word in words if word in envs.WORLDS]
+    return "\n" + "\n".join(lines) + "\n" if lines else ""
 
 
 def _stdout_is_lost() -> bool:

@@ -1,5 +1,6 @@
 """`worldline collect`: play a policy, print how it did, keep the log."""
 
+import math
 from typing import Any
 
 from rich.table import Table
@@ -19,7 +20,8 @@ def run(settings: CollectConfig) -> VerbResult:
         def watch(tally: Tally) -> None:
             count = len(tally.returns)
             speed = bar.tasks[0].speed or 0.0
-            bar.update(line, completed=count, detail=f"{speed:.1f}/s success {tally.success_rate:.2f}")
+            rate = "" if math.isnan(tally.success_rate) else f" success {tally.success_rate:.2f}"
+            bar.update(line, completed=count, detail=f"{speed:.1f}/s{rate}")
 
         done = collect(settings, watch)
     if done.retried > len(done.failed):
@@ -38,7 +40,7 @@ def _kept(settings: CollectConfig) -> str:
 def _view(done: Collection) -> Table:
     summary = done.summary()
     rows = [
-        ("success", f"{summary['success']:.3f}", _span(summary, "success")),
+        ("success", *_rate(summary)),
         ("return", f"{summary['return']:.3f}", _span(summary, "return")),
         ("steps per episode", f"{summary['mean_length']:.1f}", ""),
         ("invalid actions", str(summary["invalid_actions"]), ""),
@@ -48,6 +50,13 @@ def _view(done: Collection) -> Table:
         rows.insert(2, ("answer in the corpus", f"{summary['answerable']:.3f}", ""))
     title = f"{summary['policy']} in {summary['env']} ({summary['split']}), {summary['episodes']} episodes"
     return table(title, ("", "value", "95 % interval"), rows)
+
+
+def _rate(summary: dict[str, Any]) -> tuple[str, str]:
+    """The success rate; an environment need not say who has won."""
+    if math.isnan(summary["success"]):
+        return "not known", "the environment does not say"
+    return f"{summary['success']:.3f}", _span(summary, "success")
 
 
 def _span(summary: dict[str, Any], name: str) -> str:

@@ -8,15 +8,20 @@ import shutil
 import sys
 from typing import ClassVar
 
+from worldline import envs
 from worldline.cli.verb_result import VerbResult, table
-from worldline.config import Config
+from worldline.config import Config, positional, suggest
+from worldline.types import InputError
 
 PACKAGES = ("worldline", "torch", "transformers", "accelerate", "peft", "pyarrow", "pydantic", "scipy", "bm25s")
 EXTRAS = {
     "gymnasium": "gymnasium",
     "scienceworld": "scienceworld",
     "alfworld-reference": "alfworld",
+    "browser": "playwright",
     "dense": "sentence_transformers",
+    "docs": "mkdocs",
+    "textarena": "textarena",
     "trackio": "trackio",
     "trl": "trl",
     "wandb": "wandb",
@@ -24,12 +29,16 @@ EXTRAS = {
 
 
 class Settings(Config):
-    """Print versions, devices and extras, for a bug report."""
+    """Print versions, devices and extras, for a bug report; with the name of an environment, its settings."""
 
-    examples: ClassVar[tuple[str, ...]] = ("worldline env", "worldline env --json")
+    examples: ClassVar[tuple[str, ...]] = ("worldline env", "worldline env household", "worldline env --json")
+
+    name: str = positional("", help="an environment: print its settings instead")
 
 
 def run(settings: Settings) -> VerbResult:
+    if settings.name:
+        return _environment(settings.name)
     system = {"python": sys.version.split()[0], "platform": platform.platform(), "cpu_cores": os.cpu_count()}
     devices = _devices()
     packages = {name: _version(name) for name in PACKAGES}
@@ -44,6 +53,14 @@ def run(settings: Settings) -> VerbResult:
     ]
     data = {**system, "devices": devices, "packages": packages, "extras": extras, "java": java}
     return VerbResult(data, (table("", ("component", "version or device"), rows),))
+
+
+def _environment(name: str) -> VerbResult:
+    if name not in envs.WORLDS:
+        raise InputError(f"unknown environment '{name}'{suggest(name, list(envs.WORLDS))}")
+    source = envs.WORLDS[name]
+    data = {"name": name, "data": source.data or None, "needs_data": source.needs_data, "settings": envs.settings(name)}
+    return VerbResult(data, (envs.describe(name),))
 
 
 def _devices() -> list[str]:

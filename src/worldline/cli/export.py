@@ -1,7 +1,7 @@
-"""`worldline export`: a log as JSON lines."""
+"""`worldline export`: a log as JSON lines, as one Parquet file, or as traces for the Hugging Face Hub."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from worldline import logs, store
 from worldline.cli.verb_result import VerbResult
@@ -10,30 +10,39 @@ from worldline.types import InputError
 
 
 class Settings(Config):
-    """Write the episodes of logs as JSON lines, one episode a line; `worldline import jsonl` reads it back."""
+    """Write the episodes of logs in another form.
+
+    jsonl: one episode a line, which `worldline import` reads back exactly. parquet: one file with the columns of a log.
+    traces: a folder with a file per episode, which the Hugging Face Hub opens in its trace viewer.
+    """
 
     examples: ClassVar[tuple[str, ...]] = (
         "worldline export logs/ --out episodes.jsonl",
-        "worldline export a/ b/ --out all.jsonl.gz",
+        "worldline export a/ b/ --out all.parquet --policies v3",
+        "worldline export logs/ --format traces --out traces/",
     )
 
     log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
-    out: Path = option(help="the file to write; .gz and .xz compress")
+    out: Path = option(help="the file to write (.gz and .xz compress JSON lines), or the folder of traces")
+    format: Literal["auto", "jsonl", "parquet", "traces"] = option("auto", help="auto: by the name of --out")
     policies: tuple[str, ...] = option((), help="only these policies")
     splits: tuple[str, ...] = option((), help="only these splits")
     overwrite: bool = option(False, help="replace the file if it is there")
 
 
 def run(settings: Settings) -> VerbResult:
-    if settings.out.suffix == ".parquet":
-        raise InputError(f"--out {settings.out}: export writes JSON lines: give a .jsonl, .jsonl.gz or .jsonl.xz file")
-    if settings.out.exists() and not settings.overwrite:
+    form = settings.format
+    if form == "auto":
+        form = "parquet" if settings.out.suffix == ".parquet" else "jsonl"
+    if settings.out.exists() and not settings.overwrite and form != "traces":
         raise InputError(f"{settings.out}: is there already: --overwrite replaces it")
     for column, wanted in {"policy": settings.policies, "split": settings.splits}.items():
         _check(settings.log, column, wanted)
     episodes = store.read(settings.log, policies=settings.policies or None, splits=settings.splits or None)
-    count = logs.export_jsonl(episodes, settings.out)
-    return VerbResult({"episodes": count, "out": str(settings.out)}, (f"{count} episodes -> {settings.out}",))
+    write = {"jsonl": logs.export_jsonl, "parquet": store.export_parquet, "traces": logs.export_traces}[form]
+    count = write(episodes, settings.out)
+    data = {"episodes": count, "format": form, "out": str(settings.out)}
+    return VerbResult(data, (f"{count} episodes -> {settings.out} ({form})",))
 
 
 def _check(log: tuple[Path, ...], column: str, wanted: tuple[str, ...]) -> None:

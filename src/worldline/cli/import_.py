@@ -1,14 +1,18 @@
 """`worldline import`: logs of other tools into a store."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from pydantic import model_validator
 
 from worldline import files, logs, store
 from worldline.cli.verb_result import VerbResult, note, table
 from worldline.config import Folder, option, positional
 from worldline.logs import BadRow, Options
+from worldline.logs.source import NO_ENV
 from worldline.signals import kept
 from worldline.types import InputError, Trajectory
 
@@ -17,36 +21,53 @@ SHOWN = 20
 
 
 class Settings(Options):
-    """Read a log that another tool wrote into a worldline log.
+    """Read logs that other tools wrote into a worldline log. The format is found by what is in a file.
 
-    FORMAT is `episodes` (one JSON object per episode), `chat` (OpenAI-style messages, tau-bench's results), `inspect`
-    (Inspect .eval and JSON logs) or `jsonl` (what `worldline export` writes). Bad rows are listed by reason with the
-    first line of each; nothing is written then, unless --skip-bad leaves them out. A row may take 64 MiB; a
-    compressed file may unfold to 2 GiB, and to 200 times its size. An episode is never written into a folder twice.
+    Formats: episodes, chat (OpenAI and Anthropic messages, tau-bench), tau2, inspect, atif (Harbor: a trajectory, a
+    trial's or a job's folder), verifiers, openenv, table (CSV, Parquet), jsonl (our own export). Anything else is read
+    by --map FIELD=PATH: `a.b` is b inside a, `a[].b` is b of every item; docs/formats.md has every field. Bad rows are
+    listed by reason; nothing is written then, unless --skip-bad leaves them out.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
-        "worldline import episodes runs.jsonl.gz --out logs/",
-        "worldline import chat tau_results.json --reward reward --policy gpt-4o --out logs/",
-        "worldline import inspect log.eval --out logs/ --skip-bad",
+        "worldline import v2.jsonl v3.jsonl --env support --out logs/",
+        "worldline import jobs/2026-10-01/ --out logs/",
+        "worldline import runs.jsonl --map action=log[].act --map observation=log[].obs --map reward=score --out logs/",
+        "worldline import log.eval --reward accuracy --out logs/ --skip-bad",
     )
 
-    format: str = positional(help="episodes, chat, inspect or jsonl")
-    file: Path = positional(help="the file to read; .gz and .xz too")
+    file: tuple[Path, ...] = positional(help="files, .gz and .xz too, or folders of runs", min_length=1)
     out: Folder = option(help="folder of the log to write to")
+    format: str = option(logs.AUTO, help="the format, where it is not to be found by itself")
     skip_bad: bool = option(False, help="leave bad rows out instead of stopping")
     resume: bool = option(False, help="leave out the episodes that the folder holds already")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _format_first(cls, values: Any) -> Any:
+        """A format's name may stand before the files."""
+        words = list(values.get("file") or ()) if isinstance(values, dict) else []
+        if len(words) > 1 and words[0] in logs.FORMATS and not Path(words[0]).exists() and "format" not in values:
+            return {**values, "format": words[0], "file": words[1:]}
+        return values
+
 
 def run(settings: Settings) -> VerbResult:
+    inputs = _inputs(settings)
     bad = _BadRows()
-    names = [episode.id for episode in _episodes(settings, bad.add)]
+    names: dict[str, Path] = {}
+    unnamed = 0
+    for path, name in inputs:
+        for episode in _episodes(settings, path, name, bad.at(path)):
+            if names.setdefault(episode.id, path) != path:
+                raise InputError(f"{path}: episode '{episode.id}' is in {names[episode.id]} too: import one of them")
+            unnamed += episode.env == NO_ENV
     bad.report(settings)
     if not names:
-        raise InputError(f"{settings.file}: holds no episode: all {bad.total} rows are bad")
-    episodes: Counter[str] = Counter()
-    steps: Counter[str] = Counter()
-    returns: Counter[str] = Counter()
+        raise InputError(f"{inputs[0][0]}: holds no episode: all {bad.total} rows are bad")
+    if unnamed:
+        note(f"{unnamed} episodes name no environment and are kept under '{NO_ENV}': --env NAME names it")
+    policies: dict[str, _PolicyCount] = {}
     # Imports into one folder take turns, so that each knows what is there before it writes its first shard.
     with (
         kept(lambda: _kept(settings)),
@@ -57,31 +78,75 @@ def run(settings: Settings) -> VerbResult:
         if there and not settings.resume:
             more = f" (and {len(there) - 1} more)" if len(there) > 1 else ""
             raise InputError(f"{settings.out}: holds episode '{min(there)}' already{more}: --resume leaves it out")
-        for episode in _episodes(settings, lambda row: None):
-            if episode.id not in there:
-                writer.append(episode)
-                episodes[episode.policy] += 1
-                steps[episode.policy] += len(episode)
-                returns[episode.policy] += episode.episode_return  # type: ignore[assignment]  # adds floats too
+        for path, name in inputs:
+            for episode in _episodes(settings, path, name, lambda row: None):
+                if episode.id not in there:
+                    writer.append(episode)
+                    policies.setdefault(episode.policy, _PolicyCount()).add(episode)
+    return _result(settings, inputs, bad.total, policies)
+
+
+class _PolicyCount:
+    """What was imported of one policy."""
+
+    def __init__(self) -> None:
+        self.episodes = self.steps = 0
+        self.returned = 0.0
+
+    def add(self, episode: Trajectory) -> None:
+        self.episodes += 1
+        self.steps += len(episode)
+        self.returned += episode.episode_return
+
+
+def _result(
+    settings: Settings, inputs: list[tuple[Path, str]], bad_rows: int, policies: dict[str, _PolicyCount]
+) -> VerbResult:
     rows = [
-        {"policy": name, "episodes": count, "steps": steps[name], "mean_return": returns[name] / count}
-        for name, count in sorted(episodes.items())
+        {"policy": name, "episodes": own.episodes, "steps": own.steps, "mean_return": own.returned / own.episodes}
+        for name, own in sorted(policies.items())
     ]
-    data = {"episodes": episodes.total(), "steps": steps.total(), "bad_rows": bad.total, "policies": rows}
+    data = {
+        "episodes": sum(own.episodes for own in policies.values()),
+        "steps": sum(own.steps for own in policies.values()),
+        "bad_rows": bad_rows,
+        "formats": {str(path): name for path, name in inputs},
+        "policies": rows,
+        "out": str(settings.out),
+    }
     drawn = table(
-        f"{settings.file} -> {settings.out}",
+        f"{inputs[0][0] if len(inputs) == 1 else f'{len(inputs)} files'} -> {settings.out}",
         ("policy", "episodes", "steps", "mean return"),
-        [(str(r["policy"]), str(r["episodes"]), str(r["steps"]), f"{r['mean_return']:.3f}") for r in rows],
+        [(str(r["policy"]), str(r["episodes"]), str(r["steps"]), _mean(r["mean_return"])) for r in rows],
     )
-    return VerbResult({**data, "out": str(settings.out)}, (drawn,))
+    return VerbResult(data, (drawn,))
+
+
+def _mean(value: object) -> str:
+    """A mean return; nan where an episode does not say its reward."""
+    return f"{value:.3f}" if isinstance(value, float) and not math.isnan(value) else "not known"
+
+
+def _inputs(settings: Settings) -> list[tuple[Path, str]]:
+    """Every file with the format it is read as, which is told where nobody gave it."""
+    inputs = []
+    for path in dict.fromkeys(file for given in settings.file for file in logs.expand(given)):
+        name = settings.format if settings.format != logs.AUTO else logs.format_of(path, settings)
+        inputs.append((path, name))
+    if settings.format == logs.AUTO:
+        formats = Counter(name for _, name in inputs)
+        for name, count in formats.items():
+            first = next(path for path, own in inputs if own == name)
+            note(f"{first}{f' and {count - 1} more' if count > 1 else ''}: read as {name}")
+    return inputs
 
 
 def _kept(settings: Settings) -> str:
     return f"{len(store.ids(settings.out))} episodes are kept in {settings.out}: --resume leaves them out and goes on"
 
 
-def _episodes(settings: Settings, on_bad: Callable[[BadRow], None]) -> Iterator[Trajectory]:
-    return logs.read(settings.format, settings.file, options=settings, on_bad=on_bad)
+def _episodes(settings: Settings, path: Path, name: str, on_bad: Callable[[BadRow], None]) -> Iterator[Trajectory]:
+    return logs.read(name, path, options=settings, on_bad=on_bad)
 
 
 class _BadRows:
@@ -89,23 +154,27 @@ class _BadRows:
 
     def __init__(self) -> None:
         self.total = 0
-        self._first: dict[str, BadRow] = {}
+        self._first: dict[str, tuple[Path, BadRow]] = {}
         self._alike: Counter[str] = Counter()
 
-    def add(self, row: BadRow) -> None:
+    def at(self, path: Path) -> Callable[[BadRow], None]:
+        return lambda row: self._add(path, row)
+
+    def _add(self, path: Path, row: BadRow) -> None:
         self.total += 1
         if row.reason in self._first or len(self._first) < SHOWN:
-            self._first.setdefault(row.reason, row)
+            self._first.setdefault(row.reason, (path, row))
             self._alike[row.reason] += 1
 
     def report(self, settings: Settings) -> None:
         """List them on stderr; raise unless they are to be left out."""
         if not self.total:
             return
-        for reason, row in self._first.items():
+        for reason, (path, row) in self._first.items():
             more = f" (and {self._alike[reason] - 1} more rows for this reason)" if self._alike[reason] > 1 else ""
-            note(f"{settings.file}: {row}{more}")
+            note(f"{path}: {row}{more}")
         if self.total > self._alike.total():
             note(f"... and {self.total - self._alike.total()} more bad rows for other reasons")
         if not settings.skip_bad:
-            raise InputError(f"{settings.file}: {self.total} bad rows, nothing was written: --skip-bad leaves them out")
+            where = next(iter(self._first.values()))[0]
+            raise InputError(f"{where}: {self.total} bad rows, nothing was written: --skip-bad leaves them out")

@@ -5,6 +5,7 @@ and emoji codes mean nothing in them, and a control character is written out (`\
 """
 
 import sys
+import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -82,9 +83,32 @@ class _Words(ProgressColumn):
         return Text(visible(task.description if self._name == "description" else task.fields[self._name]))
 
 
+EVERY = 15.0
+"""Seconds between the lines that tell of progress where there is no terminal."""
+
+
+class _ProgressLines(Progress):
+    """Progress where nobody watches a bar: now and then a line on stderr, none for work that is done at once."""
+
+    def __init__(self) -> None:
+        super().__init__(disable=True)
+        self._written = time.monotonic()
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        now = time.monotonic()
+        if now - self._written >= EVERY:
+            self._written = now
+            task = self.tasks[task_id]
+            done = f"{task.completed:g}" + (f" of {task.total:g}" if task.total else "")
+            note(f"{task.description} {done} {task.fields.get('detail', '')}".strip())
+
+
 def progress() -> Progress:
-    """A progress bar on stderr with room for a running note (`detail`); none where nobody watches."""
+    """A progress bar on stderr with room for a running note (`detail`); lines now and then where it is no terminal."""
     console = PlainConsole(stderr=True)
+    if not console.is_terminal:
+        return _ProgressLines()
     return Progress(
         _Words("description"),
         BarColumn(),
@@ -92,7 +116,6 @@ def progress() -> Progress:
         TimeRemainingColumn(),
         _Words("detail"),
         console=console,
-        disable=not console.is_terminal,
     )
 
 

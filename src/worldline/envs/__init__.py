@@ -1,7 +1,8 @@
 """Environments by name: the embedded ones, the real ones, and yours.
 
 `load("household")`, `load("webshop", data=path)`, `load("package.module:attr")` for your own code,
-`load("gym:ID")` for a Gymnasium text environment. A world's module is imported only when it is asked for.
+`load("gym:ID")` for a Gymnasium text environment, `load("textarena:ID")` for a game of TextArena. A world's
+module is imported only when it is asked for.
 
 A name that was read from data goes through `load_builtin`: nothing read from data names code.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline.config import suggest, validate
+from worldline.help_text import options_help
 from worldline.types import InputError, World
 
 
@@ -129,6 +131,12 @@ def load(
 
         _refuse_data(name, data)
         return GymWorld(name.removeprefix("gym:"), validate(GymConfig, settings, source=name, prefix="options."))
+    if name.startswith("textarena:"):
+        from worldline.envs.textarena import TextArenaConfig, TextArenaWorld
+
+        _refuse_data(name, data)
+        game_settings = validate(TextArenaConfig, settings, source=name, prefix="options.")
+        return TextArenaWorld(name.removeprefix("textarena:"), game_settings)
     if ":" in name:
         from worldline.envs.custom import load_custom
 
@@ -149,6 +157,19 @@ def load_builtin(
     if ":" in name:
         raise InputError(f"{source} names its environment {name!r}, and data runs no code: give {flag} if you trust it")
     raise InputError(f"{source} names its environment {name!r}, which is not a built-in: --env NAME says which to use")
+
+
+def describe(name: str) -> str:
+    """The settings of a built-in environment, as its help shows them."""
+    source = WORLDS[name]
+    data = f"  --data PATH: {source.data}{'' if source.needs_data else ' (optional)'}\n" if source.data else ""
+    return f"settings of {name}:\n{data}{options_help(_attribute(source.config))}"
+
+
+def settings(name: str) -> dict[str, Any]:
+    """The settings of a built-in environment with their defaults."""
+    values: dict[str, Any] = _attribute(WORLDS[name].config)().model_dump(mode="json")
+    return values
 
 
 def _load(name: str, source: WorldSource, data: Path | None, settings: dict[str, Any]) -> World:

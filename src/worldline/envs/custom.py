@@ -96,19 +96,49 @@ class CustomEnvironment:
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
         if self._seeded:
             seed = int(task) if task is not None else seed or 0
-            observation, info = self._inner.reset(seed=seed)
+            observation, info = self._opening(self._inner.reset(seed=seed))
             task = str(seed)
         else:
-            observation, info = self._inner.reset(seed=seed, task=task)
+            observation, info = self._opening(self._inner.reset(seed=seed, task=task))
         defaults: Info = {"admissible": None, "won": False, "task_id": task or "", "goal": ""}
         return observation, cast(Info, {**defaults, **info})
 
     def step(self, action: str) -> StepResult:
-        return self._inner.step(action)
+        answer: Any = self._inner.step(action)
+        if not isinstance(answer, tuple) or len(answer) != 5:
+            raise InputError(
+                f"{type(self._inner).__name__}.step must return (observation, reward, terminated, truncated, info), "
+                f"it returned {_shape(answer)}"
+            )
+        observation, reward, terminated, truncated, info = answer
+        self._check(observation, info, "step")
+        try:
+            return observation, float(reward), bool(terminated), bool(truncated), info
+        except (TypeError, ValueError):
+            raise InputError(f"{type(self._inner).__name__}.step returned the reward {reward!r}: no number") from None
+
+    def _opening(self, answer: Any) -> tuple[str, Info]:
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise InputError(
+                f"{type(self._inner).__name__}.reset must return (observation, info), it returned {_shape(answer)}"
+            )
+        self._check(*answer, "reset")
+        return answer
+
+    def _check(self, observation: Any, info: Any, method: str) -> None:
+        name = f"{type(self._inner).__name__}.{method}"
+        if not isinstance(observation, str):
+            raise InputError(f"{name} returned a {type(observation).__name__} as observation: it must be text")
+        if not isinstance(info, dict):
+            raise InputError(f"{name} returned a {type(info).__name__} as info: it must be a dict")
 
     def clone(self) -> Self:
         inner = self._inner.clone() if hasattr(self._inner, "clone") else copy.deepcopy(self._inner)
         return type(self)(inner, seeded=self._seeded)
+
+
+def _shape(answer: Any) -> str:
+    return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
 
 
 def _attribute(path: str) -> Any:

@@ -1,10 +1,14 @@
-"""Gymnasium text environments as worlds: `gym:ID`, observation and action spaces `spaces.Text`.
+"""Gymnasium text environments as worlds: `gym:ID` or `gym:module:ID`, observation and action spaces `spaces.Text`.
 
 Tasks are seeds: task "7" is `reset(seed=7)`. Of the info an environment gives, `admissible` (or
-`admissible_commands`), `won` (or `success`, `is_success`), `score`, `goal` and `valid` are understood.
+`admissible_commands`), `won` (or `success`, `is_success`), `score`, `goal` and `valid` are understood. Success is
+unknown, not 0, where an environment never says it.
 """
 
 import copy
+import importlib
+import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 
@@ -79,7 +83,7 @@ class GymEnvironment:
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
         seed = int(task) if task is not None else seed or 0
         observation, info = self._inner.reset(seed=seed)
-        return str(observation), {"goal": "", "admissible": None, "won": False, **_info(info), "task_id": str(seed)}
+        return str(observation), {"goal": "", "admissible": None, **_info(info), "task_id": str(seed)}
 
     def step(self, action: str) -> StepResult:
         observation, reward, terminated, truncated, info = self._inner.step(action)
@@ -90,11 +94,21 @@ class GymEnvironment:
 
 
 def _registered(name: str, kwargs: dict[str, Any]) -> Callable[[], Any]:
-    """Makes the environment of that id; the id may name the module that registers it, as `module:ID`."""
+    """Makes the environment of that id; the id may name the module that registers it, as `module:ID`, which is then
+    imported: a name from the command line or from Python, as `module:attr` is."""
     try:
         import gymnasium
     except ModuleNotFoundError:
         raise InputError("gym:ID needs Gymnasium: pip install 'worldline[gymnasium]'") from None
+    module, colon, short = name.rpartition(":")
+    if colon:
+        if os.getcwd() not in sys.path:  # a console script does not look beside the user's files
+            sys.path.insert(0, os.getcwd())
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise InputError(f"gym:{name}: no module named '{error.name}' here or installed") from None
+        name = short
     try:
         gymnasium.spec(name)
     except (gymnasium.error.Error, ModuleNotFoundError) as error:

@@ -1,24 +1,23 @@
 """`chat`: one conversation per row, `{messages, reward, ...}` as JSONL or as a JSON list; tau-bench's result files.
 
 The reward may be anywhere in the row (`Options.reward`, as `info.reward`). A row without `task_id` is named after
-what its conversation opens with, so that two agents given the same task share it. An `id`, and the log-probs of what
-the assistant said (`logprob` of a message, or `logprobs` of its tokens), are kept. Extras end up in `meta`.
+what its conversation opens with, so that two agents given the same task share it. Extras end up in `meta`, thoughts
+and tool calls of each step too (`steps.thought`, `steps.tool_calls`).
 """
 
-import hashlib
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from worldline.logs.messages import Conversation, Message, converse
-from worldline.logs.source import ImportSource, as_meta, override, with_final_reward
+from worldline.logs.messages import Message, converse
+from worldline.logs.source import NO_ENV, ImportSource, as_meta, override, with_final_reward
 from worldline.types import Trajectory
 
 
 class _Chat(BaseModel):
     model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True, allow_inf_nan=False)
 
-    id: str = ""
+    id: str = Field("", validation_alias=AliasChoices("id", "episode_id"))
     messages: list[Message] = Field(validation_alias=AliasChoices("messages", "traj"))
     reward: float | None = None
     score: float | None = None
@@ -29,6 +28,8 @@ class _Chat(BaseModel):
     split: str = ""
     trial: str = ""
     truncated: bool = False
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
+    epsilon: float = 0.0
 
 
 def convert(row: Any, source: ImportSource) -> Trajectory:
@@ -36,23 +37,26 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     chat = _Chat.model_validate(override(row, source.options))
     conversation = converse(chat.messages)
     policy = source.options.policy or chat.policy or source.name
-    task_id = chat.task_id or _named_after(conversation)
+    task_id = chat.task_id or source.named_after(conversation.goal or conversation.system)
     success = chat.success
     if success is None and "traj" in row and chat.reward is not None:
         success = abs(chat.reward - 1.0) <= 1e-6  # tau-bench's own definition
     extras = {
         **(chat.model_extra or {}),
-        "system": conversation.system or None,
+        **conversation.extras,
         "trial": chat.trial or None,
         "reward": "missing" if chat.reward is None else None,
+        **source.own_id(chat.id),
     }
     return Trajectory(
-        id=chat.id or source.episode_id(policy, task_id, chat.trial),
-        env=source.options.env or chat.env or source.name,
+        id=source.episode_id(policy, task_id, chat.trial, chat.id),
+        env=source.options.env or chat.env or NO_ENV,
         task_id=task_id,
         split=source.options.split or chat.split,
         goal=conversation.goal,
         policy=policy,
+        epsilon=chat.epsilon,
+        seed=chat.seed,
         steps=with_final_reward(conversation.steps, chat.reward),
         final_observation=conversation.final_observation,
         terminated=chat.reward is not None and not chat.truncated,
@@ -61,8 +65,3 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
         score=chat.score,
         meta=as_meta(extras),
     )
-
-
-def _named_after(conversation: Conversation) -> str:
-    opening = conversation.goal or conversation.system
-    return hashlib.blake2b(opening.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -2,18 +2,17 @@
 
 In such a row `observation` is what came back after `action`; in ours it is what the agent saw before it acted. So
 `initial_observation` (without one, `task`) is the first observation, and the last answer the final one. `reward` is the
-source's own final reward and goes on the last step, unless the steps carry rewards that add up to it. An `id`, and the
-steps' `logprob` (of the action, by the policy that took it), are kept: importance weights and log-probs from elsewhere
-need them. Extras end up in `meta`.
+source's own final reward and goes on the last step, unless the steps carry rewards that add up to it. What a step says
+of log-probs and token ids is kept in its place; extras, thoughts and tool calls end up in `meta`.
 """
 
 import math
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from worldline.logs.messages import act
-from worldline.logs.source import ImportSource, as_meta, override, with_final_reward
+from worldline.logs.source import NO_ENV, ImportSource, as_meta, override, with_final_reward
 from worldline.types import Step, Trajectory
 
 
@@ -26,15 +25,24 @@ class _Step(BaseModel):
     tool_calls: list[dict[str, Any]] | None = None
     admissible: list[str] | None = None
     reward: float | None = None
-    logprob: float | None = Field(None, le=1e-6)
+    response: str | None = None
+    valid: bool = True
+    logprob: float | None = None
+    token_ids: list[int] | None = None
+    token_logprobs: list[float] | None = None
+    entropy: float | None = None
+    prompt_ids: list[int] | None = None
 
 
 class _Episode(BaseModel):
     model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True, allow_inf_nan=False)
 
-    id: str = ""
-    dataset: str = ""
+    id: str = Field("", validation_alias=AliasChoices("id", "episode_id"))
+    dataset: str = Field("", validation_alias=AliasChoices("dataset", "env"))
+    env_version: str = ""
+    family: str = ""
     policy: str = ""
+    epsilon: float = 0.0
     task_id: str = Field(min_length=1)
     task: str
     initial_observation: str | None = None
@@ -60,12 +68,15 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     scored = stepwise or episode.reward is not None
     steps = [_step(step, seen, stepwise) for step, seen in zip(episode.steps, heard, strict=False)]
     return Trajectory(
-        id=episode.id or source.episode_id(policy, episode.task_id, episode.trial),
-        env=options.env or episode.dataset or source.name,
+        id=source.episode_id(policy, episode.task_id, episode.trial, episode.id),
+        env=options.env or episode.dataset or NO_ENV,
+        env_version=episode.env_version,
+        family=episode.family,
         task_id=episode.task_id,
         split=options.split or episode.split,
         goal=episode.task,
         policy=policy,
+        epsilon=episode.epsilon,
         seed=episode.seed,
         steps=tuple(steps) if stepwise else with_final_reward(steps, episode.reward),
         final_observation=heard[-1],
@@ -74,7 +85,7 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
         truncated=episode.truncated,
         success=episode.success,
         score=episode.score,
-        meta=_meta(episode, stepwise, scored),
+        meta=_meta(episode, stepwise, scored) | source.own_id(episode.id),
     )
 
 
@@ -86,9 +97,14 @@ def _step(step: _Step, seen: str, stepwise: bool) -> Step:
         observation=seen,
         admissible=None if step.admissible is None else tuple(step.admissible),
         action=action,
-        response=response,
+        response=response if step.response is None else step.response,
         reward=step.reward if stepwise and step.reward is not None else 0.0,
+        valid=step.valid,
         logprob=step.logprob,
+        token_ids=None if step.token_ids is None else tuple(step.token_ids),
+        token_logprobs=None if step.token_logprobs is None else tuple(step.token_logprobs),
+        entropy=step.entropy,
+        prompt_ids=None if step.prompt_ids is None else tuple(step.prompt_ids),
     )
 
 
@@ -107,6 +123,10 @@ def _meta(episode: _Episode, stepwise: bool, scored: bool) -> dict[str, str]:
         extras[f"steps.{name}"] = [(step.model_extra or {}).get(name) for step in episode.steps]
     if not stepwise and any(step.reward is not None for step in episode.steps):
         extras["steps.reward"] = [step.reward for step in episode.steps]
+    for name in ("thought", "tool_calls"):
+        values = [getattr(step, name) for step in episode.steps]
+        if any(values):
+            extras[f"steps.{name}"] = values
     if not scored:
         extras["reward"] = "missing"
     if episode.trial:

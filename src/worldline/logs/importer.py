@@ -1,7 +1,8 @@
 """The formats that can be imported, and the one loop that does it.
 
-A row that is no episode is never dropped silently: it raises, or goes to `on_bad`. Episode ids follow from the
-file's name, the policy, the task and the trial, so the same file gives the same ids whenever it is imported.
+A row that is no episode is never dropped silently: it raises, or goes to `on_bad`. Episode ids are the rows' own where
+these are unique, else follow from the file's name, the policy, the task and the trial: the same file gives the same ids
+whenever it is imported.
 """
 
 from collections import Counter
@@ -13,8 +14,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from worldline.config import suggest
-from worldline.logs import chat, episodes, inspect, jsonl
-from worldline.logs.rows import BadRow, DecodedRow, json_rows
+from worldline.logs import atif, chat, episodes, inspect, jsonl, mapping, openenv, table, tau2, verifiers
+from worldline.logs.columns import any_rows
+from worldline.logs.detection import detect
+from worldline.logs.rows import BadRow, DecodedRow
 from worldline.logs.source import ImportSource, Options, reason
 from worldline.types import InputError, Trajectory
 
@@ -32,11 +35,44 @@ class Format:
 
 
 FORMATS = {
-    "episodes": Format(json_rows, episodes.convert),
-    "chat": Format(json_rows, chat.convert),
+    "episodes": Format(any_rows, episodes.convert),
+    "chat": Format(any_rows, chat.convert),
+    "tau2": Format(tau2.rows, tau2.convert),
     "inspect": Format(inspect.samples, inspect.convert),
-    "jsonl": Format(json_rows, jsonl.convert, names_episodes=True),
+    "atif": Format(atif.rows, atif.convert),
+    "verifiers": Format(verifiers.rows, verifiers.convert),
+    "openenv": Format(openenv.rows, openenv.convert),
+    "table": Format(table.rows, table.convert),
+    "jsonl": Format(any_rows, jsonl.convert, names_episodes=True),
 }
+AUTO = "auto"
+MAPPED = "map"
+_MAPPING = Format(any_rows, mapping.convert)
+_IN_FOLDERS = ("trajectory.json", "traces.jsonl", "results.jsonl", "results.json")
+"""Files that tools write under these very names into a folder per run or trial."""
+_DEPTH = 4
+
+
+def expand(path: Path) -> list[Path]:
+    """The files that a path means: itself, or those of a run's, trial's or job's folder."""
+    if not path.is_dir():
+        return [path]
+    inside = sorted(
+        file
+        for name in _IN_FOLDERS
+        for depth in range(_DEPTH)
+        for file in path.glob("*/" * depth + name)
+        if file.is_file()
+    )
+    if not inside:
+        raise InputError(f"{path}: a folder without {', '.join(_IN_FOLDERS)} in it: give the files")
+    return inside
+
+
+def format_of(path: Path | str, options: Options | None = None) -> str:
+    """The name of the format a file is read as: what the options say, else what is in it."""
+    given = options or Options()
+    return MAPPED if mapping.is_format(mapping.parse(given.map)) else detect(Path(path))
 
 
 def read(
@@ -47,12 +83,14 @@ def read(
     on_bad: Callable[[BadRow], None] | None = None,
 ) -> Iterator[Trajectory]:
     """The episodes of a file. Bad rows are given to `on_bad` and left out; without it the first one raises."""
-    if format not in FORMATS:
-        raise InputError(f"unknown format '{format}'{suggest(format, list(FORMATS))}")
-    source = ImportSource(Path(path), options or Options())
+    if format not in (*FORMATS, AUTO, MAPPED):
+        raise InputError(f"unknown format '{format}'{suggest(format, [AUTO, *FORMATS])}")
+    given = options or Options()
+    source = ImportSource(Path(path), given, mapping.parse(given.map))
     if not source.path.is_file():
         raise InputError(f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file'}")
-    return _read(FORMATS[format], source, on_bad)
+    name = format_of(path, given) if format == AUTO or mapping.is_format(source.mappings) else format
+    return _read(_MAPPING if name == MAPPED else FORMATS[name], source, on_bad)
 
 
 def bad_rows(format: str, path: Path | str, *, options: Options | None = None) -> list[BadRow]:  # noqa: A002 - as the flag
@@ -104,7 +142,8 @@ def _stored(text: str) -> str:
 
 def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory | BadRow:
     try:
-        return kind.convert(row.value, source)
+        value = row.value if kind is _MAPPING else _overridden(row.value, source)
+        return kind.convert(value, source)
     except ValidationError as error:
         return BadRow(row.where, reason(error))
     except RecursionError:
@@ -113,3 +152,15 @@ def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory 
         return BadRow(row.where, "a number that is too large")
     except ValueError as error:
         return BadRow(row.where, str(error)[:_LONGEST_REASON])
+
+
+def _overridden(value: Any, source: ImportSource) -> Any:
+    """The row with what `--map` says of the episode put in; some formats hand on a header, or several rows."""
+    if not source.mappings:
+        return value
+    if isinstance(value, list):
+        return [mapping.override(row, source.mappings) for row in value]
+    if isinstance(value, tuple):
+        header, row = value
+        return header, mapping.override(row, source.mappings)
+    return mapping.override(value, source.mappings)

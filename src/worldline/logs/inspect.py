@@ -85,7 +85,7 @@ def convert(value: tuple[_Header, Any], source: ImportSource) -> Trajectory:
         **sample.metadata,
         "scores": {name: score.get("value") for name, score in sample.scores.items()} or None,
         "target": sample.target,
-        "system": conversation.system or None,
+        **conversation.extras,
         "trial": str(sample.epoch),
         "error": sample.error.get("message") if sample.error else None,
         "limit": sample.limit.get("type") if sample.limit else None,

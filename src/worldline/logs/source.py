@@ -1,7 +1,11 @@
 """Where imported episodes come from, and what the user says about them that the file does not."""
 
+import hashlib
 import json
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from worldline.config import Config, option
+from worldline.logs.paths import RowPath
 from worldline.types import Step
+
+NO_ENV = "imported"
+"""The environment of episodes whose file names none."""
+_EVERYDAY = {"results", "traces", "trajectory", "train_rollouts", "eval_rollouts", "agent"}
+"""What tools call the file, or the folder, of every run: such a file is called after the folder above."""
+_UNIQUE = re.compile(r"[0-9a-fA-F]{16,}|[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
 class Options(Config):
@@ -20,6 +31,7 @@ class Options(Config):
     split: str = option("", help="split the tasks belong to, instead of what the file says")
     reward: str = option("", help="field of a row that holds the reward (a.b for b inside a); inspect: the scorer")
     score: str = option("", help="field of a row that holds the environment's own score, if it has one")
+    map: tuple[str, ...] = option((), help="FIELD=PATH: where a field stands in a row, such as action=log[].act")
 
 
 @dataclass(frozen=True)
@@ -28,18 +40,39 @@ class ImportSource:
 
     path: Path
     options: Options
+    mappings: Mapping[str, RowPath] = field(default_factory=dict)
 
     @cached_property
     def name(self) -> str:
-        """The file's name without the suffixes that say how it is written."""
+        """The file's name without the suffixes that say how it is written; its folder's where that says nothing."""
         path = self.path
-        while path.suffix in (".gz", ".xz", ".json", ".jsonl", ".ndjson", ".eval"):
+        while path.suffix in SUFFIXES:
             path = path.with_suffix("")
-        return path.name
+        names = [path.name, *(folder.name for folder in self.path.resolve().parents)]
+        return next((name for name in names[:3] if name and name not in _EVERYDAY), path.name)
 
-    def episode_id(self, policy: str, task: str, trial: str) -> str:
-        """The same for the same file, whenever it is imported."""
+    def episode_id(self, policy: str, task: str, trial: str, own: str = "") -> str:
+        """The same for the same file, whenever it is imported. An id of the row's own is kept as it is if no other
+        file can have it (a UUID, or 16 or more hexadecimal digits), and under the file's name if it is short."""
+        if own:
+            return own if is_unique(own) else f"{self.name}/{own}"
         return "/".join(filter(None, [self.name, policy, task, trial]))
+
+    def own_id(self, own: str) -> dict[str, str]:
+        """For `meta`: the row's id where it is not the episode's."""
+        return {"id": own} if own and not is_unique(own) else {}
+
+    def named_after(self, opening: str) -> str:
+        """A task id for a row that has none: the same for two agents that were given the same opening."""
+        return hashlib.blake2b(opening.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+SUFFIXES = (".gz", ".xz", ".json", ".jsonl", ".ndjson", ".eval", ".csv", ".tsv", ".parquet")
+
+
+def is_unique(name: str) -> bool:
+    """Whether an id looks as if it were made to be unique: a UUID, a hash."""
+    return _UNIQUE.fullmatch(name) is not None
 
 
 def override(row: Any, options: Options) -> dict[str, Any]:
@@ -63,6 +96,16 @@ def pick(row: Any, field: str) -> Any:
             raise ValueError(f"it has no field '{field}'")
         value = value[part]
     return value
+
+
+def chosen_reward(row: dict[str, Any], options: Options, usual: Any) -> float | None:
+    """The reward of a row whose format has it in a place of its own: --reward and --map win over that."""
+    value = pick(row, options.reward) if options.reward else row.get("reward", usual)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"its reward is {str(value)[:80]!r}, which is no finite number")
+    return float(value)
 
 
 def as_meta(extras: dict[str, Any]) -> dict[str, str]:

@@ -114,7 +114,11 @@ class EstimatorInput:
     @property
     def _target(self) -> TargetLog:
         if self.target is None:
-            raise RefusalError("needs the target's log-probs: this policy cannot be scored")
+            raise RefusalError(
+                "needs the target's log-probs: this policy cannot be scored (an API agent gives none); what works: "
+                "worldline fit and --world-model, a clone of it (worldline sft) as candidate or --logger, or worldline "
+                "compare on its own episodes"
+            )
         return self.target
 
     @property

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from worldline import tracking
+from worldline.notebook import html_table
 from worldline.paw.advantages import assign
 from worldline.paw.batches import mini_batch_count
 from worldline.paw.groups import Groups, plan_groups, play
@@ -41,6 +42,10 @@ class Trained:
     checkpoint: Path
     notes: tuple[str, ...] = ()
     """What was wrong in the folder of a resumed run."""
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{value:.4g}") for name, value in self.metrics.items() if isinstance(value, int | float)]
+        return html_table(f"trained: {self.checkpoint}", ("metric", "value"), rows)
 
 
 Watch = Callable[[dict[str, Any]], None]

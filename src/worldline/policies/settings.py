@@ -3,7 +3,7 @@
 In a file of their own so that a command can declare these flags without loading torch.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import field_validator
 
@@ -12,6 +12,8 @@ from worldline.config import Config, option
 
 class PolicyConfig(Config):
     """How a policy reads its turns and answers. Scripted policies (`expert`, `random`) ignore all of it."""
+
+    heading: ClassVar[str] = "language models and APIs (expert and random ignore these)"
 
     prompt: Literal["auto", "transcript", "plain", "paper", "react"] = option(
         "auto", help="prompt template; auto: the one the checkpoint was trained with, else plain for chat models"

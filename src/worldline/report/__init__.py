@@ -7,7 +7,13 @@ from worldline.report import write_report
 write_report("demo")    # -> demo/report.html
 """
 
+import sys
+
+from worldline.callable_module import CallableModule
 from worldline.report.page import Report, compose, render, write_report
 from worldline.report.source import ReportSource, find
 
 __all__ = ["Report", "ReportSource", "compose", "find", "render", "write_report"]
+
+
+sys.modules[__name__].__class__ = CallableModule  # worldline.report(...)

@@ -1,4 +1,4 @@
-"""What a section is made of: facts, tables, figures, remarks, settings, transcripts. The template draws each kind."""
+"""What a section is made of: a headline, facts, tables, figures, remarks, settings, transcripts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,24 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. `tone`: best, doubt or faint; `why` is shown when the pointer rests on it."""
+    """One cell. `tone`: best, doubt or faint; `mark` is the number of the table's note that says why."""
 
     text: str
     detail: str = ""
     tone: str = ""
-    why: str = ""
+    mark: str = ""
     value: float | None = None
     """The number in full, for whoever reads the page by program."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What the page says first, in words. `tone`: sure or doubt; `lines` say how far to trust it and what to do."""
+
+    text: str
+    tone: str
+    lines: Sequence[str] = ()
+    kind: ClassVar[str] = "answer"
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,24 @@ class Table:
     caption: str = ""
     rules: Sequence[int] = ()
     """Rows that begin a new group."""
+    notes: Sequence[str] = ()
+    """Numbered from 1, under the table: a cell's `mark` names one."""
     kind: ClassVar[str] = "table"
+
+
+class Notes:
+    """The reasons of a table, numbered in the order in which its cells give them."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def mark(self, reason: str) -> str:
+        """The number of a reason; empty where there is none."""
+        if not reason:
+            return ""
+        if reason not in self.lines:
+            self.lines.append(reason)
+        return str(self.lines.index(reason) + 1)
 
 
 @dataclass(frozen=True)
@@ -70,7 +97,7 @@ class Transcript:
     kind: ClassVar[str] = "transcript"
 
 
-Block = Facts | Table | Figure | Remarks | SettingList | Transcript
+Block = Headline | Facts | Table | Figure | Remarks | SettingList | Transcript
 
 
 @dataclass(frozen=True)

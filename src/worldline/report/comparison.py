@@ -1,69 +1,144 @@
-"""Who is better, and how sure: the comparison of an evaluation, its breakdown by group, as tables."""
+"""The section on a comparison of logged policies: the answer in words, the pairs, the breakdown, the tasks to read."""
 
-from worldline.evaluate.result import DifferenceResult, Evaluation
-from worldline.report.blocks import Block, Cell, Table, figure
+from collections.abc import Sequence
+from pathlib import Path
+
+from worldline.comparison.result import (
+    LogComparison,
+    Pair,
+    PairedDifferenceResult,
+    probability,
+    read_comparison,
+    sentence,
+)
+from worldline.report import plots
+from worldline.report.blocks import Block, Cell, Facts, Figure, Headline, Remarks, Section, Table, figure
+from worldline.report.plots import Point
+
+MOST_ROWS = 40
 
 
-def comparison(evaluation: Evaluation) -> list[Block]:
-    """The answer that an evaluation gives, first of all; nothing where it compares nobody."""
-    compared = evaluation.comparison
-    if compared is None or not compared.differences:
-        return []
-    sure = f"{evaluation.meta.confidence:.0%}"
-    rows = [
-        [Cell(f"{d.a} − {d.b}"), figure(d.value, d.low, d.high), figure(d.at_least), figure(d.p)]
-        for d in compared.differences
+def section(path: Path) -> Section:
+    comparison = read_comparison(path)
+    first = comparison.pairs[0]
+    doubtful = first.verdict == "unclear" or not first.paired
+    blocks: list[Block] = [
+        Headline(sentence(first, comparison.metric), "doubt" if doubtful else "sure", first.warnings),
+        _facts(comparison),
+        _policies(comparison),
+        _pairs(comparison),
     ]
-    columns = ("difference", f"value and {sure} interval", f"at least, with {sure}", "P(> 0)")
-    caption = f"By {compared.estimator}, on shared resamples of the tasks."
-    if (robust := compared.sensitivity) is not None and robust.gamma > 1:
-        caption += (
-            f" {robust.a} stays above {robust.b} while every episode's weight is right within a factor of "
-            f"{robust.gamma:.3g}."
-        )
-    blocks: list[Block] = [Table("Who is better", columns, rows, caption)]
-    if len(compared.p_best) > 1:
-        blocks.append(_candidates(evaluation))
-    if evaluation.breakdown is not None:
-        blocks.append(_breakdown(evaluation))
-    return blocks
+    if len(comparison.pairs) > 1:
+        points = [_point(pair.policy, pair.difference) for pair in comparison.pairs[:MOST_ROWS]]
+        caption = f"PairedDifference from {comparison.baseline}. Orange: it cannot be told from none."
+        blocks.append(Figure("Differences and intervals", plots.forest(points, comparison.metric), caption))
+    for pair in comparison.pairs[:3]:
+        if pair.groups:
+            blocks.append(_groups(pair, comparison.by))
+        if pair.differing:
+            blocks.append(_tasks(pair))
+    remarks = [*comparison.warnings, *(line for pair in comparison.pairs[1:] for line in pair.warnings)]
+    if remarks:
+        blocks.append(Remarks("What to know before trusting this", list(dict.fromkeys(remarks))[:MOST_ROWS]))
+    return Section("comparison", "LogComparison", str(path), blocks)
 
 
-def _candidates(evaluation: Evaluation) -> Table:
-    compared = evaluation.comparison
-    assert compared is not None
-    winner, rows = compared.winner, []
-    for label, p in sorted(compared.p_best.items(), key=lambda item: -item[1]):
-        together = compared.simultaneous.get(label)
-        picked = winner is not None and winner.policy == label
-        rows.append([
-            Cell(label, tone="best" if picked else ""),
-            figure(p),
-            figure(together.low if together else None),
-            figure(together.high if together else None),
-            figure(winner.corrected, winner.low, winner.high) if winner is not None and picked else Cell("–"),
-        ])  # fmt: skip
-    columns = ("policy", "P(best)", "all hold together: from", "to", "value, corrected for having been picked")
-    return Table("The best candidate", columns, rows, "Blue: the highest estimate.")
+def _facts(comparison: LogComparison) -> Facts:
+    return Facts([
+        ("measured by", comparison.metric, f"{comparison.confidence:.0%} intervals, tasks as units"),
+        ("baseline", comparison.baseline, ""),
+        ("episodes", f"{comparison.episodes:,}", f"{len(comparison.policies)} policies"),
+    ])  # fmt: skip
 
 
-def _breakdown(evaluation: Evaluation) -> Table:
-    split = evaluation.breakdown
-    assert split is not None
-    labels = [policy.label for policy in evaluation.policies]
-    rows = []
-    for row in split.groups:
-        estimates = [row.estimates.get(label) for label in labels]
-        values = [
-            Cell("–") if e is None else figure(e.value, e.low, e.high, tone="doubt" if e.doubt else "", why=e.doubt)
-            for e in estimates
+def _policies(comparison: LogComparison) -> Table:
+    rows = [
+        [
+            Cell(policy.policy),
+            figure(policy.episodes),
+            figure(policy.tasks),
+            figure(policy.value, policy.low, policy.high),
+            figure(policy.steps),
+            figure(policy.cost),
+            Cell(f"{policy.unknown} episodes do not say how they ended" if policy.unknown else "", tone="doubt"),
         ]
-        rows.append([Cell(row.group), figure(row.episodes), *values, _difference(row.difference)])
-    caption = "Orange: there is a reason for doubt." + (
-        f" Chance of groups this different if none differs: {split.p:.2g} (Cochran's Q)." if split.p is not None else ""
+        for policy in comparison.policies[:MOST_ROWS]
+    ]
+    columns = ("policy", "episodes", "tasks", comparison.metric, "steps per episode", "cost", "note")
+    return Table("Policies of the log", columns, rows, _more(len(comparison.policies), MOST_ROWS))
+
+
+def _pairs(comparison: LogComparison) -> Table:
+    rows = []
+    for pair in comparison.pairs[:MOST_ROWS]:
+        tone = "doubt" if pair.verdict == "unclear" else "best"
+        rows.append([
+            Cell(pair.policy),
+            Cell("cannot be told" if pair.verdict == "unclear" else pair.verdict, tone=tone),
+            _difference(pair.difference, tone),
+            Cell("–" if pair.difference.p_better is None else probability(pair.difference.p_better)),
+            Cell(f"{pair.wins} / {pair.ties} / {pair.losses}" if pair.paired else "not paired"),
+            figure(pair.tasks),
+            _difference(pair.steps, ""),
+            _difference(pair.cost, "") if pair.cost else Cell("–"),
+        ])  # fmt: skip
+    verdict = f"than {comparison.baseline}"
+    columns = (
+        "policy",
+        verdict,
+        "difference",
+        "P(better)",
+        "won / tied / lost",
+        "tasks both played",
+        "more steps",
+        "more cost",
     )
-    return Table(f"By {split.column}", (split.column, "episodes", *labels, "first − second"), rows, caption)
+    return Table("Paired by task", columns, rows, _more(len(comparison.pairs), MOST_ROWS))
 
 
-def _difference(difference: DifferenceResult | None) -> Cell:
-    return Cell("–") if difference is None else figure(difference.value, difference.low, difference.high)
+def _groups(pair: Pair, by: str) -> Table:
+    rows = [
+        [
+            Cell(group.group),
+            figure(group.tasks),
+            figure(group.value),
+            figure(group.baseline_value),
+            _difference(group.difference, ""),
+        ]
+        for group in pair.groups[:MOST_ROWS]
+    ]
+    columns = (by, "tasks", pair.policy, pair.baseline, "difference")
+    return Table(f"{pair.policy} against {pair.baseline}, by {by}", columns, rows, _more(len(pair.groups), MOST_ROWS))
+
+
+def _tasks(pair: Pair) -> Table:
+    rows = [
+        [
+            Cell(task.task_id),
+            figure(task.value),
+            figure(task.baseline_value),
+            Cell(_names(task.episodes)),
+            Cell(_names(task.baseline_episodes)),
+        ]
+        for task in pair.differing[:MOST_ROWS]
+    ]
+    columns = ("task", pair.policy, pair.baseline, "episodes", "its episodes")
+    title = f"Where {pair.policy} and {pair.baseline} differ"
+    return Table(title, columns, rows, _more(len(pair.differing), MOST_ROWS))
+
+
+def _difference(outcome: PairedDifferenceResult, tone: str) -> Cell:
+    return Cell(f"{outcome.value:+.3f}", outcome.span, tone, value=outcome.value)
+
+
+def _point(label: str, outcome: PairedDifferenceResult) -> Point:
+    unclear = outcome.low is None or outcome.high is None or outcome.low <= 0 <= outcome.high
+    return Point(label, outcome.value, outcome.low, outcome.high, doubtful=unclear)
+
+
+def _names(ids: Sequence[str]) -> str:
+    return ids[0] + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
+
+
+def _more(count: int, shown: int) -> str:
+    return f"{count - shown:,} more are in comparison.json." if count > shown else ""

@@ -4,6 +4,8 @@ The index holds a few columns of each episode. A search for words opens the step
 and says where to go on, so that no request takes long, however large the log.
 """
 
+import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 from worldline import store
 from worldline.types import InputError, Trajectory, policy_label
 
-COLUMNS = ("id", "task_id", "policy", "epsilon", "success", "return", "length")
+COLUMNS = ("id", "env", "task_id", "policy", "epsilon", "success", "return", "length")
 TEXTS = ("id", "goal", "final_observation", "steps.observation", "steps.action")
 MOST_PER_PAGE = 200
 MOST_SEARCHED = 512
@@ -49,6 +51,10 @@ class EpisodeIndex:
                 label = policy_label(row["policy"], row["epsilon"])
                 self.rows.append(row | {"row": len(self.rows), "label": label, "shard": shard})
         self.policies = list(dict.fromkeys(row["label"] for row in self.rows))
+        self._by_id: dict[str, int] = {row["id"]: row["row"] for row in self.rows}
+        self._by_task: dict[tuple[str, str], list[int]] = {}
+        for row in self.rows:
+            self._by_task.setdefault((row["env"], row["task_id"]), []).append(row["row"])
 
     @property
     def stale(self) -> bool:
@@ -66,8 +72,19 @@ class EpisodeIndex:
             searched += len(batch)
             if len(matches) >= query.limit or searched >= (MOST_SEARCHED if query.text else len(self.rows)):
                 last = matches[query.limit - 1] if len(matches) >= query.limit else batch[-1]
-                return self._page(matches[: query.limit], last["row"] + 1)
-        return self._page(matches, None)
+                return self._page(query, matches[: query.limit], last["row"] + 1)
+        return self._page(query, matches, None)
+
+    def row_of(self, name: str) -> int:
+        """The row of the episode that has this id."""
+        if name not in self._by_id:
+            raise InputError(f"{self.path}: has no episode '{name[:80]}'")
+        return self._by_id[name]
+
+    def same_task(self, env: str, task_id: str) -> list[dict[str, Any]]:
+        """The episodes of one task, in the order of the log, without the shards they lie in."""
+        rows = (self.rows[number] for number in self._by_task.get((env, task_id), ()))
+        return [{key: value for key, value in row.items() if key != "shard"} for row in rows]
 
     def episode(self, row: int) -> Trajectory:
         """One episode, whole."""
@@ -76,16 +93,40 @@ class EpisodeIndex:
         name, shard = self.rows[row]["id"], self.rows[row]["shard"]
         return next(store.read(shard, ids={name}))
 
-    def _page(self, matches: list[dict[str, Any]], following: int | None) -> dict[str, Any]:
+    def _page(self, query: Query, matches: list[dict[str, Any]], following: int | None) -> dict[str, Any]:
         more = following if following is not None and following < len(self.rows) else None
         rows = [{key: value for key, value in row.items() if key != "shard"} for row in matches]
         return {
             "episodes": rows,
             "next": more,
             "total": len(self.rows),
+            "matching": None if query.text else sum(map(query.keeps, self.rows)),
             "policies": self.policies,
             "problems": self.problems,
         }
+
+
+def as_shown(trajectory: Trajectory) -> dict[str, Any]:
+    """An episode for the viewer: with what `meta` says of each step, without its tokens."""
+    tokens = {"token_ids", "token_logprobs", "prompt_ids"}
+    content = trajectory.model_dump(mode="json", exclude={"steps": {"__all__": tokens}, "meta": True})
+    thoughts, calls = (_of_each_step(trajectory, name) for name in ("steps.thought", "steps.tool_calls"))
+    for step, thought, own in zip(content["steps"], thoughts, calls, strict=True):
+        logprob = step["logprob"]
+        step["probability"] = math.exp(min(logprob, 0.0)) if isinstance(logprob, float) else None
+        step["thought"] = thought if isinstance(thought, str) else None
+        step["calls"] = len(own) if isinstance(own, list) else 0
+    shown = {key: value for key, value in trajectory.meta.items() if not key.startswith("steps.")}
+    return content | {"return": trajectory.episode_return, "meta": shown}
+
+
+def _of_each_step(trajectory: Trajectory, key: str) -> list[Any]:
+    try:
+        values = json.loads(trajectory.meta.get(key, "null"))
+    except (ValueError, RecursionError):
+        values = None
+    fits = isinstance(values, list) and len(values) == len(trajectory)
+    return values if fits else [None] * len(trajectory)
 
 
 def _with_words(rows: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:

@@ -9,11 +9,13 @@ from pathlib import Path
 from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation, read_evaluation
 from worldline.ope.diagnostics import LARGEST_PARETO_K, LEAST_ESS, LEAST_SUPPORT, MEAN_WEIGHT
 from worldline.report import plots
+from worldline.report.answer import headline
 from worldline.report.blocks import (
     Block,
     Cell,
     Facts,
     Figure,
+    Notes,
     Remarks,
     Section,
     SettingList,
@@ -22,7 +24,7 @@ from worldline.report.blocks import (
     flat,
     number,
 )
-from worldline.report.comparison import comparison
+from worldline.report.candidates import comparison
 from worldline.report.plots import Point
 from worldline.types import InputError
 
@@ -34,15 +36,20 @@ def section(path: Path) -> Section:
     recommended = evaluation.recommended
     best = recommended.estimator if recommended else ""
     ranked = _ranked(evaluation.policies, best)
-    blocks: list[Block] = [_facts(evaluation), *comparison(evaluation)]
+    blocks: list[Block] = [headline(evaluation), *comparison(evaluation), _facts(evaluation)]
     if recommended:
         blocks.append(_ranking(ranked, recommended))
         if points := _points(ranked, best):
-            caption = "Orange: there is a reason for doubt. Arrow: the value lies outside the plot."
+            caption = (
+                "Orange: a reason for doubt, which the ranking names. Arrow: the value beside it lies outside the plot."
+            )
             blocks.append(Figure("Estimates and intervals", plots.forest(points, best), caption))
     if panels := _against_truth(evaluation):
         star = "★ recommended; " if recommended else ""
-        caption = f"On the dashed line the estimate equals the truth. {star}orange: there is a reason for doubt."
+        caption = (
+            f"On the dashed line the estimate equals the truth. {star}orange: there is a reason for doubt, named under "
+            "the next table. Arrow: the estimate beside it lies outside the plot."
+        )
         blocks.append(Figure("Estimate against truth", plots.against_truth(panels, best), caption))
     blocks.append(_every_estimator(evaluation, ranked, best))
     if evaluation.agreement:
@@ -103,7 +110,8 @@ def _facts(evaluation: Evaluation) -> Facts:
         name, best = recommended.estimator, recommended.policy
         estimate = {p.label: p.estimates.get(name) for p in evaluation.policies}.get(best) or _NO_ESTIMATE
         span = f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
-        items = [("recommended policy", best, span), ("recommended estimator", name, recommended.reason)]
+        doubt = f"{span}; doubt: {estimate.doubt}" if estimate.doubt else span
+        items = [("recommended policy", best, doubt), ("recommended estimator", name, recommended.reason)]
         agreed = evaluation.agreement.get(name, {})
         if agreed.get("spearman") is not None:
             low, high = agreed.get("spearman_low"), agreed.get("spearman_high")
@@ -132,16 +140,16 @@ def _ranking(ranked: Sequence[PolicyResult], recommended: Recommendation) -> Tab
     return Table("Ranking", columns, rows, f"By {recommended.estimator}: {recommended.reason}.")
 
 
-def _cell(estimate: Estimate) -> Cell:
+def _cell(estimate: Estimate, notes: Notes | None = None) -> Cell:
+    mark = notes.mark(estimate.doubt) if notes else ""
     if estimate.value is None:
-        return Cell("refused", tone="faint", why=estimate.doubt)
-    return figure(
-        estimate.value, estimate.low, estimate.high, tone="doubt" if estimate.doubt else "", why=estimate.doubt
-    )
+        return Cell("refused", tone="faint", mark=mark)
+    return figure(estimate.value, estimate.low, estimate.high, tone="doubt" if estimate.doubt else "", mark=mark)
 
 
 def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], best: str) -> Table:
     meta = evaluation.meta
+    notes = Notes()
     rows: list[list[Cell]] = []
     if any(policy.truth is not None for policy in policies):
         rows.append([Cell("truth"), Cell(""), Cell(""), *(figure(policy.truth, tone="best") for policy in policies)])
@@ -153,7 +161,7 @@ def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], b
             Cell(name, tone="best" if name == best else ""),
             Cell(f"{sum(tried)} of {len(tried)}" if tried else "–", tone="doubt" if not all(tried) else ""),
             figure(record.mae) if record else Cell("–"),
-            *(_cell(policy.estimates.get(name, _NO_ESTIMATE)) for policy in policies),
+            *(_cell(policy.estimates.get(name, _NO_ESTIMATE), notes) for policy in policies),
         ])  # fmt: skip
     predictors = list(policies[0].predictors)
     rows += [
@@ -162,11 +170,12 @@ def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], b
     ]
     caption = (
         f"Value and {meta.confidence:.0%} interval. Null test: how many loggers' own values lie in the interval. "
-        "Certified error: mean error when each logger is valued from the episodes of the others. Orange: do not trust "
-        "(point at it for the reason)."
+        "Certified error: mean error when each logger is valued from the episodes of the others. Orange: do not trust; "
+        "the small number names the reason below."
     )
     columns = ("estimator", "null test", "certified error", *(policy.label for policy in policies))
-    return Table("Every estimator", columns, rows, caption, rules=(len(rows) - len(predictors),) if predictors else ())
+    rules = (len(rows) - len(predictors),) if predictors else ()
+    return Table("Every estimator", columns, rows, caption, rules, notes.lines)
 
 
 _MEASURES: dict[str, Callable[[Sequence[float]], float] | None] = {  # which is best

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from worldline import __version__, files
-from worldline.report import evaluation, log, plots, training, world_model
+from worldline.notebook import html_table
+from worldline.report import comparison, evaluation, log, plots, training, world_model
 from worldline.report.blocks import Section
 from worldline.report.source import ReportSource, find
 from worldline.types import InputError
 
 SECTIONS: dict[str, Callable[[Path], Section]] = {
     "evaluation": evaluation.section,
+    "comparison": comparison.section,
     "training": training.section,
     "world model": world_model.section,
     "log": log.section,
@@ -28,6 +30,9 @@ class Report:
 
     path: Path
     sections: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        return html_table(f"report of {', '.join(self.sections)}", ("file",), [(str(self.path),)])
 
 
 def write_report(path: Path | str, out: Path | str | None = None, *, overwrite: bool = False) -> Report:
@@ -51,10 +56,11 @@ def compose(sources: Sequence[ReportSource]) -> list[Section]:
     return [SECTIONS[source.kind](source.path) for source in sources]
 
 
-def render(sections: Sequence[Section], title: str) -> str:
-    """The page. Everything from files is escaped; only the figures, which are ours, are not."""
+def render(sections: Sequence[Section], title: str, refresh: int = 0) -> str:
+    """The page. Everything from files is escaped; only the figures, which are ours, are not. `refresh`: seconds after
+    which it is loaded again."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return fill("report.html", sections=sections, title=title, version=__version__, now=now)
+    return fill("report.html", sections=sections, title=title, version=__version__, now=now, refresh=refresh)
 
 
 def fill(name: str, **values: Any) -> str:

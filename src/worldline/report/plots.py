@@ -62,7 +62,8 @@ def forest(points: Sequence[Point], title: str) -> str:
     """One line per policy, best first: the estimate with its interval, the truth as a diamond."""
     with _Drawing(WIDTH, 0.7 + 0.32 * len(points)) as draw:
         axes = draw.grid(1, 1)[0]
-        low, high = _range([*_truths(points), *(p.value for p in points if not p.doubtful)])
+        sound = [point.value for point in points if not point.doubtful]
+        low, high = _range([*_truths(points), *(sound or [point.value for point in points])])
         for row, point in enumerate(points):
             _interval(axes, point, row, low, high)
         axes.set_yticks(range(len(points)), [_label(point.label, 34) for point in points])
@@ -110,6 +111,8 @@ def curves(panels: Sequence[Panel], columns: int = 3, *, shared: bool = False) -
             values = [y for _, ys in panel.curves.values() for y in ys if drawable(y)]
             if values and min(values) > 0 and max(values) > 100 * min(values):
                 axes.set_yscale("log")
+                axes.yaxis.set_major_formatter(lambda value, place: f"{value:g}")
+                axes.yaxis.set_minor_formatter(lambda value, place: "")
             axes.set_title(_label(panel.title))
             axes.set_xlabel(panel.axis)
             axes.grid(color=LINE, linewidth=0.8)
@@ -217,6 +220,11 @@ def _interval(axes: Any, point: Point, row: int, low: float, high: float) -> Non
         axes.plot([max(point.low, low), min(point.high, high)], [row, row], color=colour, linewidth=2, alpha=0.55)
     place = min(max(point.value, low), high)
     axes.plot(place, row, marker=_edge(point.value, low, high, "<>"), color=colour, markersize=6, clip_on=False)
+    if place != point.value:
+        left = point.value < low
+        shift = (7 if left else -7, -3)
+        side = "left" if left else "right"
+        axes.annotate(f"{point.value:.3g}", (place, row), shift, textcoords="offset points", ha=side, color=colour)
     if point.truth is not None:
         axes.plot(point.truth, row, marker="D", markersize=5, color=INK, fillstyle="none", linestyle="")
 
@@ -229,6 +237,10 @@ def _scatter(axes: Any, point: Point, low: float, high: float) -> None:
         axes.plot([point.truth, point.truth], span, color=colour, linewidth=1.1, alpha=0.55)
     place = min(max(point.value, low), high)
     axes.plot(point.truth, place, marker=_edge(point.value, low, high, "v^"), color=colour, markersize=4, clip_on=False)
+    if place != point.value:
+        shift = (0, 5 if point.value < low else -10)
+        words = {"textcoords": "offset points", "ha": "center", "fontsize": 6.5}
+        axes.annotate(f"{point.value:.3g}", (point.truth, place), shift, color=colour, **words)
 
 
 def _edge(value: float, low: float, high: float, arrows: str) -> str:

@@ -1,7 +1,10 @@
 """`worldline view`: a small server, for this machine only, of what some folders hold.
 
 Pages: `/` lists, `/report?at=N` makes a report on the fly (`/report`: of everything), `/episodes?at=N` pages through a
-log. JSON: `/api/episodes?at=N&start=..&limit=..&policy=..&success=..&text=..` and `/api/episode?at=N&row=..`.
+log. A log is named by its place in the list (`at`) or by its path (`log`, which a link keeps); `policy`, `success`,
+`text` and `id` in a link choose filter and episode. JSON: `/api/episodes?..&start=..&limit=..`,
+`/api/episode?..&row=..` (or `id`), `/api/same-task?..&row=..` and `/api/state?..`, by which a page sees that the log
+has grown.
 
 A connection that sends nothing is dropped, and only so many are answered at once: the next ones wait their turn.
 """
@@ -11,6 +14,7 @@ import errno
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +23,7 @@ from urllib.parse import parse_qs
 
 from worldline import __version__
 from worldline.files import finite
-from worldline.report.episodes import MOST_PER_PAGE, EpisodeIndex, Query
+from worldline.report.episodes import MOST_PER_PAGE, EpisodeIndex, Query, as_shown
 from worldline.report.page import compose, fill, render
 from worldline.report.source import ReportSource, find
 from worldline.types import InputError, WorldlineError
@@ -32,6 +36,12 @@ AT_ONCE = 16
 """Connections that are answered at the same time."""
 PATIENCE = 10.0
 """Seconds for which a connection may be silent, or wait for its turn."""
+FRESH = 120.0
+"""Seconds after its last metrics for which a training counts as running."""
+REFRESH = 10
+"""Seconds after which the page of a running training loads itself again."""
+MOST_ALIKE = 50
+"""Episodes of one task that are offered to be set beside each other."""
 _MOST_DIGITS = 15
 
 
@@ -55,6 +65,17 @@ class Shelf:
         if not 0 <= at < len(self.sources):
             raise InputError(f"there is no entry {at}: go back to the list")
         return self.sources[at]
+
+    def place(self, path: str) -> int:
+        """Where in the list the log at `path` is; nothing outside the list can be named."""
+        for sources in (self.sources, self.look()):
+            for at, source in enumerate(sources):
+                if source.kind == "log" and str(source.path) == path:
+                    return at
+        raise InputError(f"there is no log {path[:200]}: go back to the list")
+
+    def logs(self) -> list[int]:
+        return [at for at, source in enumerate(self.sources) if source.kind == "log"]
 
     def log(self, at: int) -> EpisodeIndex:
         """The index of a log, made when it is first asked for and when the log has grown."""
@@ -97,29 +118,48 @@ def _pages(shelf: Shelf) -> dict[str, Callable[[Ask], str | dict[str, Any]]]:
     """What is answered at each path: HTML as text, JSON as a dict."""
 
     def listing(ask: Ask) -> str:
-        return fill("list.html", sources=shelf.look(), version=__version__)
+        return fill("list.html", sources=shelf.look(), version=__version__, refresh=REFRESH if _running(shelf) else 0)
 
     def report(ask: Ask) -> str:
         if "at" not in ask:
-            return render(compose(shelf.look()), ", ".join(map(str, shelf.paths)))
+            sources = shelf.look()
+            return render(compose(sources), ", ".join(map(str, shelf.paths)), REFRESH if _running(shelf) else 0)
         source = shelf.source(_whole(ask, "at"))
-        return render(compose([source]), source.folder.resolve().name)
+        refresh = REFRESH if is_running(source) else 0
+        return render(compose([source]), source.folder.resolve().name, refresh)
 
     def browser(ask: Ask) -> str:
-        at = _whole(ask, "at")
+        at = _at(ask)
         return fill("episodes.html", at=at, path=shelf.log(at).path)
 
     def episodes(ask: Ask) -> dict[str, Any]:
         limit = min(_whole(ask, "limit", 50), MOST_PER_PAGE) or 1
         words = {name: ask.get(name, "") for name in ("policy", "success", "text")}
-        return shelf.log(_whole(ask, "at")).page(Query(start=_whole(ask, "start", 0), limit=limit, **words))
+        return shelf.log(_at(ask)).page(Query(start=_whole(ask, "start", 0), limit=limit, **words))
 
     def episode(ask: Ask) -> dict[str, Any]:
-        trajectory = shelf.log(_whole(ask, "at")).episode(_whole(ask, "row"))
-        tokens = {"token_ids", "token_logprobs", "prompt_ids"}
-        return trajectory.model_dump(mode="json", exclude={"steps": {"__all__": tokens}}) | {
-            "return": trajectory.episode_return
-        }
+        index = shelf.log(_at(ask))
+        row = index.row_of(ask["id"]) if "id" in ask else _whole(ask, "row")
+        return as_shown(index.episode(row)) | {"row": row, "log": str(index.path)}
+
+    def same_task(ask: Ask) -> dict[str, Any]:
+        """The episodes of one task in every log that is listed: other policies, and imagined ones."""
+        index = shelf.log(_at(ask))
+        row = _whole(ask, "row")
+        if row >= len(index.rows):
+            raise InputError(f"{index.path}: has no row {row}")
+        env, task_id = index.rows[row]["env"], index.rows[row]["task_id"]
+        others: list[dict[str, Any]] = []
+        for at in shelf.logs():
+            own = shelf.log(at)
+            others += [{**one, "log": str(own.path)} for one in own.same_task(env, task_id)][: MOST_ALIKE - len(others)]
+        return {"episodes": others}
+
+    def state(ask: Ask) -> dict[str, Any]:
+        return {"total": len(shelf.log(_at(ask)).rows)}
+
+    def _at(ask: Ask) -> int:
+        return shelf.place(ask["log"]) if "log" in ask else _whole(ask, "at")
 
     return {
         "/": listing,
@@ -127,7 +167,19 @@ def _pages(shelf: Shelf) -> dict[str, Callable[[Ask], str | dict[str, Any]]]:
         "/episodes": browser,
         "/api/episodes": episodes,
         "/api/episode": episode,
+        "/api/same-task": same_task,
+        "/api/state": state,
     }
+
+
+def is_running(source: ReportSource) -> bool:
+    """Whether a run wrote its metrics a moment ago, so that its page is worth loading again."""
+    metrics = source.folder / "metrics.jsonl"
+    return source.kind == "training" and metrics.is_file() and time.time() - metrics.stat().st_mtime < FRESH
+
+
+def _running(shelf: Shelf) -> bool:
+    return any(map(is_running, shelf.sources))
 
 
 def _whole(ask: Ask, name: str, default: int | None = None) -> int:

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from worldline.types import InputError
 
-Kind = Literal["evaluation", "training", "world model", "log"]
-ORDER: tuple[Kind, ...] = ("evaluation", "training", "world model", "log")
+Kind = Literal["evaluation", "comparison", "training", "world model", "log"]
+ORDER: tuple[Kind, ...] = ("evaluation", "comparison", "training", "world model", "log")
 DEPTH = 4
 _PASSED_BY = {"checkpoints", "cache", "model", "__pycache__"}
-EXPECTED = "an evaluation, a training run, a world model, a log, or a folder of these"
+EXPECTED = "an evaluation, a comparison, a training run, a world model, a log, or a folder of these"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _file(path: Path) -> ReportSource:
     if path.suffix == ".parquet":
         return ReportSource("log", path)
     if path.suffix == ".json":
-        return ReportSource("evaluation", path)
+        return ReportSource("comparison" if path.name.startswith("comparison") else "evaluation", path)
     if path.name == "metrics.jsonl":
         return ReportSource(_run_kind(path), path.parent)
     raise InputError(f"{path}: not a thing to report on: give {EXPECTED}")
@@ -89,6 +89,8 @@ def _walk(folder: Path, depth: int) -> list[ReportSource]:
     sources: list[ReportSource] = []
     if (folder / "evaluation.json").is_file():
         sources.append(ReportSource("evaluation", folder / "evaluation.json"))
+    if (folder / "comparison.json").is_file():
+        sources.append(ReportSource("comparison", folder / "comparison.json"))
     metrics = folder / "metrics.jsonl"
     run = _run_kind(metrics) if metrics.is_file() else None
     if run is None and any((folder / name).is_file() for name in ("figures.json", "horizon.json")):

@@ -3,6 +3,7 @@
 Gives the start policies: a small model from nothing in minutes on a CPU, or any checkpoint, fully or by LoRA.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ import torch
 import transformers
 
 from worldline import envs, files, store
+from worldline.callable_module import CallableModule
 from worldline.config import Config, Folder, option, positional
+from worldline.notebook import html_table
 from worldline.policies import TEMPLATES, Encoder
 from worldline.policies.language_model.checkpoint import DATA_ONLY, TrainedWith, fingerprint, locate
 from worldline.policies.language_model.checkpoint import save as save_checkpoint
@@ -109,6 +112,12 @@ class Cloned:
     """Demonstrations that the environment could not play, and why."""
     notes: tuple[str, ...] = ()
     """What was wrong in the folder of a resumed run."""
+
+    def _repr_html_(self) -> str:
+        shown = ("episodes", "parameters", "updates", "tokens", "loss", "seconds", "model")
+        rows = [(name, f"{value:.4g}" if isinstance(value, float) else str(value))
+                for name, value in self.summary().items() if name in shown]  # fmt: skip
+        return html_table(f"cloned {self.config.source}", ("", "value"), rows)
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -236,3 +245,6 @@ def _merged(wrapped: Any) -> Any:
     import copy
 
     return copy.deepcopy(wrapped).merge_and_unload()
+
+
+sys.modules[__name__].__class__ = CallableModule  # worldline.sft(...)

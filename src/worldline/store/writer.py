@@ -7,7 +7,8 @@ name. Shards are never changed and never merged.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from worldline import files
 from worldline.signals import uninterrupted
 from worldline.store.reader import shard_ids, shard_name
-from worldline.store.schema import mend, to_table
+from worldline.store.schema import SCHEMA, mend, to_table
 from worldline.types import InputError, Trajectory, WorldlineError
 
 _MAX_PENDING_TEXT = 64 << 20
@@ -109,6 +110,29 @@ class StoreWriter:
                 yield shard_ids(path)
             except InputError:
                 continue
+
+
+def export_parquet(trajectories: Iterable[Trajectory], path: Path | str) -> int:
+    """Write one Parquet file with the columns of a log and say how many episodes it has; whole or not at all."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{path}: a folder: give the file to write")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{target.parent}: cannot be a folder: {error.strerror}") from None
+    written = 0
+    with files.replacing(target) as partial, pq.ParquetWriter(partial, SCHEMA, compression="zstd") as file:
+        for batch in _batches(trajectories):
+            file.write_table(to_table(batch)[0])
+            written += len(batch)
+    return written
+
+
+def _batches(trajectories: Iterable[Trajectory], size: int = 256) -> Iterator[list[Trajectory]]:
+    remaining = iter(trajectories)
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
 def _shard(table: pa.Table) -> bytes:

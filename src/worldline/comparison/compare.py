@@ -1,0 +1,294 @@
+"""Logged policies against each other, paired by task: no environment, no log-probs, only how the episodes ended."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from worldline.comparison.outcomes import EpisodeOutcome, Metric, chosen_metric, read_outcomes
+from worldline.comparison.paired import EQUAL, Values, paired, proportion, task_means, tasks_needed, unpaired, wins
+from worldline.comparison.result import (
+    LogComparison,
+    LoggedPolicy,
+    Pair,
+    PairedDifferenceResult,
+    TaskDifference,
+    TaskGroup,
+    write_comparison,
+)
+from worldline.config import Config, option, positional, suggest
+from worldline.ope.intervals import interval
+from worldline.types import InputError
+
+Task = tuple[str, str]
+"""Environment and task id."""
+FEW_TASKS = 20
+"""Below this many tasks Student's interval of outcomes that are 0 or 1 is rough."""
+MOST_NEEDED = 1_000_000
+
+
+class CompareConfig(Config):
+    """Is one logged policy better than another? Paired by task, from the episodes alone.
+
+    The first of --policies is the baseline. Episodes of one task are averaged; the tasks that both policies played are
+    compared, with Student's interval, the probability of being better, and wins, ties and losses per task.
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline compare logs/ --policies v2 v3",
+        "worldline compare old/ new/ --by split --out runs/choice",
+        "worldline compare logs/ --metric return --baseline v2 --by task_id:-",
+    )
+
+    log: tuple[Path, ...] = positional(help="folders of logged episodes")
+    policies: tuple[str, ...] = option((), help="which policies, the baseline first; default: all of the log")
+    baseline: str = option("", help="what the others are compared with; default: the first of --policies, else by name")
+    metric: Metric = option("auto", help="success, return or score; auto: success where every episode says it")
+    by: str = option("", help="a breakdown: env, split, family, task_id:SEPARATOR, or a key of the episodes' meta")
+    cost: str = option("", help="key of meta that holds an episode's cost; default: cost, total_cost, agent_cost, ...")
+    confidence: float = option(0.95, help="confidence level of the intervals", gt=0, lt=1)
+    out: Path | None = option(None, help="folder for comparison.json, which report and view show")
+    overwrite: bool = option(False, help="replace a comparison.json that is there")
+
+
+def compare(config: CompareConfig) -> LogComparison:
+    """Compare what the config asks for, and keep it where it says."""
+    if config.out is not None and (config.out / "comparison.json").exists() and not config.overwrite:
+        raise InputError(f"{config.out / 'comparison.json'}: is there already: --overwrite replaces it")
+    outcomes = read_outcomes(config.log, config.by, config.cost)
+    baseline, *others = _policies(config, outcomes)
+    outcomes = [outcome for outcome in outcomes if outcome.policy in {baseline, *others}]
+    metric = chosen_metric(config.metric, outcomes)
+    sides = {name: PolicySide(name, outcomes, metric) for name in (baseline, *others)}
+    for side in sides.values():
+        if not side.values:
+            raise InputError(f"--metric {metric}: no episode of '{side.name}' says it: choose another metric")
+    pairs = [_pair(sides[baseline], sides[name], config, metric) for name in others]
+    if len(pairs) > 1:
+        pairs.sort(key=lambda pair: -pair.difference.value)
+    comparison = LogComparison(
+        metric=metric,
+        by=config.by,
+        confidence=config.confidence,
+        baseline=baseline,
+        episodes=len(outcomes),
+        policies=tuple(side.summary(config.confidence) for side in sides.values()),
+        pairs=tuple(pairs),
+        warnings=tuple(_warnings(sides, pairs, config.confidence)),
+    )
+    if config.out is not None:
+        write_comparison(comparison, config.out)
+    return comparison
+
+
+def _policies(config: CompareConfig, outcomes: Sequence[EpisodeOutcome]) -> list[str]:
+    """The policies to compare, the baseline first."""
+    there = sorted({outcome.policy for outcome in outcomes})
+    for flag, wanted in (("--policies", config.policies), ("--baseline", [config.baseline] * bool(config.baseline))):
+        for name in wanted:
+            if name not in there:
+                raise InputError(f"{flag}: the log has no policy '{name}'{suggest(name, there)}")
+    chosen = list(dict.fromkeys(config.policies)) or there
+    if config.baseline:
+        chosen = [config.baseline, *(name for name in chosen if name != config.baseline)]
+    if len(chosen) < 2:
+        one = f"the log has one policy, '{there[0]}'" if len(there) == 1 else f"there are {', '.join(there[:12])}"
+        raise InputError(f"--policies: two are needed to compare: {one}")
+    return chosen
+
+
+class PolicySide:
+    """The episodes of one policy whose outcome is known, by task."""
+
+    def __init__(self, name: str, outcomes: Iterable[EpisodeOutcome], metric: str) -> None:
+        own = [outcome for outcome in outcomes if outcome.policy == name]
+        valued = [(outcome, outcome.value(metric)) for outcome in own]
+        self.name = name
+        self.rates = metric == "success"
+        self.unknown = sum(value is None for _, value in valued)
+        self.episodes = [outcome for outcome, value in valued if value is not None]
+        self.values = [value for _, value in valued if value is not None]
+        self.by_task: dict[Task, list[int]] = {}
+        for number, outcome in enumerate(self.episodes):
+            self.by_task.setdefault((outcome.env, outcome.task_id), []).append(number)
+
+    def means(self, tasks: Sequence[Task], field: str = "value") -> Values:
+        """The mean of a field over each task's episodes; nan where one of them does not say it."""
+        columns = {
+            "value": self.values,
+            "steps": [outcome.steps for outcome in self.episodes],
+            "cost": [np.nan if outcome.cost is None else outcome.cost for outcome in self.episodes],
+        }
+        numbers = [number for task in tasks for number in self.by_task[task]]
+        codes = np.repeat(np.arange(len(tasks)), [len(self.by_task[task]) for task in tasks])
+        return task_means(np.array(columns[field], dtype=np.float64)[numbers], codes, len(tasks))
+
+    def names(self, task: Task) -> tuple[str, ...]:
+        return tuple(self.episodes[number].id for number in self.by_task[task])
+
+    def group(self, task: Task) -> str:
+        return self.episodes[self.by_task[task][0]].group
+
+    def summary(self, confidence: float) -> LoggedPolicy:
+        tasks = {task: code for code, task in enumerate(self.by_task)}
+        codes = np.array([tasks[outcome.env, outcome.task_id] for outcome in self.episodes])
+        mean = interval(np.array(self.values), codes, "student-t", confidence)
+        low, high = proportion(mean.value, len(tasks), confidence) if self.rates else (mean.low, mean.high)
+        costs = [outcome.cost for outcome in self.episodes if outcome.cost is not None]
+        return LoggedPolicy(
+            policy=self.name,
+            episodes=len(self.episodes) + self.unknown,
+            tasks=len(tasks),
+            unknown=self.unknown,
+            value=mean.value,
+            low=low,
+            high=high,
+            steps=float(np.mean([outcome.steps for outcome in self.episodes])),
+            cost=float(np.mean(costs)) if costs else None,
+        )
+
+
+def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, metric: str) -> Pair:
+    shared = [task for task in baseline.by_task if task in policy.by_task]
+    if len(shared) < 2:
+        return _unpaired(baseline, policy, config, len(shared))
+    before, after = baseline.means(shared), policy.means(shared)
+    differences = after - before
+    most = 1.0 if metric == "success" else float(max(np.abs([*before, *after]).max(), np.ptp([*before, *after])))
+    difference = PairedDifferenceResult.of(paired(differences, config.confidence, most))
+    won, tied, lost = wins(differences)
+    return Pair(
+        policy=policy.name,
+        baseline=baseline.name,
+        paired=True,
+        tasks=len(shared),
+        value=float(after.mean()),
+        baseline_value=float(before.mean()),
+        difference=difference,
+        wins=won,
+        ties=tied,
+        losses=lost,
+        steps=_secondary(baseline, policy, shared, "steps", config.confidence),
+        cost=_cost(baseline, policy, shared, config.confidence),
+        needed=_needed(differences, difference, config.confidence),
+        groups=_groups(baseline, shared, before, after, config, most) if config.by else (),
+        differing=_differing(baseline, policy, shared, before, after),
+        warnings=tuple(_doubts(baseline, policy, len(shared))),
+    )
+
+
+def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, shared: int) -> Pair:
+    """All tasks of each; the averages of each task are the units."""
+    before, after = (side.means(list(side.by_task)) for side in (baseline, policy))
+    steps_before, steps_after = (side.means(list(side.by_task), "steps") for side in (baseline, policy))
+    why = "no task" if not shared else "only one task"
+    return Pair(
+        policy=policy.name,
+        baseline=baseline.name,
+        paired=False,
+        tasks=shared,
+        value=float(after.mean()),
+        baseline_value=float(before.mean()),
+        difference=PairedDifferenceResult.of(unpaired(before, after, config.confidence)),
+        wins=0,
+        ties=0,
+        losses=0,
+        steps=PairedDifferenceResult.of(unpaired(steps_before, steps_after, config.confidence)),
+        cost=None,
+        needed=None,
+        warnings=(
+            f"{policy.name} and {baseline.name} have {why} in common, so easy and hard tasks may explain the "
+            "difference: let both play the same tasks (the same task ids)",
+        ),
+    )
+
+
+def _secondary(
+    baseline: PolicySide, policy: PolicySide, tasks: Sequence[Task], field: str, confidence: float
+) -> PairedDifferenceResult:
+    differences = policy.means(tasks, field) - baseline.means(tasks, field)
+    return PairedDifferenceResult.of(paired(differences, confidence, float(np.abs(differences).max()) or 1.0))
+
+
+def _cost(
+    baseline: PolicySide, policy: PolicySide, tasks: Sequence[Task], confidence: float
+) -> PairedDifferenceResult | None:
+    costs = zip(tasks, baseline.means(tasks, "cost"), policy.means(tasks, "cost"), strict=True)
+    priced = [task for task, before, after in costs if np.isfinite(before) and np.isfinite(after)]
+    return _secondary(baseline, policy, priced, "cost", confidence) if len(priced) > 1 else None
+
+
+def _needed(differences: Values, difference: PairedDifferenceResult, confidence: float) -> int | None:
+    if difference.low is None or difference.high is None or not difference.low <= 0 <= difference.high:
+        return None
+    if abs(difference.value) <= EQUAL:
+        return None
+    needed = tasks_needed(differences, confidence, abs(difference.value))
+    return needed if len(differences) < needed < MOST_NEEDED else None
+
+
+def _groups(
+    baseline: PolicySide, tasks: Sequence[Task], before: Values, after: Values, config: CompareConfig, most: float
+) -> tuple[TaskGroup, ...]:
+    names = np.array([baseline.group(task) or "(none)" for task in tasks])
+    groups = []
+    for name in sorted(set(names.tolist())):
+        inside = names == name
+        difference = paired((after - before)[inside], config.confidence, most)
+        groups.append(
+            TaskGroup(
+                group=name,
+                tasks=int(inside.sum()),
+                value=float(after[inside].mean()),
+                baseline_value=float(before[inside].mean()),
+                difference=PairedDifferenceResult.of(difference),
+            )
+        )
+    return tuple(groups)
+
+
+def _differing(
+    baseline: PolicySide, policy: PolicySide, tasks: Sequence[Task], before: Values, after: Values
+) -> tuple[TaskDifference, ...]:
+    """The largest difference first."""
+    order = sorted(range(len(tasks)), key=lambda k: (-abs(after[k] - before[k]), tasks[k]))
+    return tuple(
+        TaskDifference(
+            env=tasks[k][0],
+            task_id=tasks[k][1],
+            value=float(after[k]),
+            baseline_value=float(before[k]),
+            episodes=policy.names(tasks[k]),
+            baseline_episodes=baseline.names(tasks[k]),
+        )
+        for k in order
+        if abs(after[k] - before[k]) > EQUAL
+    )
+
+
+def _doubts(baseline: PolicySide, policy: PolicySide, shared: int) -> list[str]:
+    doubts = []
+    for side in (baseline, policy):
+        left = len(side.by_task) - shared
+        if left:
+            doubts.append(
+                f"{left} of {len(side.by_task)} tasks of {side.name} were played by it alone: they do not count"
+            )
+    if shared < FEW_TASKS:
+        doubts.append(f"{shared} tasks are few: the interval is rough")
+    return doubts
+
+
+def _warnings(sides: Mapping[str, PolicySide], pairs: Sequence[Pair], confidence: float) -> list[str]:
+    warnings = [
+        f"{side.unknown} episodes of {side.name} do not say how they ended and are left out"
+        for side in sides.values()
+        if side.unknown
+    ]
+    if len(pairs) > 2:
+        chance = (1 - confidence) * len(pairs)
+        warnings.append(
+            f"{len(pairs)} comparisons at once: about {chance:.1f} of their intervals leave out 0 by chance alone"
+        )
+    return warnings

@@ -1,0 +1,93 @@
+"""Differences of means, paired by task: Student's interval, the probability of being better, wins and losses.
+
+Pure functions of arrays. A task is the unit: episodes of one task are averaged before anything is compared.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+Values = npt.NDArray[np.float64]
+EQUAL = 1e-9
+"""Differences below this are ties."""
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """A mean difference with its interval, and the probability that it is above 0; None where one unit says nothing."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p_better: float | None
+    n: int
+    """Units: tasks, or the smaller side's tasks where they are not paired."""
+
+
+def paired(differences: Values, confidence: float = 0.95, most: float = 1.0) -> PairedDifference:
+    """The mean of one difference per task. `most`: the largest difference a task can have, for the case that all are
+    alike, of which Student's formula would be certain."""
+    n, mean = len(differences), float(differences.mean())
+    if n == 1:
+        return PairedDifference(mean, None, None, None, 1)
+    error = float(differences.std(ddof=1)) / np.sqrt(n)
+    if error <= EQUAL:
+        return _alike(mean, n, confidence, most)
+    return _student(mean, error, n - 1, confidence, n)
+
+
+def unpaired(first: Values, second: Values, confidence: float = 0.95) -> PairedDifference:
+    """mean(second) - mean(first) of policies that share no task, by Welch's formula; a value per task."""
+    smaller = min(len(first), len(second))
+    mean = float(second.mean() - first.mean())
+    if smaller < 2:
+        return PairedDifference(mean, None, None, None, smaller)
+    parts = [values.var(ddof=1) / len(values) for values in (first, second)]
+    if sum(parts) <= EQUAL**2:
+        return _alike(mean, smaller, confidence, max(abs(mean), 1.0))
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / (len(values) - 1) for part, values in zip(parts, (first, second), strict=True)
+    )
+    return _student(mean, float(np.sqrt(sum(parts))), freedom, confidence, smaller)
+
+
+def proportion(rate: float, units: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval (1927) of a rate over so many units: honest at 0 and 1 too."""
+    z2 = float(stats.norm.ppf((1 + confidence) / 2)) ** 2
+    centre = (rate + z2 / (2 * units)) / (1 + z2 / units)
+    half = np.sqrt(z2 * (rate * (1 - rate) / units + z2 / (4 * units**2))) / (1 + z2 / units)
+    return float(max(0.0, min(rate, centre - half))), float(min(1.0, max(rate, centre + half)))
+
+
+def wins(differences: Values) -> tuple[int, int, int]:
+    """In how many tasks the difference is above 0, none, below 0."""
+    above, below = int((differences > EQUAL).sum()), int((differences < -EQUAL).sum())
+    return above, len(differences) - above - below, below
+
+
+def task_means(values: Values, tasks: npt.NDArray[np.int64], count: int) -> Values:
+    """The mean value of each of `count` tasks; nan where a task has none."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.bincount(tasks, values, count) / np.bincount(tasks, minlength=count))
+
+
+def tasks_needed(differences: Values, confidence: float, half_width: float) -> int:
+    """How many tasks would give an interval of that half width, if their differences are spread as these are."""
+    quantile = stats.norm.ppf((1 + confidence) / 2)
+    return int(np.ceil((quantile * differences.std(ddof=1) / half_width) ** 2))
+
+
+def _student(mean: float, error: float, freedom: float, confidence: float, n: int) -> PairedDifference:
+    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    return PairedDifference(mean, mean - half, mean + half, float(stats.t.cdf(mean / error, freedom)), n)
+
+
+def _alike(mean: float, n: int, confidence: float, most: float) -> PairedDifference:
+    """All n tasks differ by the same. The share of other tasks that may differ otherwise is at most q (Clopper and
+    Pearson 1934), each by `most` at most; the chance of winning has a uniform prior."""
+    q = 1 - ((1 - confidence) / 2) ** (1 / n)
+    p = 0.5 if abs(mean) <= EQUAL else 1 - 0.5 ** (n + 1) if mean > 0 else 0.5 ** (n + 1)
+    low, high = (max((1 - q) * mean - q * most, -most), min((1 - q) * mean + q * most, most))
+    return PairedDifference(mean, min(low, mean), max(high, mean), p, n)

@@ -1,0 +1,187 @@
+"""The result of a comparison: the one model of `comparison.json`, and its answer in words."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from worldline import files
+from worldline.comparison.paired import PairedDifference
+from worldline.notebook import html_table
+from worldline.types import InputError
+
+Verdict = Literal["better", "worse", "unclear"]
+
+
+class ComparisonPart(BaseModel):
+    """A part of the result; keys of later versions are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
+
+
+class PairedDifferenceResult(ComparisonPart):
+    """A difference, policy less baseline; `p_better` is the probability that it is above 0."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p_better: float | None
+    n: int
+
+    @classmethod
+    def of(cls, difference: PairedDifference) -> "PairedDifferenceResult":
+        return cls.model_validate(difference)
+
+    @property
+    def span(self) -> str:
+        return "" if self.low is None or self.high is None else f"[{_signed(self.low)}, {_signed(self.high)}]"
+
+
+class LoggedPolicy(ComparisonPart):
+    """One policy of the log, over all its episodes."""
+
+    policy: str
+    episodes: int
+    tasks: int
+    unknown: int
+    """Episodes whose outcome the log does not say; they are left out."""
+    value: float
+    low: float | None
+    high: float | None
+    steps: float
+    cost: float | None
+
+
+class TaskGroup(ComparisonPart):
+    """The same comparison within one group of the breakdown."""
+
+    group: str
+    tasks: int
+    value: float
+    baseline_value: float
+    difference: PairedDifferenceResult
+
+
+class TaskDifference(ComparisonPart):
+    """A task the two policies did differently on, with the episodes to read."""
+
+    env: str
+    task_id: str
+    value: float
+    baseline_value: float
+    episodes: tuple[str, ...]
+    baseline_episodes: tuple[str, ...]
+
+
+class Pair(ComparisonPart):
+    """A policy against the baseline, on the tasks that both played."""
+
+    policy: str
+    baseline: str
+    paired: bool
+    """False where they share fewer than two tasks: then all tasks of each are compared, and chance weighs more."""
+    tasks: int
+    value: float
+    baseline_value: float
+    difference: PairedDifferenceResult
+    wins: int
+    ties: int
+    losses: int
+    steps: PairedDifferenceResult
+    cost: PairedDifferenceResult | None
+    needed: int | None
+    """Tasks for an interval half as wide as the difference, where it cannot be told from none."""
+    groups: tuple[TaskGroup, ...] = ()
+    differing: tuple[TaskDifference, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        low, high = self.difference.low, self.difference.high
+        if low is not None and low > 0:
+            return "better"
+        return "worse" if high is not None and high < 0 else "unclear"
+
+
+class LogComparison(ComparisonPart):
+    """Logged policies against a baseline."""
+
+    metric: str
+    by: str
+    confidence: float
+    baseline: str
+    episodes: int
+    policies: tuple[LoggedPolicy, ...]
+    pairs: tuple[Pair, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """What a person asked: which is better, by how much, how surely."""
+        return " ".join(sentence(pair, self.metric) for pair in self.pairs[:3])
+
+    def pair(self, policy: str) -> Pair:
+        """The comparison of `policy` with the baseline."""
+        for pair in self.pairs:
+            if pair.policy == policy:
+                return pair
+        raise KeyError(f"no comparison of '{policy}': there are {', '.join(pair.policy for pair in self.pairs)}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"answer": self.answer, **self.model_dump(mode="json")}
+
+    def __repr__(self) -> str:
+        return f"<LogComparison of {len(self.policies)} policies by {self.metric}: {self.answer}>"
+
+    def __str__(self) -> str:
+        return self.answer
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (pair.policy, f"{_signed(pair.difference.value)} {pair.difference.span}", str(pair.tasks), pair.verdict)
+            for pair in self.pairs[:40]
+        ]
+        return html_table(self.answer, ("policy", f"{self.metric}, less {self.baseline}", "tasks", "verdict"), rows)
+
+
+def sentence(pair: Pair, metric: str) -> str:
+    """The answer of one pair in words."""
+    difference = pair.difference
+    where = f"the {pair.tasks} tasks both played" if pair.paired else "tasks they do not share"
+    values = f"{metric} {pair.value:.3f} against {pair.baseline_value:.3f} on {where}"
+    chance = "" if difference.p_better is None else f", probability of being better {probability(difference.p_better)}"
+    by = f"{_signed(difference.value)} {difference.span}".strip()
+    if pair.verdict == "unclear":
+        more = f" About {pair.needed:,} tasks would tell." if pair.needed else ""
+        return (
+            f"The log does not tell whether {pair.policy} is better than {pair.baseline}: {values}, {by}{chance}.{more}"
+        )
+    return f"{pair.policy} is {pair.verdict} than {pair.baseline}: {values}, {by}{chance}."
+
+
+def probability(p: float) -> str:
+    """A probability that is never shown as certain."""
+    return ">0.999" if p > 0.999 else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def read_comparison(path: Path) -> LogComparison:
+    """A comparison.json; InputError names what is wrong with it."""
+    try:
+        return LogComparison.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(f"{path}: corrupt: {where}: {first['msg']}: write it again with worldline compare") from None
+
+
+def write_comparison(comparison: LogComparison, folder: Path) -> Path:
+    """comparison.json in `folder`, whole or not at all."""
+    path = folder / "comparison.json"
+    files.write_json(path, comparison.as_dict())
+    return path
+
+
+def _signed(value: float) -> str:
+    return f"{value if abs(value) >= 5e-4 else 0.0:+.3f}"

@@ -1,0 +1,106 @@
+"""A comparison as tables for people, 80 columns wide."""
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from worldline.comparison.result import LogComparison, Pair, PairedDifferenceResult, probability
+
+SHOWN = 20
+MOST_NAME = 26
+MOST_TASK = 54
+
+
+def views(comparison: LogComparison, shown: int = 8) -> list[RenderableType]:
+    """The answer first, then who played what, the pairs, the breakdown, and the tasks to look at."""
+    parts: list[RenderableType] = [comparison.answer, _policies(comparison)]
+    parts.append(_pairs(comparison))
+    for pair in comparison.pairs[:3]:
+        if pair.groups:
+            parts.append(_groups(pair, comparison.by))
+        if pair.differing:
+            parts.append(_tasks(pair, shown))
+    warnings = [*comparison.warnings, *(line for pair in comparison.pairs[:3] for line in pair.warnings)]
+    return [*parts, *(f"note: {line}" for line in warnings)]
+
+
+def _policies(comparison: LogComparison) -> Table:
+    costs = any(policy.cost is not None for policy in comparison.policies)
+    columns = ["policy", "episodes", "tasks", comparison.metric, "interval", "steps", *(["cost"] if costs else [])]
+    rows = [
+        [
+            _cut(policy.policy, MOST_NAME),
+            f"{policy.episodes:,}",
+            f"{policy.tasks:,}",
+            f"{policy.value:.3f}",
+            "-" if policy.low is None or policy.high is None else f"[{policy.low:.2f}, {policy.high:.2f}]",
+            f"{policy.steps:.1f}",
+            *(["-" if policy.cost is None else f"{policy.cost:.3g}"] if costs else []),
+        ]
+        for policy in comparison.policies[:SHOWN]
+    ]
+    return _drawn("policies of the log", columns, rows, len(comparison.policies))
+
+
+def _pairs(comparison: LogComparison) -> Table:
+    columns = ["against " + _cut(comparison.baseline, 16), "tasks", "difference", "P(better)", "won/tied/lost", "steps"]
+    rows = [
+        [
+            _cut(pair.policy, MOST_NAME),
+            str(pair.tasks),
+            f"{pair.difference.value:+.3f}\n{_span(pair.difference)}",
+            "-" if pair.difference.p_better is None else probability(pair.difference.p_better),
+            f"{pair.wins}/{pair.ties}/{pair.losses}" if pair.paired else "unpaired",
+            f"{pair.steps.value:+.1f}",
+        ]
+        for pair in comparison.pairs[:SHOWN]
+    ]
+    return _drawn(f"{comparison.metric}, paired by task", columns, rows, len(comparison.pairs))
+
+
+def _groups(pair: Pair, by: str) -> Table:
+    columns = [_cut(by, 18), "tasks", "policy", "baseline", "difference"]
+    rows = [
+        [
+            _cut(group.group, MOST_NAME),
+            str(group.tasks),
+            f"{group.value:.3f}",
+            f"{group.baseline_value:.3f}",
+            f"{group.difference.value:+.3f} {_span(group.difference, 2)}",
+        ]
+        for group in pair.groups[:SHOWN]
+    ]
+    return _drawn(
+        f"{_cut(pair.policy, 24)} against {_cut(pair.baseline, 24)}, by {by}", columns, rows, len(pair.groups)
+    )
+
+
+def _tasks(pair: Pair, shown: int) -> Table:
+    columns = ["task", "policy", "baseline"]
+    rows = [
+        [_cut(task.task_id, MOST_TASK), f"{task.value:.2f}", f"{task.baseline_value:.2f}"]
+        for task in pair.differing[:shown]
+    ]
+    return _drawn(
+        f"where {_cut(pair.policy, 24)} and {_cut(pair.baseline, 24)} differ", columns, rows, len(pair.differing)
+    )
+
+
+def _drawn(title: str, columns: list[str], rows: list[list[str]], of: int) -> Table:
+    caption = f"{of - len(rows):,} more are in --json and in comparison.json" if of > len(rows) else None
+    drawn = Table(title=title, title_justify="left", caption=caption, caption_justify="left", padding=(0, 0))
+    for index, column in enumerate(columns):
+        drawn.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        drawn.add_row(*row)
+    return drawn
+
+
+def _span(outcome: PairedDifferenceResult, digits: int = 3) -> str:
+    if outcome.low is None or outcome.high is None:
+        return ""
+    return f"[{outcome.low:+.{digits}f}, {outcome.high:+.{digits}f}]"
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning and the end: versions of one agent differ there."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 + 1 - most :]}"

@@ -1,0 +1,74 @@
+"""`--map FIELD=PATH`: rows of no known format, read by where the user says their fields stand.
+
+Fields of the episode (`reward`, `task_id`, `policy`, ...) may be mapped on top of any format of rows. A field of the
+steps (`action`, `observation`, ...: the path has `[]`) or `messages` makes the mapping the format itself. Fields of the
+row that no path names, and that are no lists or objects, are kept in `meta`; `meta.NAME=PATH` keeps another.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from worldline.config import suggest
+from worldline.logs import chat, paths
+from worldline.logs.fields import PER_STEP, EpisodeFields, assemble
+from worldline.logs.paths import RowPath
+from worldline.logs.source import ImportSource, present
+from worldline.types import InputError, Trajectory
+
+FIELDS = tuple(EpisodeFields.model_fields)
+MESSAGES = "messages"
+_META = "meta."
+
+Mappings = Mapping[str, RowPath]
+
+
+def parse(entries: Sequence[str]) -> dict[str, RowPath]:
+    """`FIELD=PATH` entries by field."""
+    mappings: dict[str, RowPath] = {}
+    for entry in entries:
+        field, equals, path = entry.partition("=")
+        if not equals or not path:
+            raise InputError(f"--map {entry}: write FIELD=PATH, such as reward=info.score")
+        if field not in (*FIELDS, MESSAGES) and not (field.startswith(_META) and field != _META):
+            raise InputError(f"--map {entry}: unknown field '{field}'{suggest(field, [*FIELDS, MESSAGES])}")
+        if field in mappings:
+            raise InputError(f"--map {entry}: '{field}' is mapped twice: give it once")
+        mappings[field] = paths.parse(path, f"--map {entry}")
+    return mappings
+
+
+def is_format(mappings: Mappings) -> bool:
+    """Whether the mapping says where the steps are, so that nothing else need know the rows."""
+    return any(field in PER_STEP or field == MESSAGES for field in mappings)
+
+
+def convert(row: Any, source: ImportSource) -> Trajectory:
+    """One row as an episode, by the mapping alone; ValueError if it is none."""
+    mappings = source.mappings
+    values = mapped(row, mappings)
+    used = {path.parts[0] for path in mappings.values()}
+    rest = {
+        name: value
+        for name, value in present(row).items()
+        if name not in used and name not in values and not isinstance(value, list | dict)
+    }
+    if MESSAGES in values:
+        if idle := [field for field in values if field in PER_STEP]:
+            raise InputError(f"--map {idle[0]}: messages have their own steps: map one or the other")
+        return chat.convert({**rest, **values}, source)
+    fields = {name: value for name, value in rest.items() if name in FIELDS and name not in PER_STEP}
+    extras = {name: value for name, value in rest.items() if name not in FIELDS}
+    return assemble(EpisodeFields.model_validate({**extras, **fields, **values}), source, "imported")
+
+
+def mapped(row: Any, mappings: Mappings) -> dict[str, Any]:
+    """The values that the paths name, by field; a null says nothing."""
+    picked = {field.removeprefix(_META): path.pick(row) for field, path in mappings.items()}
+    return {field: value for field, value in picked.items() if value is not None}
+
+
+def override(row: Any, mappings: Mappings) -> Any:
+    """A row of a known format with the mapped fields put in."""
+    if not isinstance(row, dict):
+        raise InputError("--map: this format has its fields in place: leave the mapping out")
+    return {**row, **mapped(row, mappings)}

@@ -1,0 +1,173 @@
+"""`worldline compare` against computations by hand, on small logs and on the logs of real agents."""
+
+import gzip
+import json
+import os
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean
+
+import pytest
+from scipy import stats
+
+from worldline import store
+from worldline.cli import main
+from worldline.comparison import CompareConfig, compare, read_comparison
+from worldline.comparison.outcomes import read_outcomes
+from worldline.types import InputError, Step, Trajectory
+
+DATA = Path(os.environ.get("WORLDLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "trajectories"
+
+
+def episode(policy: str, task: str, value: float | None, steps: int = 1, **more: object) -> Trajectory:
+    reward = float("nan") if value is None else value
+    played = tuple(
+        Step(observation="o", action="a", reward=reward if k == steps - 1 else 0.0) for k in range(max(steps, 1))
+    )
+    success = None if value is None else value == 1.0
+    name = f"{policy}/{task}/{len(str(more))}/{more.pop('trial', 0)}"
+    return Trajectory(id=name, env="e", task_id=task, policy=policy, steps=played, success=success, **more)  # type: ignore[arg-type]
+
+
+def log_of(folder: Path, episodes: list[Trajectory]) -> Path:
+    with store.StoreWriter(folder) as writer:
+        for one in episodes:
+            writer.append(one)
+    return folder
+
+
+def test_by_hand_on_three_tasks(tmp_path: Path) -> None:
+    log = log_of(
+        tmp_path / "log",
+        [
+            *(episode("v2", "a", value, 2, trial=k) for k, value in enumerate((0.0, 1.0))),
+            episode("v2", "b", 0.0, 4),
+            episode("v2", "c", 1.0, 2, meta={"cost": "2.0"}),
+            episode("v3", "a", 1.0, 3),
+            episode("v3", "b", 1.0, 3),
+            episode("v3", "c", 1.0, 3, meta={"cost": "3.5"}),
+            episode("v3", "alone", 0.0),
+        ],
+    )
+    comparison = compare(CompareConfig(log=(log,), policies=("v2", "v3")))
+    pair = comparison.pair("v3")
+    assert (pair.value, pair.baseline_value, pair.difference.value) == (1.0, 0.5, 0.5)  # of 0.5, 1, 0
+    assert (pair.wins, pair.ties, pair.losses, pair.tasks) == (2, 1, 0, 3)
+    assert pair.steps.value == pytest.approx((1 - 1 + 1) / 3)
+    assert pair.cost is None  # one task is not enough
+    assert [(task.task_id, task.value, task.baseline_value) for task in pair.differing] == [
+        ("b", 1.0, 0.0),
+        ("a", 1.0, 0.5),
+    ]
+    assert len(pair.differing[1].baseline_episodes) == 2
+    assert pair.verdict == "unclear" and "does not tell whether v3 is better than v2" in comparison.answer
+    assert "1 of 4 tasks of v3 were played by it alone: they do not count" in pair.warnings
+    assert compare(CompareConfig(log=(log,), baseline="v3")).pair("v2").difference.value == -0.5
+
+
+def test_costs_and_groups(tmp_path: Path) -> None:
+    log = log_of(
+        tmp_path / "log",
+        [
+            episode(policy, f"{kind}-{k}", float(policy == "v3" and kind == "x"), meta={"total_cost": str(cost + k)})
+            for policy, cost in (("v2", 1.0), ("v3", 3.0))
+            for kind in "xy"
+            for k in range(4)
+        ],
+    )
+    pair = compare(CompareConfig(log=(log,), by="task_id:-")).pair("v3")
+    assert pair.cost is not None and pair.cost.value == pytest.approx(2.0)
+    assert [(group.group, group.tasks, group.difference.value) for group in pair.groups] == [
+        ("x", 4, 1.0),
+        ("y", 4, 0.0),
+    ]
+    assert pair.difference.value == 0.5
+
+
+def test_what_the_log_does_not_say_is_left_out_and_told(tmp_path: Path) -> None:
+    episodes = [episode(policy, str(k), float(k % 2)) for policy in ("v2", "v3") for k in range(6)]
+    log = log_of(tmp_path / "log", [*episodes, episode("v3", "9", None)])
+    comparison = compare(CompareConfig(log=(log,)))
+    assert comparison.metric == "return"  # not every episode says whether it was a success
+    assert "1 episodes of v3 do not say how they ended and are left out" in comparison.warnings
+    assert comparison.pair("v3").difference.value == 0.0
+
+
+def test_policies_without_a_task_in_common(tmp_path: Path) -> None:
+    episodes = [episode(p, f"{p}{k}", float(k < most)) for p, most in (("v2", 3), ("v3", 8)) for k in range(10)]
+    pair = compare(CompareConfig(log=(log_of(tmp_path / "log", episodes),))).pair("v3")
+    limits = stats.ttest_ind([1] * 8 + [0] * 2, [1] * 3 + [0] * 7, equal_var=False).confidence_interval()
+    assert not pair.paired and pair.difference.value == pytest.approx(0.5)
+    assert (pair.difference.low, pair.difference.high) == (pytest.approx(limits.low), pytest.approx(limits.high))
+    assert "no task in common" in pair.warnings[0]
+
+
+def test_wrong_settings_are_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(log_of(tmp_path / "log", [episode("v2", "a", 1.0), episode("v3", "a", 1.0)]))
+    for words, line in (
+        ([log, "--policies", "v2", "v4"], "--policies: the log has no policy 'v4'"),
+        ([log, "--policies", "v2"], "two are needed to compare"),
+        ([log, "--by", "colour"], "--by colour: no episode has it"),
+        ([log, "--metric", "score"], "--metric score: no episode of 'v2' says it"),
+        ([str(tmp_path / "none")], "no such log"),
+    ):
+        assert main(["compare", *words]) == 2
+        assert line in capsys.readouterr().err
+
+
+def test_the_file_is_what_was_returned_and_is_not_overwritten(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", [episode(p, str(k), float(k % 2)) for p in ("v2", "v3") for k in range(4)])
+    config = CompareConfig(log=(log,), out=tmp_path / "out")
+    comparison = compare(config)
+    assert read_comparison(tmp_path / "out" / "comparison.json") == comparison
+    with pytest.raises(InputError, match="--overwrite replaces it"):
+        compare(config)
+    (tmp_path / "out" / "comparison.json").write_text('{"metric": 1}')
+    with pytest.raises(InputError, match=r"comparison\.json: corrupt"):
+        read_comparison(tmp_path / "out" / "comparison.json")
+
+
+def test_the_tables_fit_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("a-policy-with-a-very-long-name-of-version-2", "a-policy-with-a-very-long-name-of-version-3")
+    long = "a-task-with-a-name-that-does-not-end/and-a-trial-of-it/20190908_"
+    log = log_of(
+        tmp_path / "log",
+        [episode(p, f"{long}{k}", float((k * (1 + i)) % 3 == 0)) for i, p in enumerate(names) for k in range(30)],
+    )
+    assert main(["compare", str(log), "--by", "task_id:_"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("…" in line and "version-3" in line for line in lines)
+
+
+def by_hand(rows: list[dict[str, object]], policies: tuple[str, str]) -> dict[str, float]:
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        values[str(row["policy"])][str(row["task_id"])].append(float(row["reward"]))  # type: ignore[arg-type]
+    before, after = (values[name] for name in policies)
+    differences = [mean(after[task]) - mean(before[task]) for task in before if task in after]
+    test = stats.ttest_1samp(differences, 0).confidence_interval()
+    return {"value": mean(differences), "low": test.low, "high": test.high, "n": len(differences)}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["tau_bench_airline", "knowagent_alfworld"])
+def test_real_logs_give_what_ten_lines_by_hand_give(name: str, tmp_path: Path) -> None:
+    """tau-bench has one agent and four trials of each task: two pairs of trials play the two policies."""
+    source = DATA / f"{name}.jsonl.gz"
+    if not source.is_file():
+        pytest.skip(f"{source} is not there: the data sets are kept beside the checkout")
+    with gzip.open(source, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    if name.startswith("tau"):
+        rows = [{**row, "policy": "early" if row["trial"] < 2 else "late"} for row in rows]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["import", "episodes", str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "log"), "--json"]) == 0
+    policies = tuple(sorted({row["policy"] for row in rows}))
+    pair = compare(CompareConfig(log=(tmp_path / "log",), policies=policies)).pair(policies[1])
+    truth = by_hand(rows, policies)
+    assert {key: getattr(pair.difference, key) for key in truth} == pytest.approx(truth)
+    assert len(read_outcomes([tmp_path / "log"], "", "")) == len(rows)

@@ -1,0 +1,69 @@
+"""Differences against scipy's tests, closed forms and simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from worldline.comparison.paired import paired, proportion, task_means, tasks_needed, unpaired, wins
+
+
+def test_paired_is_the_paired_t_test() -> None:
+    rng = np.random.default_rng(0)
+    before, after = rng.normal(0, 1, 40), rng.normal(0.3, 1, 40)
+    test = stats.ttest_rel(after, before)
+    limits = test.confidence_interval(0.9)
+    difference = paired(after - before, 0.9)
+    assert difference.value == pytest.approx((after - before).mean())
+    assert (difference.low, difference.high) == (pytest.approx(limits.low), pytest.approx(limits.high))
+    assert difference.p_better == pytest.approx(1 - stats.ttest_rel(after, before, alternative="greater").pvalue)
+
+
+def test_unpaired_is_welchs_test() -> None:
+    rng = np.random.default_rng(1)
+    before, after = rng.normal(0, 1, 30), rng.normal(0.2, 3, 50)
+    limits = stats.ttest_ind(after, before, equal_var=False).confidence_interval(0.95)
+    difference = unpaired(before, after)
+    assert (difference.low, difference.high) == (pytest.approx(limits.low), pytest.approx(limits.high))
+    assert difference.n == 30
+
+
+def test_tasks_that_all_differ_alike_leave_room() -> None:
+    sure = paired(np.ones(12))
+    assert sure.value == 1.0 and sure.high == 1.0
+    share = 1 - 0.025 ** (1 / 12)  # of tasks that may go the other way
+    assert sure.low == pytest.approx(1 - 2 * share)
+    assert sure.p_better == pytest.approx(1 - stats.beta.cdf(0.5, 13, 1))
+    none = paired(np.zeros(12))
+    assert none.p_better == 0.5 and none.low == pytest.approx(-share) and none.high == pytest.approx(share)
+    assert paired(np.array([0.3])).low is None
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    """Success of two policies on tasks of different difficulty, paired: 95 % of the intervals hold the difference."""
+    rng = np.random.default_rng(2)
+    hits = 0
+    for _ in range(1000):
+        hard = rng.beta(1, 1, 60)
+        before, after = rng.random(60) < hard, rng.random(60) < np.minimum(hard + 0.1, 1)
+        interval = paired(after.astype(float) - before)
+        truth = 0.1 - 0.1**2 / 2  # hard + .1 is cut at 1
+        hits += interval.low <= truth <= interval.high
+    assert 0.93 <= hits / 1000 <= 0.975
+
+
+def test_wins_and_task_means_by_hand() -> None:
+    assert wins(np.array([0.5, 0.0, 1e-12, -1.0, 1.0])) == (2, 2, 1)
+    means = task_means(np.array([1.0, 0.0, 1.0]), np.array([0, 0, 2]), 3)
+    assert means[0] == 0.5 and np.isnan(means[1]) and means[2] == 1.0
+
+
+def test_the_tasks_needed_give_the_half_width() -> None:
+    differences = np.random.default_rng(3).choice([-1.0, 0.0, 1.0], 50)
+    needed = tasks_needed(differences, 0.95, 0.05)
+    assert 1.959964 * differences.std(ddof=1) / np.sqrt(needed) == pytest.approx(0.05, rel=1e-3)
+
+
+def test_the_interval_of_a_rate_is_wilsons() -> None:
+    for wins_, units in ((0, 12), (12, 12), (3, 40)):
+        limits = stats.binomtest(wins_, units).proportion_ci(0.95, "wilson")
+        assert proportion(wins_ / units, units) == (pytest.approx(limits.low), pytest.approx(limits.high))

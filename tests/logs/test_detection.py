@@ -1,0 +1,87 @@
+"""Every format is found by what is in the file, under any name; what is none says what it looks like."""
+
+import gzip
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from worldline import logs
+from worldline.logs.detection import SIGNS, detect
+from worldline.types import InputError
+
+STEP = {"observation": "o", "action": "a"}
+SAMPLES = {
+    "inspect": {"version": 2, "eval": {"task": "t", "model": "m"}, "samples": []},
+    "tau2": {"info": {}, "tasks": [], "simulations": []},
+    "atif": {"schema_version": "ATIF-v1.6", "agent": {"name": "a"}, "steps": []},
+    "jsonl": {"schema_version": 1, "id": "e", "env": "e", "task_id": "t", "policy": "p", "steps": [STEP]},
+    "verifiers": {"example_id": 1, "prompt": [], "completion": [], "reward": 1.0},
+    "openenv": {"episode_id": "e", "messages": [], "reward": 1.0, "tool_trace": []},
+    "chat": {"messages": [], "reward": 1.0},
+    "episodes": {"task_id": "t", "task": "g", "steps": [STEP]},
+    "table": {"task_id": "t", "policy": "v2", "success": True},
+}
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+@pytest.mark.parametrize("indent", [None, 1])
+def test_each_format_is_found_in_one_line_and_in_many(tmp_path: Path, name: str, indent: int | None) -> None:
+    path = tmp_path / "some.file"
+    path.write_text(json.dumps(SAMPLES[name], indent=indent))
+    assert detect(path) == name
+    assert SAMPLES.keys() == SIGNS.keys() == logs.FORMATS.keys()
+
+
+def test_a_first_line_that_is_broken_does_not_hide_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"messages": [\n' + json.dumps(SAMPLES["chat"]) + "\n")
+    assert detect(path) == "chat"
+
+
+def test_what_is_no_log(tmp_path: Path) -> None:
+    for content, line in (
+        (b'{"colour": 1, "size": 2}', "its rows have the fields colour, size: --map action=PATH"),
+        (b"[1, 2]", "its rows are no JSON objects"),
+        (b"", "holds no episode"),
+        (b"hello", "not JSON"),
+    ):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(InputError, match=line):
+            detect(tmp_path / "x")
+    with pytest.raises(InputError, match="no such file"):
+        detect(tmp_path / "nothing")
+    with pytest.raises(InputError, match="a folder without trajectory.json"):
+        logs.expand(tmp_path)
+
+
+DATA = Path(os.environ.get("WORLDLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "trajectories"
+REAL = (
+    "agenttraj_sciworld",
+    "agenttraj_webshop",
+    "fireact_hotpotqa",
+    "knowagent_alfworld",
+    "mint_alfworld",
+    "tau_bench_airline",
+)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", REAL)
+def test_logs_of_real_agents_need_no_flag(name: str) -> None:
+    """As many episodes, steps and rewards as a direct count finds."""
+    source = DATA / f"{name}.jsonl.gz"
+    if not source.is_file():
+        pytest.skip(f"{source} is not there: the data sets are kept beside the checkout")
+    with gzip.open(source, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    episodes = list(logs.read("auto", source))
+    assert len(episodes) == len(rows)
+    assert sum(map(len, episodes)) == sum(len(row["steps"]) for row in rows)
+    rewards = [episode.episode_return for episode in episodes]
+    if rows[0].get("reward") is not None:
+        assert sum(rewards) == pytest.approx(sum(row["reward"] for row in rows))
+    else:
+        assert all(math.isnan(reward) for reward in rewards)

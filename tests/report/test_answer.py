@@ -1,0 +1,80 @@
+"""The first words of an evaluation's page: what the file says, and never more than it allows."""
+
+from typing import Any
+
+import pytest
+
+from worldline.evaluate.result import Evaluation
+from worldline.report.answer import headline
+
+
+def evaluation(values: dict[str, tuple[float, float, float]], recommended: bool = True, **more: Any) -> Evaluation:
+    policies = [
+        {"name": name, "estimates": {"dr": {"value": value, "low": low, "high": high, "n": 40}}}
+        for name, (value, low, high) in values.items()
+    ]
+    best = max(values, key=lambda name: values[name][0])
+    chosen = {"estimator": "dr", "policy": best, "reason": "smallest certified error"} if recommended else None
+    meta = {
+        "loggers": ["a", "b"],
+        "certificate": {"record": {"dr": {"trials": 3, "mae": 0.04}}},
+        **more.pop("meta", {}),
+    }
+    return Evaluation.model_validate({"policies": policies, "recommended": chosen, "meta": meta, **more})
+
+
+def test_a_clear_winner_is_best_and_overlapping_ones_may_not_be() -> None:
+    clear = headline(evaluation({"old": (0.3, 0.2, 0.4), "new": (0.6, 0.5, 0.7)}))
+    assert clear.text.startswith(
+        "new is best by dr: 0.600 [0.500, 0.700], 0.300 above old; their intervals do not overlap."
+    )
+    assert "it was off by 0.040 on average (3 trials)" in clear.text
+    assert clear.tone == "sure" and not clear.lines
+    unclear = headline(evaluation({"old": (0.5, 0.4, 0.65), "new": (0.6, 0.5, 0.7)}))
+    assert "new ranks first by dr" in unclear.text and "it may not be the best" in unclear.text
+
+
+def test_without_a_recommendation_nobody_is_best() -> None:
+    answer = headline(
+        evaluation(
+            {"old": (0.3, 0.2, 0.4), "new": (0.6, 0.5, 0.7)}, False, meta={"no_recommendation": "nothing is certified"}
+        )
+    )
+    assert answer.text == "No candidate can be recommended: nothing is certified."
+    assert answer.tone == "doubt"
+    assert "new" not in answer.text
+
+
+def test_one_logger_that_always_succeeds_gives_no_certainty() -> None:
+    """As after the first commands of a newcomer: a log of one policy, every episode of which ended alike."""
+    answer = headline(
+        evaluation(
+            {"clone": (1.0, 1.0, 1.0)}, meta={"loggers": ["expert"], "certificate": {}}, warnings=["all returns are 1"]
+        )
+    )
+    assert answer.tone == "doubt"
+    assert "How far off this estimator is on this log is not known." in answer.text
+    assert any("has no width" in line for line in answer.lines)
+    assert any("one policy made the log (expert)" in line for line in answer.lines)
+    assert "all returns are 1" in answer.lines
+
+
+@pytest.mark.parametrize(
+    ("diagnostics", "line"),
+    [
+        ({"support": 0.1, "ess": 2.0}, "10% of what new would do was ever tried in the log: collect episodes of new"),
+        ({"support": 0.9, "ess": 2.0}, "2.0 episodes' worth of the log is like new (at least "),
+    ],
+)
+def test_it_says_what_to_collect(diagnostics: dict[str, float], line: str) -> None:
+    content = evaluation({"new": (0.6, 0.5, 0.7)}).as_dict()
+    content["policies"][0]["diagnostics"] = {"episodes": 40, "tasks": 9, **diagnostics}
+    answer = headline(Evaluation.model_validate(content))
+    assert any(part.startswith(line) for part in answer.lines)
+
+
+def test_a_flag_of_the_best_is_said_at_once() -> None:
+    content = evaluation({"new": (0.6, 0.5, 0.7), "old": (0.1, 0.0, 0.2)}).as_dict()
+    content["policies"][0]["estimates"]["dr"]["flag"] = "2.1 effective episodes of 120"
+    answer = headline(Evaluation.model_validate(content))
+    assert answer.tone == "doubt" and answer.lines[0] == "new: 2.1 effective episodes of 120"

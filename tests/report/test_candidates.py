@@ -1,0 +1,49 @@
+"""The comparison of an evaluation on its page: every difference, P(best), the groups."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_reader import PageReader
+
+from worldline.report import compose, find, render
+
+
+def page(content: dict[str, Any], folder: Path) -> PageReader:
+    path = folder / "evaluation.json"
+    path.write_text(json.dumps(content))
+    return PageReader(render(compose(find(path)), "test"))
+
+
+@pytest.fixture
+def content(judged: Path) -> dict[str, Any]:
+    return json.loads((judged / "evaluation.json").read_text())
+
+
+def test_every_difference_is_shown(content: dict[str, Any], tmp_path: Path) -> None:
+    shown = page(content, tmp_path)
+    rows = shown.rows("Who is better")
+    compared = content["comparison"]
+    assert len(rows) == len(compared["differences"])
+    for difference in compared["differences"]:
+        row = rows[f"{difference['a']} − {difference['b']}"]
+        assert row["P(> 0)"].value == pytest.approx(difference["p"])
+    best = shown.rows("The best candidate")
+    assert {label: row["P(best)"].value for label, row in best.items()} == pytest.approx(compared["p_best"])
+
+
+def test_groups_are_shown(content: dict[str, Any], tmp_path: Path) -> None:
+    name = content["policies"][0]["name"]
+    estimate = {"value": 0.25, "low": 0.1, "high": 0.4, "n": 9}
+    group = {"group": "red", "episodes": 9, "estimates": {name: estimate}}
+    split = {"column": "colour", "estimator": "wis", "groups": [group], "p": 0.03}
+    rows = page(content | {"breakdown": split}, tmp_path).rows("By colour")
+    assert rows["red"][name].value == 0.25
+
+
+def test_without_a_comparison_there_is_no_table(content: dict[str, Any], tmp_path: Path) -> None:
+    content.pop("comparison")
+    path = tmp_path / "evaluation.json"
+    path.write_text(json.dumps(content))
+    assert "Who is better" not in render(compose(find(path)), "test")

@@ -1,0 +1,86 @@
+"""The verbs from Python: the same settings, the same results as on the command line."""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Literal, get_origin, get_type_hints
+
+import pytest
+
+import worldline
+from worldline import api
+from worldline.cli import main
+from worldline.types import InputError
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("log")
+    for policy in ("expert", "random"):
+        words = ["collect", "household", "--options.level", "tiny", "--policy", policy, "--episodes", "20"]
+        assert main([*words, "--out", str(folder), "--json"]) == 0
+    return folder
+
+
+def test_compare_gives_what_the_command_gives(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    comparison = worldline.compare(log, policies=["random", "expert"], by="split")
+    capsys.readouterr()
+    assert main(["compare", str(log), "--policies", "random", "expert", "--by", "split", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == comparison.as_dict()
+    assert comparison.answer in repr(comparison)
+    with pytest.raises(InputError, match="--metric"):
+        worldline.compare([log], metric="colour")
+
+
+@pytest.mark.parametrize(
+    ("typed", "given", "model"),
+    [
+        (api.CompareSettings, {"log"}, "worldline.comparison:CompareConfig"),
+        (api.CollectSettings, {"env", "policy"}, "worldline.collect:CollectConfig"),
+        (api.SftSettings, {"source", "out"}, "worldline.sft:SftConfig"),
+        (api.TrainSettings, {"env", "model", "out"}, "worldline.paw.recipe:TrainConfig"),
+        (api.FitSettingsOfLog, {"log", "out"}, "worldline.adwm.fit:FitConfig"),
+        (api.PolicySettings, set(), "worldline.policies:PolicyConfig"),
+    ],
+)
+def test_typed_settings_are_those_of_the_model(typed: type, given: set[str], model: str) -> None:
+    """The names, and the words where a setting takes one of some."""
+    module, _, name = model.partition(":")
+    fields = getattr(importlib.import_module(module), name).model_fields
+    hints = get_type_hints(typed)
+    assert hints.keys() | given == fields.keys()
+    for setting, hint in hints.items():
+        if get_origin(hint) is Literal:
+            assert hint == fields[setting].annotation, setting
+
+
+def test_collect_and_report_are_verbs_and_modules(tmp_path: Path) -> None:
+    done = worldline.collect("household", "expert", episodes=3, options={"level": "tiny"}, out=tmp_path / "log")
+    assert done.summary()["episodes"] == 3
+    assert "expert in household: 3 episodes, success 1.000" in repr(done)
+    assert "<table>" in done._repr_html_()
+    made = worldline.report(tmp_path / "log", tmp_path / "page.html")
+    assert made.path.is_file() and "page.html" in made._repr_html_()
+    from worldline.collect import CollectConfig  # the module is still one
+
+    assert CollectConfig.model_fields
+    with pytest.raises(InputError, match="--episodes"):
+        worldline.collect("household", "expert", episodes=0)
+
+
+def test_a_clone_from_python(tmp_path: Path) -> None:
+    clone = worldline.sft(
+        "household", tmp_path / "clone", episodes=4, epochs=1, options={"level": "tiny"}, context=256, vocabulary=300
+    )
+    assert Path(clone.summary()["model"]).is_dir() and "loss" in clone._repr_html_()
+
+
+def test_names_from_a_log_are_no_markup(log: Path) -> None:
+    comparison = worldline.compare(log).model_copy(update={"baseline": "<script>"})
+    assert "<script>" not in comparison._repr_html_() and "&lt;script&gt;" in comparison._repr_html_()
+
+
+def test_read_gives_every_episode_once(log: Path) -> None:
+    episodes = list(worldline.read(log))
+    assert len({episode.id for episode in episodes}) == 40
+    assert len(list(worldline.read([log], policies=["expert"]))) == 20

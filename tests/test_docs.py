@@ -1,0 +1,97 @@
+"""The documentation keeps its word: commands parse, links lead somewhere, code runs, every page is in the menu."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from worldline import command_line
+from worldline.cli import VERBS, _command, main
+from worldline.types import InputError
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+RUN = ("quickstart.md", "environments.md", "policies.md", "python.md")
+"""Pages whose `sh` and `python` blocks are run, in their order, in one folder."""
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return [(match[1], match[2]) for match in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
+
+
+def commands(text: str) -> list[list[str]]:
+    """The worldline commands of a block: comments, loops and continued lines are taken away."""
+    cited = []
+    for line in text.replace("\\\n", " ").splitlines():
+        if not line.strip().startswith("worldline "):
+            continue
+        words = shlex.split(line, comments=True)
+        if len(words) > 1 and words[1] in VERBS:
+            cited.append(words[1:])
+    return cited
+
+
+CITED = [(page, words) for page in PAGES for _, text in blocks(page) for words in commands(text)]
+
+
+def test_there_are_commands_in_the_documentation() -> None:
+    assert len(CITED) > 30
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), CITED, ids=[f"{page.name}: {' '.join(words)[:60]}" for page, words in CITED]
+)
+def test_every_command_has_flags_that_exist(page: Path, words: list[str]) -> None:
+    verb, *rest = [word for word in words if word != "--json"]
+    command = _command(verb, rest)
+    if verb == "bench":
+        rest = rest[1:]
+    if rest and rest[0].endswith(".yaml"):
+        rest[0] = str(ROOT / rest[0])
+    variables = [word.replace("$e", "0.5") for word in rest]
+    try:
+        command_line.read(command.Settings, variables)
+    except InputError as error:
+        pytest.fail(f"{page.name}: worldline {' '.join(words)}: {error}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_that_are_there(page: Path) -> None:
+    targets = [link.partition("#")[0] for link in _LINK.findall(page.read_text(encoding="utf-8"))]
+    local = [target for target in targets if target and not target.startswith(("http:", "https:", "mailto:"))]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_in_the_menu() -> None:
+    def names(entry: object) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        return [name for part in (entry.values() if isinstance(entry, dict) else entry) for name in names(part)]  # type: ignore[attr-defined]
+
+    menu = names(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    assert sorted(menu) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_the_code_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    values: dict[str, object] = {}
+    for kind, text in blocks(ROOT / "docs" / name):
+        if kind == "sh":
+            for words in commands(text):
+                assert main(words) == 0, f"worldline {' '.join(words)}"
+        elif kind == "python":
+            exec(compile(text, name, "exec"), values)
+    assert values or list(tmp_path.iterdir())
+
+
+def test_the_environment_of_the_page_can_be_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = [text for kind, text in blocks(ROOT / "docs" / "environments.md") if kind == "python"]
+    (tmp_path / "stairs_of_the_docs.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["collect", "stairs_of_the_docs:Stairs", "--policy", "random", "--episodes", "6", "--json"]) == 0

@@ -1,0 +1,48 @@
+"""The three journeys of the documentation, as scripts that run: smaller than for people, and otherwise the same."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_own_logs_to_is_v3_better_than_v2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded("compare_own_logs", monkeypatch).run(tmp_path)
+    printed = capsys.readouterr().out
+    assert "v3 is better than v2" in printed and "billing: +" in printed
+    assert (tmp_path / "choice" / "report.html").is_file()
+
+
+def test_own_environment_and_policy_to_a_trained_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded("own_environment", monkeypatch).run(tmp_path, epochs=1, updates=1, episodes=16)
+    printed = capsys.readouterr().out
+    assert printed.count("own_environment:Stairs: ") == 3
+    assert (tmp_path / "paw" / "metrics.jsonl").is_file()
+
+
+def test_an_api_agent_scored_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=40)
+    printed = capsys.readouterr().out
+    assert "v2 is better than v1" in printed or "does not tell whether v2 is better" in printed
+    assert "what works: worldline fit and --world-model" in printed
+    assert "v3 by adwm: " in printed
