@@ -6,8 +6,9 @@ member, the log itself (decoding needs its texts), and a card.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +19,22 @@ from torch import Tensor
 from worldline import files, store
 from worldline.adwm.calibration import Array, Platt, fit_platt
 from worldline.adwm.diffusion import sample
-from worldline.adwm.episodes import EpisodeData, encode, windows
-from worldline.adwm.model import WorldModel, save_weights
+from worldline.adwm.episodes import EpisodeData, encode, facts_of, windows
+from worldline.adwm.model import Architecture, LogFacts, WorldModel, save_weights
 from worldline.adwm.outcome_head import CalibratedHeads, Outcome, Priors
 from worldline.adwm.rivals.latent import Rivals
+from worldline.kernel.model import KernelModel
 from worldline.narrator.log_model import LogModel
 from worldline.narrator.narrator import Narrator
 from worldline.policies.language_model.device import usable_device
-from worldline.types import InputError, derive_seed
+from worldline.types import InputError, Trajectory, WorldlineError, derive_seed
 
 _MEMBER, _LOG, _HEADS = "member-{}", "log", "heads.json"
 _NARRATOR, _RIVALS = "narrator.safetensors", "rivals.safetensors"
 CONFIG, FIGURES = "config.json", "figures.json"
 """What `worldline fit` writes beside the members: the first when it begins, the second when it is done."""
+KERNEL_FOLDER, _KERNEL = "kernel", "kernel.safetensors"
+LINEAR_BUCKETS = Architecture().linear_buckets
 BOUND = 3.0
 """Latents have unit mean square: nothing real is beyond this in any dimension."""
 
@@ -53,29 +57,49 @@ class Ensemble:
     log_model: LogModel
     replay_error: float = 0.0
     """Root mean square over the loggers of the error of their value in replay on held-out tasks."""
+    load_kernel: Callable[[], KernelModel] | None = None
+    """Loads, or fits, the kernel model of the same log; None where there is none."""
+    kernel_replay_error: float = 0.0
+
+    @cached_property
+    def kernel(self) -> KernelModel:
+        """The kernel model, which `wm` plays in."""
+        if self.load_kernel is None:
+            raise WorldlineError("wm was not fitted with this world model: fit it with --kernel")
+        return self.load_kernel()
+
+    @cached_property
+    def facts(self) -> LogFacts:
+        """What is told of the log: names, horizon, range of rewards."""
+        return facts_of(self.log_model.episodes)
 
     def save(self, folder: Path, *, cards: Sequence[str] = ()) -> None:
         """Everything `load` needs. The log is written once, beside the members."""
         save_log(self.log_model, folder)
+        if self.load_kernel is not None:
+            save_kernel(self.kernel, folder)
         for index, member in enumerate(self.members):
             save_member(member, member_folder(folder, index), card=cards[index] if cards else "")
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> "Ensemble":
         parts = sorted(folder.glob(_MEMBER.format("*")), key=lambda part: int(part.name.rpartition("-")[2]))
-        if not parts:
+        kernel = folder / KERNEL_FOLDER
+        if not parts and not kernel.is_dir():
             raise InputError(
                 f"{folder}: not a world model: it holds no {_MEMBER.format(0)}; make one with worldline fit"
             )
         if (folder / CONFIG).is_file() and not (folder / FIGURES).is_file():
             raise InputError(f"{folder}: this world model is not finished: worldline fit --resume goes on with it")
-        linear = WorldModel.from_pretrained(parts[0]).architecture.linear_buckets
+        linear = WorldModel.from_pretrained(parts[0]).architecture.linear_buckets if parts else LINEAR_BUCKETS
         log_model = LogModel.of(list(store.read(folder / _LOG)), linear)
         device = usable_device(device)
         figures = folder / FIGURES
         measured = json.loads(figures.read_text(encoding="utf-8"))["figures"] if figures.is_file() else {}
         error = float(measured.get("replay_error") or 0.0)
-        return cls(tuple(load_member(part, log_model, device) for part in parts), log_model, error)
+        members = tuple(load_member(part, log_model, device) for part in parts)
+        load = partial(load_kernel, kernel, log_model.episodes) if kernel.is_dir() else None
+        return cls(members, log_model, error, load, float(measured.get("wm_replay_error") or 0.0))
 
 
 def member_folder(folder: Path, index: int) -> Path:
@@ -90,6 +114,23 @@ def save_log(log_model: LogModel, folder: Path) -> None:
     with files.replacing(folder / _LOG) as partial, store.StoreWriter(partial) as writer:
         for episode in log_model.episodes:
             writer.append(episode)
+
+
+def save_kernel(model: KernelModel, folder: Path) -> None:
+    """The kernel model of the log beside it."""
+    with files.replacing(folder / KERNEL_FOLDER) as partial_folder:
+        partial_folder.mkdir()
+        save_weights(model, partial_folder / _KERNEL)
+
+
+def load_kernel(folder: Path, episodes: Sequence[Trajectory]) -> KernelModel:
+    """The kernel model in `folder`, of the log it was fitted on."""
+    model = KernelModel(episodes)
+    try:
+        load_model(model, str(folder / _KERNEL))
+    except Exception as error:
+        raise InputError(f"{folder}: not a readable kernel model: {' '.join(str(error).split())[:200]}") from None
+    return model.eval()
 
 
 def save_member(member: Member, folder: Path, card: str = "") -> None:

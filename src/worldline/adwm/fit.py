@@ -6,9 +6,11 @@ measures all of it there. `fit` does the same for the command: it reads the log,
 as it is fitted, and goes on with `--resume` at the epoch it had reached.
 """
 
+import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -27,6 +29,7 @@ from worldline.adwm.ensemble import (
     head_readings,
     load_member,
     member_folder,
+    save_kernel,
     save_log,
     save_member,
 )
@@ -37,6 +40,10 @@ from worldline.adwm.replay import Curve, horizon_curves
 from worldline.adwm.rivals.latent import Rivals, pairs
 from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
 from worldline.config import Config, Folder, option, positional
+from worldline.kernel.bag import Bag
+from worldline.kernel.fitting import fit_kernel
+from worldline.kernel.model import KernelModel
+from worldline.kernel.replay import replay_error
 from worldline.narrator.log_model import Exercises, LogModel
 from worldline.narrator.narrator import Narrator
 from worldline.notebook import html_table
@@ -46,6 +53,9 @@ from worldline.types import Trajectory, derive_seed
 
 FOLDS = 5
 HORIZON, METRICS = "horizon.json", "metrics.jsonl"
+KERNEL_FIGURES = "kernel.json"
+WIDE, NARROW = 0.1, 0.02
+"""Shares of the range of rewards: an error in replay that is large, and one that is larger than the bag's."""
 ADJUSTABLE = {"out", "device", "resume", "overwrite"}
 Watch = Callable[[dict[str, Any]], None]
 
@@ -62,7 +72,8 @@ class FitSettings(Config):
     renamed: ClassVar[dict[str, str]] = {"horizon": "replayed_episodes"}
 
     preset: Literal["small", "base", "paper"] = option("small", help="size: small (CPU), base, or the paper's network")
-    members: int = option(3, help="ensemble size", ge=1, le=FOLDS)
+    members: int = option(3, help="ensemble size of adwm; 0: no networks, wm alone", ge=0, le=FOLDS)
+    kernel: bool = option(True, help="fit wm, the kernel over the log's steps")
     latent: int | None = option(None, help="dimensions of a latent; default: the preset's", ge=2)
     epochs: int | None = option(None, help="at most this many epochs; default: the preset's", ge=1)
     batch: int | None = option(None, help="episodes per update; default: the preset's", ge=1)
@@ -92,13 +103,15 @@ class Fitted:
     member_figures: tuple[dict[str, float], ...]
     curves: dict[str, Curve]
     notes: tuple[str, ...] = ()
+    kernel_figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def figures(self) -> dict[str, float]:
-        """Means over the members, and the error of replayed values."""
-        first = self.member_figures[0]
-        means = {name: _mean([figures[name] for figures in self.member_figures]) for name in first}
-        return means | ({"replay_error": self.curves["adwm"].value_error} if "adwm" in self.curves else {})
+        """Those of the kernel model, means over the members, and the error of replayed values."""
+        names = self.member_figures[0] if self.member_figures else ()
+        means = {name: _mean([figures[name] for figures in self.member_figures]) for name in names}
+        replayed = {"replay_error": self.curves["adwm"].value_error} if "adwm" in self.curves else {}
+        return self.kernel_figures | means | replayed
 
     def _repr_html_(self) -> str:
         rows = [(name.replace("_", " "), f"{value:.4g}") for name, value in self.figures.items()]
@@ -119,7 +132,15 @@ class Fitted:
 def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch = lambda row: None) -> Fitted:
     """A world model of `episodes`, in memory; `watch` hears of every epoch."""
     log = FittingLog.of(episodes, settings)
-    return log.measured([log.fit_member(index, watch) for index in range(settings.members)])
+    fitted = log.measured([log.fit_member(index, watch) for index in range(settings.members)])
+    if not settings.kernel:
+        return fitted
+
+    @cache
+    def kernel() -> KernelModel:
+        return fit_kernel(episodes, settings.seed, settings.text_steps)[0]
+
+    return replace(fitted, ensemble=replace(fitted.ensemble, load_kernel=kernel))
 
 
 @dataclass(frozen=True)
@@ -144,8 +165,10 @@ class FittingLog:
         actions = () if architecture.text else tuple(action for action, _ in counted.most_common(MAX_TABLE))
         reader = WorldModel(architecture, facts, actions)
         outcome_features = log_model.outcome_features if architecture.text else None
-        data = [read_episode(reader, episode, number, outcome_features) for number, episode in enumerate(episodes)]
-        exercises = Exercises.of(log_model, steps=settings.text_steps, seed=derive_seed(settings.seed, "exercises"))
+        data, exercises = [], Exercises([], [])
+        if settings.members:
+            data = [read_episode(reader, episode, number, outcome_features) for number, episode in enumerate(episodes)]
+            exercises = Exercises.of(log_model, steps=settings.text_steps, seed=derive_seed(settings.seed, "exercises"))
         folds = _folds(data, settings.seed)
         return cls(settings, log_model, facts, actions, data, folds, exercises, usable_device(settings.device))
 
@@ -195,7 +218,8 @@ class FittingLog:
         """The ensemble of these members, measured by what each held out."""
         figures = tuple(measure(member, self.held_out(index)) for index, member in enumerate(members))
         ensemble = Ensemble(tuple(members), self.log_model)
-        curves = horizon_curves(ensemble, episodes=self.settings.replayed_episodes, seed=self.settings.seed)
+        replayed = self.settings.replayed_episodes if members else 0
+        curves = horizon_curves(ensemble, episodes=replayed, seed=self.settings.seed)
         error = curves["adwm"].value_error if "adwm" in curves else 0.0
         return Fitted(replace(ensemble, replay_error=error), figures, curves)
 
@@ -242,13 +266,15 @@ def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:
 
 
 class FitConfig(FitSettings):
-    """Fit a diffusion world model on a log, for `worldline evaluate`.
+    """Fit world models on a log, for `worldline evaluate`.
 
-    Three members that hold out different tasks are trained; what they say of held-out tasks is reported and kept.
+    `wm` is a learned kernel over the log's steps. `adwm` is the diffusion model: three members are trained that hold
+    out different tasks. What both say of held-out episodes is reported and kept.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
         "worldline fit logs/ --out wm/",
+        "worldline fit logs/ --members 0 --out wm/",
         "worldline fit logs/ --preset base --members 3 --out wm/",
         "worldline fit logs/ --preset paper --members 1 --out wm-paper/",
     )
@@ -270,10 +296,40 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
         log = FittingLog.of(episodes, config)
         save_log(log.log_model, config.out)
         torn: list[str] = []
+        figures = _kept_kernel(episodes, config) if config.kernel else {}
+        notes += kernel_notes(figures, log.facts)
         members = [_kept_member(log, index, config.out, watch, torn) for index in range(config.members)]
-        fitted = replace(log.measured(members), notes=tuple(notes))
+        fitted = replace(log.measured(members), notes=tuple(notes), kernel_figures=figures)
         fitted.save_figures(config.out)
     return replace(fitted, notes=(*notes, *torn))
+
+
+def _kept_kernel(episodes: Sequence[Trajectory], config: FitConfig) -> dict[str, float]:
+    """The kernel model, fitted and saved in the run's folder unless it is there; what was measured of it."""
+    path = config.out / KERNEL_FIGURES
+    if not path.is_file():
+        model, figures = fit_kernel(episodes, config.seed, config.text_steps)
+        order = np.random.default_rng(derive_seed(config.seed, "replay")).permutation(len(episodes))
+        numbers = order[: config.replayed_episodes].tolist()
+        if numbers:
+            figures["replay error"] = replay_error(model, numbers, config.seed)
+            figures["replay error of the bag"] = replay_error(Bag(model.log), numbers, config.seed)
+        save_kernel(model, config.out)
+        files.write_json(path, {f"wm_{name.replace(' ', '_')}": value for name, value in figures.items()})
+    content: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
+    """What its figures say against the kernel model."""
+    error, bag = figures.get("wm_replay_error"), figures.get("wm_replay_error_of_the_bag")
+    span = facts.reward_high - facts.reward_low
+    notes = []
+    if error is not None and error > WIDE * span:
+        notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
+    if error is not None and bag is not None and error > bag + NARROW * span:
+        notes.append(f"wm does not beat the bag (wm-bag): their errors in replay are {error:.3g} and {bag:.3g}")
+    return notes
 
 
 def _kept_member(log: FittingLog, index: int, out: Path, watch: Watch, notes: list[str]) -> Member:

@@ -1,6 +1,7 @@
 """Worlds that go on from the starts of a log, all waiting episodes in one batch, and how far the log supports them.
 
-What comes after a start is made up by `world_model_env` with a diffusion model, by `rivals.language_model` in words.
+What comes after a start is made up by `world_model_env` with a diffusion model, by `kernel_env` with a kernel over the
+log's steps, by `rivals.language_model` in words.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.model import LogFacts
 from worldline.narrator.narrator import Answer
 from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, uniform
 
@@ -21,14 +22,22 @@ SPLIT = "log"
 class LogWorld(ABC):
     """A world whose episodes begin as those of a log, or those of `starts`. `kind` says how it makes up the rest."""
 
-    def __init__(self, kind: str, ensemble: Ensemble, starts: Sequence[Trajectory] | None) -> None:
-        self.facts, self.log_model = ensemble.members[0].model.facts, ensemble.log_model
-        self.name, self.version, self.family = f"{kind}:{self.facts.env}", self.facts.env_version, self.facts.family
-        self.max_steps = self.facts.horizon
-        self.max_return = max(episode.episode_return for episode in self.log_model.episodes)
-        self._starts: dict[str, Trajectory] = {}
-        for episode in self.log_model.episodes if starts is None else starts:
-            self._starts.setdefault(episode.task_id, episode)
+    def __init__(
+        self,
+        kind: str,
+        facts: LogFacts,
+        episodes: Sequence[Trajectory],
+        starts: Sequence[Trajectory] | None,
+        *,
+        lists: bool,
+    ) -> None:
+        self.facts, self.lists = facts, lists
+        self.name, self.version, self.family = f"{kind}:{facts.env}", facts.env_version, facts.family
+        self.max_steps = facts.horizon
+        self.max_return = max(episode.episode_return for episode in episodes)
+        self._starts: dict[str, list[Trajectory]] = {}
+        for episode in episodes if starts is None else starts:
+            self._starts.setdefault(episode.task_id, []).append(episode)
         self._tasks = list(self._starts)
         self.waiting: list[Any] = []
         """The episodes whose pending action is to be answered next."""
@@ -45,11 +54,15 @@ class LogWorld(ABC):
     def expert(self, turn: Turn) -> str:
         raise InputError(f"{self.name} has no expert of its own: name the environment's")
 
-    def start(self, task: str) -> Trajectory:
-        """A logged episode that begins as `task` does."""
+    def starts(self, task: str) -> list[Trajectory]:
+        """The logged episodes of `task`."""
         if task not in self._starts:
             raise InputError(f"task '{task}' is not in the log: a world model only goes on from a start it has")
         return self._starts[task]
+
+    def start(self, task: str) -> Trajectory:
+        """The first of them."""
+        return self.starts(task)[0]
 
     @abstractmethod
     def advance(self) -> None:
@@ -105,7 +118,7 @@ class WaitingEnvironment(Generic[W]):
         return start.steps[0].observation, info
 
     def _listed(self) -> tuple[str, ...] | None:
-        return self.allowed if self._world.log_model.lists else None
+        return self.allowed if self._world.lists else None
 
 
 @dataclass
@@ -116,9 +129,13 @@ class Support:
     distance: float = 0.0
     unsupported: int = 0
 
+    def count(self, near: str, *, supported: bool) -> None:
+        """One more answer, where it came from and whether the log supports it."""
+        self.near[near] += 1
+        self.unsupported += not supported
+
     def add(self, answer: Answer) -> None:
-        self.near[answer.candidate.near if answer.candidate is not None else "none"] += 1
-        self.unsupported += not answer.supported
+        self.count(answer.candidate.near if answer.candidate is not None else "none", supported=answer.supported)
         self.distance += answer.distance if np.isfinite(answer.distance) else 0.0
 
     @property

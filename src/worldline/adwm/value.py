@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
+from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.log_world import Support
 from worldline.adwm.rivals.language_model import TextWorld
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
@@ -57,6 +58,25 @@ def imagine(
     player = Rollout(world, policy, batch_size=batch_size)
     played = _played(player, starts, rollouts, gamma, seed, watch)
     return Imagined(played.values, _spread(ensemble, played), world.support, played.trajectories)
+
+
+def imagine_kernel(
+    ensemble: Ensemble,
+    policy: Policy,
+    *,
+    bag: bool = False,
+    starts: Sequence[Trajectory] | None = None,
+    rollouts: int | None = None,
+    gamma: float = 1.0,
+    seed: int = 0,
+    batch_size: int = 256,
+    watch: Watch = lambda trajectory: None,
+) -> Imagined:
+    """The same in the world of the kernel model (`wm`), or of the bag (`wm-bag`)."""
+    starts = ensemble.log_model.episodes if starts is None else starts
+    world = KernelWorld(ensemble.kernel, ensemble.facts, bag=bag, starts=starts)
+    played = _played(Rollout(world, policy, batch_size=batch_size), starts, rollouts, gamma, seed, watch)
+    return Imagined(played.values, 0.0, world.support, played.trajectories)
 
 
 def imagine_text(

@@ -43,7 +43,9 @@ class ImaginedWorld(LogWorld):
         guide: "Guide | None" = None,
         starts: Sequence[Trajectory] | None = None,
     ) -> None:
-        super().__init__("imagined", ensemble, starts)
+        log_model = ensemble.log_model
+        super().__init__("imagined", ensemble.facts, log_model.episodes, starts, lists=log_model.lists)
+        self.log_model = log_model
         self.ensemble, self.config, self.guide = ensemble, config, guide
         self.support = Support()
 

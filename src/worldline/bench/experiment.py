@@ -20,6 +20,7 @@ from worldline import envs, files, store
 from worldline.adwm.ensemble import FIGURES, Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS
+from worldline.adwm.kernel_env import BAG, KERNEL
 from worldline.bench.policy_suite import Checkpoint, PolicySuite, clone_checkpoints
 from worldline.collect import collect_tasks
 from worldline.config import Config, option
@@ -46,7 +47,7 @@ class ExperimentConfig(Config):
     rollouts: int = option(2, help="imagined episodes per task", ge=1)
     rival_seeds: int = option(1, help="of the seeds, how many the rival world models are measured on", ge=1)
     rival_rollouts: int = option(1, help="the same for rival world models and for the certificate", ge=1)
-    members: int = option(3, help="ensemble size", ge=1, le=5)
+    members: int = option(3, help="ensemble size; 0: no networks, wm alone", ge=0, le=5)
     horizon: int = option(64, help="held-out episodes replayed for the horizon curves; 0: none", ge=0)
     estimators: tuple[str, ...] = option(("auto",), help="as in evaluate; wm-text only where it is named")
     certificate: bool = option(True, help="also measure each estimator on the log's own policies")
@@ -139,13 +140,19 @@ class Experiment:
 
     def fit(self, seed: int) -> Ensemble:
         folder, rivals = self.world_model(seed), any(self._wants(seed, name) for name in RIVALS)
+        kernel = any(self._wants(seed, name) for name in (KERNEL, BAG))
         if (folder / FIGURES).is_file():
             ensemble = Ensemble.load(folder)
-            if ensemble.members[0].rivals is not None or not rivals:
+            complete = not rivals or not ensemble.members or ensemble.members[0].rivals is not None
+            if complete and (ensemble.load_kernel is not None or not kernel):
                 return ensemble
             shutil.rmtree(folder)
         settings = FitSettings(
-            members=self.config.members, rivals=rivals, replayed_episodes=self.config.horizon, seed=seed
+            members=self.config.members,
+            kernel=kernel,
+            rivals=rivals,
+            replayed_episodes=self.config.horizon,
+            seed=seed,
         )
         fitted = fit_ensemble(self.log(), settings)
         fitted.save(folder)
@@ -195,7 +202,7 @@ class Experiment:
             rival_rollouts=self.config.rival_rollouts,
             certificate=self.config.certificate,
             refit=self.config.refit,
-            refit_estimators=("adwm",),
+            refit_estimators=(KERNEL, "adwm"),
             seed=self.config.seed,
             cache=self.out / "cache",
         )

@@ -55,7 +55,7 @@ class Settings(Config):
     tasks: int | None = option(None, help="tasks that each logger plays once; default: 140, larger worlds 150", ge=8)
     seeds: int = option(3, help="logs, each with its own world models", ge=1)
     estimators: tuple[str, ...] = option(("auto",), help="as in evaluate", min_length=1)
-    members: int = option(3, help="ensemble size", ge=1, le=5)
+    members: int = option(3, help="ensemble size of adwm; 0: no networks, wm alone", ge=0, le=5)
     rollouts: int | None = option(None, help="imagined episodes per task; default: as in evaluate", ge=1)
     data: Path | None = option(None, help="folder of the folders alfworld and webshop; without it they are left out")
     collect_only: bool = option(False, help="make the logs and the truth, and evaluate nothing")

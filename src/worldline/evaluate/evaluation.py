@@ -49,7 +49,7 @@ from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.policies import PolicySource
 from worldline.types import InputError, Policy, Trajectory
 
-WORLD_MODELS = ("adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
+WORLD_MODELS = ("wm", "wm-bag", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
 
@@ -165,7 +165,7 @@ def _world_model(case: Case) -> ModelBasedEstimators | None:
     from worldline.evaluate.world_model import WorldModelEstimators
 
     ensemble = Ensemble.load(case.config.world_model, case.config.device)
-    own, logged = ensemble.members[0].model.facts.env, case.trajectories[0].env
+    own, logged = ensemble.facts.env, case.trajectories[0].env
     if own != logged:
         line = f"was fitted on {own}, the log is of {logged}: fit one on this log"
         raise InputError(f"--world-model {case.config.world_model}: {line}")

@@ -11,8 +11,9 @@ from typing import Any
 from worldline import files, store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
+from worldline.adwm.kernel_env import BAG, KERNEL
 from worldline.adwm.soft_tokens.connect import PolicyInterface, connect
-from worldline.adwm.value import Imagined, enough, imagine, imagine_text
+from worldline.adwm.value import Imagined, enough, imagine, imagine_kernel, imagine_text
 from worldline.evaluate.case import Case
 from worldline.evaluate.imagined_cache import cached_imagination
 from worldline.policies import mix
@@ -64,7 +65,7 @@ class Imagination:
         seed: int = 0,
         model: Model | None = None,
     ) -> Imagined:
-        """Imagined, or read from the cache; there only the episodes of a candidate's `adwm` are kept, to be read."""
+        """Imagined, or read from the cache; there a candidate's episodes of `wm` and `adwm` alone are kept."""
         config, model = self.case.config, model or self._own
         make = partial(self._imagine, model.load, player, starts, name, label, seed)
         folder = config.cache_folder
@@ -84,14 +85,14 @@ class Imagination:
             "gamma": config.gamma,
             "seed": [config.seed, seed],
         }
-        return cached_imagination(make, decisive, folder, with_episodes=name == "adwm" and seed == 0)
+        return cached_imagination(make, decisive, folder, with_episodes=name in ("adwm", KERNEL) and seed == 0)
 
     @cached_property
     def _log_digest(self) -> str:
         return files.digest(shard for folder in self.case.config.log for shard in store.shards(folder))
 
     def _rollouts(self, name: str) -> int | None:
-        return self.case.config.rollouts if name == "adwm" else self.case.config.rival_rollouts
+        return self.case.config.rollouts if name in ("adwm", KERNEL, BAG) else self.case.config.rival_rollouts
 
     def _imagine(
         self,
@@ -112,6 +113,16 @@ class Imagination:
 
         how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "watch": watch}
         ensemble, policy = load(), player.load()
+        if name in (KERNEL, BAG):
+            return imagine_kernel(
+                ensemble,
+                mix(policy, player.epsilon),
+                bag=name == BAG,
+                gamma=config.gamma,
+                seed=derive_seed(config.seed, seed),
+                batch_size=config.imagined_at_once,
+                **how,
+            )
         if name == TEXT_MODEL:
             drawn = derive_seed(config.seed, seed)
             return imagine_text(

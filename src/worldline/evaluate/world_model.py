@@ -1,4 +1,4 @@
-"""What a world model says of candidates: the estimators `adwm`, `adwm-paper`, `am-dr` and the rival world models.
+"""What a world model says of candidates: the estimators `wm`, `adwm`, `am-dr` and the rival world models.
 
 A candidate is played in imagination from the start of every logged episode, with the same random draws as all others.
 The interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
@@ -15,6 +15,7 @@ import numpy as np
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS
+from worldline.adwm.kernel_env import BAG, KERNEL
 from worldline.adwm.value import Imagined, discounted
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
@@ -46,17 +47,21 @@ class WorldModelEstimators:
         self._imagination = Imagination(self.case, self.ensemble)
         self._imagined: dict[tuple[str, float, str], Imagined] = {}
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
-        rivals = self.ensemble.members[0].rivals is not None
-        self.presets = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics == "diffusion"}
+        members = self.ensemble.members
+        rivals = bool(members) and members[0].rivals is not None
+        able = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics == "diffusion"}
+        self.presets = able if members else {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*self._played_in, CORRECTED)
+        return (*self._played_in, CORRECTED) if self.presets else self._played_in
 
     @property
     def _played_in(self) -> tuple[str, ...]:
         """The estimators that are worlds to play in."""
-        return (*self.presets, TEXT_MODEL) if self.case.config.text_model else tuple(self.presets)
+        kernel = (KERNEL, BAG) if self.ensemble.load_kernel is not None else ()
+        text = (TEXT_MODEL,) if self.case.config.text_model and self.presets else ()
+        return (*kernel, *self.presets, *text)
 
     def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]:
         """For one candidate."""
@@ -72,7 +77,9 @@ class WorldModelEstimators:
         def corrected(log: object, gamma: float, weights: Steps) -> Episodes:
             return control_variate(evidence, weights, self.imagined(candidate, "adwm").values)
 
-        return estimators | {CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm"))}
+        return estimators | (
+            {CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm"))} if CORRECTED in self.names else {}
+        )
 
     def imagined(self, candidate: Candidate, name: str) -> Imagined:
         """The candidate's imagined episodes, from every start of the log."""
@@ -85,9 +92,10 @@ class WorldModelEstimators:
         return self._imagined[key]
 
     def imagined_episodes(self) -> Iterator[Trajectory]:
-        """What the candidates did in `adwm`, so far, as episodes like real ones."""
+        """What the candidates did in `wm`, else in `adwm`, so far, as episodes like real ones."""
         for candidate in self.case.candidates:
-            imagined = self._imagined.get((candidate.name, candidate.epsilon, "adwm"))
+            key = candidate.name, candidate.epsilon
+            imagined = self._imagined.get((*key, KERNEL)) or self._imagined.get((*key, "adwm"))
             for t in imagined.trajectories if imagined is not None else ():
                 named = {"id": f"{candidate.label}-{t.id}", "policy": candidate.name, "epsilon": candidate.epsilon}
                 yield t.model_copy(update=named)
@@ -97,7 +105,7 @@ class WorldModelEstimators:
         return sensitivity(self._imagination, candidates, starts)
 
     def _doubt(self, imagined: Imagined, name: str) -> Doubt:
-        members = len(self.ensemble.members)
+        members = max(1, len(self.ensemble.members))
         error = float(np.hypot(imagined.spread / np.sqrt(members), self.model_error(name)))
         share = imagined.support.unsupported / max(1, imagined.support.steps)
         caveat = f"{share:.0%} of the imagined steps are not supported by the log" if share > MOST_UNSUPPORTED else None
@@ -110,7 +118,10 @@ class WorldModelEstimators:
         """
         trials = [*self.null([name]), *(trial for trials in self._left_out.values() for trial in trials)]
         errors = [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
-        return error_by(errors, self.case.config.confidence) if errors else self.ensemble.replay_error
+        return error_by(errors, self.case.config.confidence) if errors else self._replay_error(name)
+
+    def _replay_error(self, name: str) -> float:
+        return self.ensemble.kernel_replay_error if name in (KERNEL, BAG) else self.ensemble.replay_error
 
     @cached_property
     def loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
@@ -194,16 +205,13 @@ class WorldModelEstimators:
 
     def _refitted(self, episodes: Sequence[Trajectory], pool: str, names: Sequence[str]) -> Model:
         """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
-        own = self.ensemble.members[0].model
-        settings = FitSettings(
-            preset=own.architecture.preset,
-            latent=own.architecture.latent,
-            members=1,
-            rivals=any(name in self.presets and self.presets[name].dynamics != "diffusion" for name in names),
-            replayed_episodes=0,
-            seed=self.case.config.seed,
-            device=str(own.device),
-        )
+        networks = [name for name in names if name not in (KERNEL, BAG)]
+        settings = FitSettings(members=0, replayed_episodes=0, seed=self.case.config.seed)
+        if networks:
+            own = self.ensemble.members[0].model
+            rivals = any(name in self.presets and self.presets[name].dynamics != "diffusion" for name in networks)
+            size = {"preset": own.architecture.preset, "latent": own.architecture.latent, "device": str(own.device)}
+            settings = settings.model_copy(update={"members": 1, "rivals": rivals, **size})
 
         def watch(row: Mapping[str, object]) -> None:
             self.case.watch(f"refit on {pool}", int(str(row["epoch"])), int(str(row["of"])))

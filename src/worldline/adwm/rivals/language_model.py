@@ -155,7 +155,9 @@ class TextWorld(LogWorld):
         temperature: float = 1.0,
         starts: Sequence[Trajectory] | None = None,
     ) -> None:
-        super().__init__("told", ensemble, starts)
+        log_model = ensemble.log_model
+        super().__init__("told", ensemble.facts, log_model.episodes, starts, lists=log_model.lists)
+        self.log_model = log_model
         member = ensemble.members[0]
         self.narrator = member.narrator
         answers = [transition.answer for transition in ensemble.log_model.index.transitions]

@@ -1,0 +1,87 @@
+"""The kernel model as an environment: `wm`, and `wm-bag` beside it. No network is asked.
+
+An imagined episode starts where a logged one of its task did, whichever its seed draws. All waiting episodes are
+answered in one batch. Every draw is a function of the episode's seed, of the action and of how often it had been done.
+"""
+
+from collections.abc import Sequence
+from typing import Self
+
+from worldline.adwm.log_world import SPLIT, LogWorld, Support, WaitingEnvironment
+from worldline.adwm.model import LogFacts
+from worldline.kernel.bag import Bag
+from worldline.kernel.episode_state import EpisodeState
+from worldline.kernel.model import KernelAnswer, KernelModel, StepRequest
+from worldline.types import Info, Trajectory, derive_seed
+
+KERNEL, BAG = "wm", "wm-bag"
+"""The estimators that play in here."""
+
+
+class KernelWorld(LogWorld):
+    """A world that the kernel model of a log answers, or the bag of its steps."""
+
+    def __init__(
+        self, model: KernelModel, facts: LogFacts, *, bag: bool = False, starts: Sequence[Trajectory] | None = None
+    ) -> None:
+        super().__init__("imagined", facts, model.log.episodes, starts, lists=model.lists)
+        self.model: KernelModel | Bag = Bag(model.log) if bag else model
+        self.support = Support()
+
+    def make(self) -> "KernelEnvironment":
+        return KernelEnvironment(self)
+
+    def advance(self) -> None:
+        """One step for every waiting episode."""
+        waiting, self.waiting = self.waiting, []
+        answers = self.model.answer([environment.request() for environment in waiting])
+        for environment, answer in zip(waiting, answers, strict=True):
+            self.support.count(answer.kind, supported=answer.supported)
+            environment.receive(answer)
+
+
+class KernelEnvironment(WaitingEnvironment[KernelWorld]):
+    """One imagined episode."""
+
+    state: EpisodeState
+
+    def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
+        world = self._world
+        self.seed = derive_seed(seed or 0, "imagined")
+        task = task if task is not None else world.get_task(SPLIT, int(self.uniform("task") * world.num_tasks(SPLIT)))
+        starts = world.starts(task)
+        start = starts[int(self.uniform("start") * len(starts))]
+        first = start.steps[0]
+        self.state = EpisodeState(world.model.log.language, task, start.goal, first.observation, first.admissible)
+        return self._began(task, start)
+
+    def clone(self) -> Self:
+        twin = type(self)(self._world)
+        twin.__dict__ |= self.__dict__
+        if not self.over:
+            twin.state = self.state.copy()
+        return twin
+
+    def request(self) -> StepRequest:
+        """The pending action, with what decides the answer to it."""
+        action = self.action or ""
+        key = action, self.state.actions.count(action)
+        turn = derive_seed(self.seed, "turn", *key) % 2**20
+        return StepRequest(self.state, action, self.uniform("answer", *key), self.uniform("outcome", *key), turn)
+
+    def receive(self, answer: KernelAnswer) -> None:
+        """Record the answer to the pending action."""
+        outcome, state = answer.outcome, self.state
+        valid = state.offered(answer.description.action)
+        state.likely_listed = answer.log_odds
+        state.advance(answer.description, answer.text, outcome.reward, answer.listed)
+        cut = not outcome.ended and state.step >= self._world.max_steps
+        self.over = outcome.ended or cut
+        self.allowed = () if self.over else (answer.listed or ())
+        info: Info = {
+            "won": outcome.success,
+            "score": outcome.reward if outcome.ended else 0.0,
+            "valid": valid,
+            "admissible": self._listed(),
+        }
+        self.result = (answer.text, outcome.reward, outcome.ended, cut, info)

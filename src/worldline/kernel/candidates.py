@@ -1,0 +1,278 @@
+"""What the world may answer to a step: answers of logged steps and of this episode, said of this action and moment.
+
+Rows are collected from the contexts a step shares with the log, from specific to general, and the most similar of them
+are kept. Each offers its answer as it is, with names exchanged, with numbers moved, or with what this episode has shown
+before in its place. Which of these is right is for the gate to learn; nothing else can be answered.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.kernel.edits import EditRules, transferred
+from worldline.kernel.episode_state import Codes, EpisodeState, StepDescription
+from worldline.kernel.numerals import between, shifted
+from worldline.kernel.phrases import Renaming, renamed
+from worldline.kernel.step_table import COLUMN, CONTEXTS, Rows, StepTable
+from worldline.kernel.vectors import Array
+
+KINDS = (
+    "exact",
+    "renamed",
+    "other",
+    "renamed by history",
+    "shifted",
+    "between",
+    "transferred",
+    "recalled",
+    "edited",
+)
+EXACT, RENAMED, OTHER, BY_HISTORY, SHIFTED, BETWEEN, TRANSFERRED, RECALLED, EDITED = range(len(KINDS))
+KEPT = 48
+"""Rows whose answers are considered."""
+_ADAPTED = 20
+"""Of these, the first so many are also adapted by history, numbers and views."""
+_OWN = 6
+"""Earlier steps of the episode that are considered."""
+_HISTORY = 5
+"""Earlier steps by whose names an answer is renamed."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Rows worth comparing, the most similar first after those of this episode, and how they compare with the step."""
+
+    rows: Rows
+    """Rows of the log; -1 - step for an earlier step of this episode."""
+    same: npt.NDArray[np.bool_]
+    """(rows, len(COLUMNS)): which entries of the descriptions are equal."""
+    compared: npt.NDArray[np.float32]
+    """(rows, len(COMPARED))"""
+    sizes: npt.NDArray[np.int64]
+    """Of each context, the rows that share it with the step."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Possible answers. Several may have the same text."""
+
+    texts: tuple[str, ...]
+    rows: Rows
+    """The row of the log each comes from; -1 - step for a step of this episode."""
+    places: npt.NDArray[np.int64]
+    """Its place in the pool."""
+    kinds: npt.NDArray[np.int64]
+    renames: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+COMPARED = (
+    "cosine of observations",
+    "cosine of actions",
+    "cosine of memories",
+    "cosine of deeds",
+    "numbers of observations near",
+    "numbers of observations equal",
+    "numbers of actions near",
+    "numbers of actions equal",
+    "steps near",
+    "relations shared",
+    "relations equal",
+    "list shapes shared",
+)
+_SAME_WEIGHTS = np.array(
+    [
+        {"task": 1.5, "observation": 1.2, "action": 3.0, "history": 1.0}.get(
+            name, 0.0 if name in ("step", "list") else 0.5
+        )
+        for name in COLUMN
+    ],
+    np.float32,
+)
+_COMPARED_WEIGHTS = np.array([1.0, 2.0, 1.0, 0.0, 0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0], np.float32)
+"""The cheap guess of how much a row says about a step, by which rows are chosen; the gate learns its own weights."""
+
+
+def pool(
+    log: StepTable, state: EpisodeState, step: StepDescription, turn: int, left_out: npt.NDArray[np.bool_] | None = None
+) -> Pool:
+    """The rows most like `step`, but for those `left_out` (N,). `turn` varies which of very many are looked at."""
+    looked_at: list[Rows] = []
+    sizes = []
+    for cap, rows in zip(CONTEXTS.values(), log.contexts(step), strict=True):
+        if left_out is not None:
+            rows = rows[~left_out[rows]]
+        sizes.append(len(rows))
+        if len(rows) > cap:
+            start = turn % len(rows)
+            rows = np.concatenate([rows[start : start + cap], rows[: max(0, start + cap - len(rows))]])
+        looked_at.append(rows)
+    general = looked_at.pop()
+    rows = np.unique(np.concatenate(looked_at))
+    if len(rows) < KEPT:
+        rows = np.unique(np.concatenate([rows, general]))
+    codes = log.codes[rows]
+    same = codes == step.codes
+    compared = _compared(log, state, step, codes, log.memory[rows], log.deeds[rows])
+    jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
+    score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
+    kept = np.argsort(-score, kind="stable")[:KEPT]
+    rows, same, compared = rows[kept], same[kept], compared[kept]
+    related = [log.relations[row] for row in rows.tolist()]
+    mine = _own_steps(state, step)
+    if mine:
+        past = [state.descriptions[at] for at in mine]
+        codes = np.stack([one.codes for one in past])
+        memory, deeds = np.stack([one.memory for one in past]), np.stack([one.deeds for one in past])
+        rows = np.concatenate([-1 - np.array(mine), rows])
+        same = np.concatenate([codes == step.codes, same])
+        compared = np.concatenate([_compared(log, state, step, codes, memory, deeds), compared])
+        related = [*(one.relations for one in past), *related]
+    compared[:, 9] = [_overlap(one, step.relations) for one in related]
+    compared[:, 10] = [one == step.relations for one in related]
+    return Pool(rows, same, compared, np.array(sizes))
+
+
+def _compared(
+    log: StepTable, state: EpisodeState, step: StepDescription, codes: Codes, memory: Array, deeds: Array
+) -> npt.NDArray[np.float32]:
+    """All of COMPARED but for the relations."""
+    language = log.language
+    shown, done = codes[:, COLUMN["observation"]], codes[:, COLUMN["action"]]
+    here, act = int(step.codes[COLUMN["observation"]]), int(step.codes[COLUMN["action"]])
+    out = np.zeros((len(codes), len(COMPARED)), np.float32)
+    out[:, 0], out[:, 1] = language.observations.cosines(here, shown), language.actions.cosines(act, done)
+    out[:, 2], out[:, 3] = memory @ step.memory, deeds @ step.deeds
+    gaps = language.observations.number_gaps(here, shown)
+    out[:, 4], out[:, 5] = np.exp(-gaps / 3), gaps == 0
+    gaps = language.actions.number_gaps(act, done)
+    out[:, 6], out[:, 7] = np.exp(-gaps / 3), gaps == 0
+    out[:, 8] = np.exp(-np.abs(codes[:, COLUMN["step"]] - state.step) / 3)
+    out[:, 11] = language.shape_overlaps(int(step.codes[COLUMN["shape"]]))[codes[:, COLUMN["shape"]]]
+    return out
+
+
+def _overlap(first: frozenset[int], second: frozenset[int]) -> float:
+    """Shared members as a share of all; 1 where both are empty."""
+    shared = len(first & second)
+    return shared / (len(first) + len(second) - shared) if first or second else 1.0
+
+
+def _own_steps(state: EpisodeState, step: StepDescription) -> list[int]:
+    """Earlier steps of the episode: the latest with the same action or worded alike, the latest first."""
+    past = state.descriptions
+    alike = (at for at in range(len(past) - 1, -1, -1) if past[at].phrase.skeleton == step.phrase.skeleton)
+    return sorted(itertools.islice(alike, _OWN), key=lambda at: (past[at].action != step.action, -at))
+
+
+def candidates(
+    log: StepTable, rules: EditRules, state: EpisodeState, step: StepDescription, compared: Pool
+) -> Candidates:
+    """Everything the world may answer to `step`."""
+    texts: list[str] = []
+    places: list[int] = []
+    kinds: list[int] = []
+    renames: list[int] = []
+    phrasing = log.language.phrasing
+    plain: dict[tuple[str, str], tuple[str, int, Renaming]] = {}
+    adapted: set[tuple[str, int]] = set()
+    for place, row in enumerate(compared.rows.tolist()):
+        source = _source(log, state, row)
+        key = source.action, source.answer
+        if key not in plain:
+            renaming = phrasing.renaming(source.action, step.action)
+            if renaming is None:
+                plain[key] = source.answer, OTHER, ()
+            else:
+                plain[key] = renamed(source.answer, renaming), RENAMED if renaming else EXACT, renaming
+        text, kind, renaming = plain[key]
+        texts.append(text)
+        places.append(place)
+        kinds.append(kind)
+        renames.append(len(renaming))
+        if place >= _ADAPTED or kind == OTHER:
+            continue
+        for other, how in _adaptations(log, rules, state, step, row, source, renaming, text):
+            if (other, how) not in adapted and other != text:
+                adapted.add((other, how))
+                texts.append(other)
+                places.append(place)
+                kinds.append(how)
+                renames.append(len(renaming))
+    at = np.array(places)
+    return Candidates(tuple(texts), compared.rows[at], at, np.array(kinds), np.array(renames))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The step that an answer comes from."""
+
+    action: str
+    observation: str
+    answer: str
+
+
+def _source(log: StepTable, state: EpisodeState, row: int) -> Source:
+    if row >= 0:
+        logged = log.rows[row]
+        return Source(logged.action, logged.observation, logged.answer)
+    at = -1 - row
+    before = state.answers[at - 1] if at else state.first_observation
+    return Source(state.actions[at], before, state.answers[at])
+
+
+def _adaptations(
+    log: StepTable,
+    rules: EditRules,
+    state: EpisodeState,
+    step: StepDescription,
+    row: int,
+    source: Source,
+    renaming: Renaming,
+    text: str,
+) -> list[tuple[str, int]]:
+    out: list[tuple[str, int]] = []
+    if row >= 0 and state.actions and step.phrase.names:
+        more = history_renaming(log, row, state.actions, step, renaming)
+        if len(more) > len(renaming):
+            out.append((renamed(source.answer, more), BY_HISTORY))
+    before = renamed(source.observation, renaming)
+    there = source.observation, source.action
+    for other, how in (
+        (shifted(text, before, state.observation), SHIFTED),
+        (between(source.answer, there, (state.observation, step.action)), BETWEEN),
+        (transferred(before, text, state.observation), TRANSFERRED),
+    ):
+        if other is not None and log.language.numbers.hold(other):
+            out.append((other, how))
+    if step.phrase.names:
+        for view, changed in rules.recalled(text, state.views, state.actions, step.action):
+            out.append((view, EDITED if changed else RECALLED))
+    return out
+
+
+def history_renaming(
+    log: StepTable, row: int, actions: Sequence[str], step: StepDescription, renaming: Renaming
+) -> Renaming:
+    """Names of a logged step to ours: by its action, then by its latest actions and ours that are worded alike."""
+    phrasing = log.language.phrasing
+    latest = {phrasing.parse(action).skeleton: action for action in actions}
+    settled = {old.lower() for old, _ in renaming} | {name.lower() for name in step.phrase.names}
+    pairs = list(renaming)
+    first = int(log.first_row[log.episode_of[row]])
+    for at in range(row - 1, max(first, row - _HISTORY) - 1, -1):
+        logged = log.rows[at].action
+        mine = latest.pop(phrasing.parse(logged).skeleton, None)
+        for old, new in (phrasing.renaming(logged, mine) or ()) if mine is not None else ():
+            if old.lower() not in settled:
+                settled.add(old.lower())
+                pairs.append((old, new))
+    return tuple(pairs)

@@ -1,0 +1,223 @@
+"""What is seen again, and how it has changed since: edits that the log shows between two views of the same thing.
+
+A view is a text from the beginning of one of its sentences to its end; it is seen again when a later answer has a
+sentence that begins alike. The log shows how one action in between changes a view ("take <0> from <1>" takes
+"a <0>, and" out of it): these changes are learned as edits of words, and applied to the views of an episode under way.
+"""
+
+import difflib
+import functools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from worldline.kernel.phrases import Phrasing, blanked
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_WORD = re.compile(r"\w+")
+_PIECE = re.compile(r"\s*(?:<\d+>|\w+|[^\w\s])")
+_OPENING, _FEWEST, _VIEWS = 5, 3, 6
+"""Words that name a sentence, the fewest that do, and the sentences of a text that are looked at."""
+_CHANGES, _LONGEST = 2, 10
+"""Places that one edit changes at most, and the words in them."""
+_SAME = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One place: the words before and after it, what is taken out and what is put in."""
+
+    left: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    right: str
+
+
+Edit = tuple[Change, ...]
+
+
+def openings(text: str) -> list[tuple[str, int]]:
+    """The first words of each sentence, and where it begins."""
+    starts = [0, *(match.end() for match in _SENTENCE.finditer(text))][:_VIEWS]
+    named = [(_WORD.findall(text[at : at + 120].lower())[:_OPENING], at) for at in starts]
+    return [(" ".join(words), at) for words, at in named if len(words) >= _FEWEST]
+
+
+class Views:
+    """The latest view of each thing in an episode, and the step at which it was seen."""
+
+    def __init__(self, text: str) -> None:
+        self._seen: dict[str, tuple[str, int]] = {name: (text[at:], 0) for name, at in openings(text)}
+
+    def get(self, name: str) -> tuple[str, int] | None:
+        return self._seen.get(name)
+
+    def add(self, text: str, step: int) -> None:
+        self._seen |= {name: (text[at:], step) for name, at in openings(text)}
+
+    def copy(self) -> "Views":
+        twin = Views.__new__(Views)
+        twin._seen = dict(self._seen)
+        return twin
+
+
+class EditRules:
+    """How often an action of each skeleton changed a view in each way."""
+
+    def __init__(self, phrasing: Phrasing) -> None:
+        self._phrasing = phrasing
+        self._counts: dict[str, Counter[Edit | None]] = defaultdict(Counter)
+
+    def learn(self, actions: Sequence[str], answers: Sequence[str], start: str) -> None:
+        """From one episode: its actions, what was answered to each, and what was seen first."""
+        views = Views(start)
+        for step, (action, answer) in enumerate(zip(actions, answers, strict=True)):
+            for name, at in openings(answer):
+                earlier = views.get(name)
+                between = [] if earlier is None else self._related(actions[earlier[1] : step], action)
+                if earlier is not None and len(between) == 1:
+                    phrase = self._phrasing.parse(between[0])
+                    edit = edit_between(blanked(earlier[0], phrase.names), blanked(answer[at:], phrase.names))
+                    self._counts[phrase.skeleton][edit] += 1
+            views.add(answer, step + 1)
+
+    def _related(self, between: Sequence[str], action: str) -> list[str]:
+        """The actions in between that share a name with this one."""
+        names = {name.lower() for name in self._phrasing.parse(action).names}
+        return [one for one in between if names & {name.lower() for name in self._phrasing.parse(one).names}]
+
+    def recalled(self, text: str, views: Views, actions: Sequence[str], action: str) -> Iterable[tuple[str, bool]]:
+        """`text` with what this episode has shown in its place: as it was, and as it must have changed since (True)."""
+        for name, at in openings(text):
+            earlier = views.get(name)
+            if earlier is None:
+                continue
+            view = earlier[0]
+            if text[at:] != view:
+                yield text[:at] + view, False
+            changed = self._changed(view, self._related(actions[earlier[1] :], action))
+            if changed is not None and changed not in (view, text[at:]):
+                yield text[:at] + changed, True
+
+    def _changed(self, view: str, between: Sequence[str]) -> str | None:
+        for action in between:
+            phrase = self._phrasing.parse(action)
+            pieces = _PIECE.findall(blanked(view, phrase.names))
+            for edit, _ in self._counts[phrase.skeleton].most_common(6):
+                edited = applied(edit, pieces) if edit else None
+                if edited is not None:
+                    pieces = edited
+                    break
+            view = "".join(_filled(piece, phrase.names) for piece in pieces)
+        return view
+
+
+def _filled(piece: str, names: Sequence[str]) -> str:
+    bare = piece.lstrip()
+    if bare.startswith("<") and bare[1:-1].isdigit() and int(bare[1:-1]) < len(names):
+        return piece[: len(piece) - len(bare)] + names[int(bare[1:-1])]
+    return piece
+
+
+def _kind(piece: str) -> str:
+    bare = piece.strip()
+    return "#" if bare.isdigit() else bare
+
+
+def edit_between(before: str, after: str) -> Edit | None:
+    """The edit that turns one text into another; empty for equal texts, None where too much or no name changes."""
+    old, new = _PIECE.findall(before), _PIECE.findall(after)
+    if old == new:
+        return _SAME
+    opcodes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    changes = tuple(
+        Change(_kind(old[i - 1]) if i else "", tuple(old[i:j]), tuple(new[k:m]), _kind(old[j]) if j < len(old) else "")
+        for tag, i, j, k, m in opcodes
+        if tag != "equal"
+    )
+    words = [word for change in changes for word in (*change.old, *change.new)]
+    if len(changes) > _CHANGES or len(words) > _LONGEST or not any("<" in word for word in words):
+        return None
+    return changes
+
+
+def applied(edit: Edit, pieces: Sequence[str]) -> list[str] | None:
+    """The pieces after the edit; None where a place of it is not there."""
+    out = list(pieces)
+    for change in edit:
+        size = len(change.old)
+        for at in range(len(out) - size + 1):
+            left = _kind(out[at - 1]) if at else ""
+            right = _kind(out[at + size]) if at + size < len(out) else ""
+            if tuple(out[at : at + size]) == change.old and left == change.left and right == change.right:
+                out[at : at + size] = change.new
+                break
+        else:
+            return None
+    return out
+
+
+_TRANSFERRED, _LARGEST = 3, 120
+"""Places that may change between an observation and the answer for the change to be said of another, and its words."""
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _pieces(text: str) -> tuple[str, ...]:
+    return tuple(_PIECE.findall(text))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _changes(before: str, after: str) -> Edit | None:
+    """The few places in which an answer differs from the observation before it; None where it is another text."""
+    old, new = _pieces(before), _pieces(after)
+    shared = len(set(old) & set(new))
+    if max(len(old), len(new)) > _LARGEST or 2 * shared < max(len(set(old)), len(set(new))):
+        return None
+    opcodes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    changes = tuple(
+        Change(_kind(old[i - 1]) if i else "", old[i:j], new[k:m], _kind(old[j]) if j < len(old) else "")
+        for tag, i, j, k, m in opcodes
+        if tag != "equal"
+    )
+    return changes if len(changes) <= _TRANSFERRED else None
+
+
+def transferred(before: str, after: str, now: str) -> str | None:
+    """What `now` turns into if it changes as `before` changed into `after`; numbers change by the same difference."""
+    changes = _changes(before, after)
+    if changes is None or before == now:
+        return None
+    out = list(_pieces(now))
+    for change in changes:
+        place = _place(change, out)
+        if place is None:
+            return None
+        size = len(change.old)
+        out[place : place + size] = _moved(change, out[place : place + size])
+    return "".join(out).strip()
+
+
+def _place(change: Change, pieces: Sequence[str]) -> int | None:
+    """Where the change takes place: the same words there and on both sides, any number for a number."""
+    size, wanted = len(change.old), [_kind(piece) for piece in change.old]
+    for at in range(len(pieces) - size + 1):
+        left = _kind(pieces[at - 1]) if at else ""
+        right = _kind(pieces[at + size]) if at + size < len(pieces) else ""
+        if (left, right) == (change.left, change.right) and [_kind(p) for p in pieces[at : at + size]] == wanted:
+            return at
+    return None
+
+
+def _moved(change: Change, pieces: Sequence[str]) -> list[str]:
+    """The new words; a number in the place of a number keeps its difference."""
+    if len(change.old) != len(change.new):
+        return list(change.new)
+    out = []
+    for old, new, here in zip(change.old, change.new, pieces, strict=True):
+        if old.strip().isdigit() and new.strip().isdigit():
+            value = int(here) + int(new) - int(old)
+            out.append(new[: len(new) - len(new.strip())] + str(max(value, 0)))
+        else:
+            out.append(new)
+    return out

@@ -1,0 +1,182 @@
+"""How well each candidate answer fits a step: what its source shares with the step, how it was made, who agrees.
+
+None of the features knows a word of any world. Their weights are learned from the log (`gate`).
+"""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.kernel.candidates import COMPARED, EXACT, KINDS, OTHER, RENAMED, Candidates, Pool
+from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription, last_number
+from worldline.kernel.step_table import COLUMN, CONTEXTS
+from worldline.narrator.words import vocabulary
+from worldline.types import Trajectory
+
+Features = npt.NDArray[np.float32]
+_EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
+_CONTEXTS = len(CONTEXTS) - 1
+NAMES = (
+    *(f"same {name}" for name in COLUMNS if name != "step"),
+    "same observation and action",
+    "same task and action",
+    "same task, observation and action",
+    "same observation and action, listed alike",
+    *COMPARED,
+    *(f"kind: {kind}" for kind in KINDS),
+    "exact and same observation",
+    "renamed and same list shape",
+    "renamed and same task",
+    "renamed, and the log has this action in this task",
+    "of this episode",
+    "names exchanged",
+    "nothing changes",
+    "shown before",
+    "shown before to this action",
+    "logged text",
+    "words new to the task",
+    "words new to the episode",
+    "number above the one shown",
+    "number as shown",
+    "number below the action's",
+    "number as the action's",
+    "number between them",
+    "agreeing candidates",
+    "agreeing rows of this observation and action",
+    "agreeing rows of this task and action",
+    "agreeing rows of this action",
+    "agreeing rows of this history",
+    "share among same shapes",
+    *(f"rows of this {name}" for name in list(CONTEXTS)[:_CONTEXTS]),
+    "log-probability of the wording",
+)
+
+
+class Owners:
+    """Which episodes have a key: enough of them to say whether any but one has it."""
+
+    def __init__(self) -> None:
+        self._episodes: dict[Hashable, set[int]] = {}
+
+    def add(self, key: Hashable, episode: int) -> None:
+        owners = self._episodes.setdefault(key, set())
+        if len(owners) < 2:
+            owners.add(episode)
+
+    def has(self, key: Hashable, but: int) -> bool:
+        """Whether an episode other than `but` has the key."""
+        owners = self._episodes.get(key)
+        return owners is not None and owners != {but}
+
+
+class Seen:
+    """The texts that a log answers with, and the words that each task has shown."""
+
+    def __init__(self, episodes: Sequence[Trajectory]) -> None:
+        self._texts, self._words = Owners(), Owners()
+        for number, episode in enumerate(episodes):
+            for text in episode.next_observations:
+                self._texts.add(text, number)
+            for text in {episode.steps[0].observation, *episode.next_observations}:
+                for word in vocabulary(text):
+                    self._words.add((episode.task_id, word), number)
+
+    def logged(self, text: str, but: int) -> bool:
+        """Whether the log answers with this text, episode `but` left out."""
+        return self._texts.has(text, but)
+
+    def new_words(self, text: str, task: str, but: int) -> float:
+        """The share of the text's words that no episode of the task had, episode `but` left out."""
+        words = vocabulary(text)
+        return sum(not self._words.has((task, word), but) for word in words) / max(1, len(words))
+
+
+def features(
+    log: Seen,
+    state: EpisodeState,
+    step: StepDescription,
+    compared: Pool,
+    possible: Candidates,
+    but: int = -1,
+) -> Features:
+    """(candidates, len(NAMES) - 1): all but what the wording model says. Episode `but` is left out."""
+    same = compared.same
+    task, seen, done = (same[:, COLUMN[name]] for name in ("task", "observation", "action"))
+    both = seen & done
+    conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
+    of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
+    kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
+    of_texts = _of_texts(log, state, step, possible, but, same[possible.places])
+    of_query = np.broadcast_to(np.log1p(compared.sizes[:_CONTEXTS]) / 4, (len(possible), _CONTEXTS))
+    return np.concatenate([of_rows[possible.places], kinds, of_texts, of_query], 1, dtype=np.float32)
+
+
+def _of_texts(
+    log: Seen,
+    state: EpisodeState,
+    step: StepDescription,
+    possible: Candidates,
+    but: int,
+    same: npt.NDArray[np.bool_],
+) -> Features:
+    texts: dict[str, int] = {}
+    number = np.array([texts.setdefault(text, len(texts)) for text in possible.texts])
+    before = {state.first_observation, *state.answers}
+    to_this = {a for a, action in zip(state.answers, state.actions, strict=True) if action == step.action}
+    shown, bid = state.last_number, last_number(step.action) or state.last_bid
+    described = []
+    for text in texts:
+        words = vocabulary(text)
+        described.append(
+            (
+                text == state.observation,
+                text in before,
+                text in to_this,
+                log.logged(text, but),
+                log.new_words(text, state.task, but),
+                len(words - state.words) / max(1, len(words)),
+                *_placed(text, shown, bid),
+            )
+        )
+    plain = possible.kinds <= OTHER
+    seen, done, task = (same[:, COLUMN[name]] for name in ("observation", "action", "task"))
+    groups = np.stack(
+        [
+            plain,
+            plain & seen & done,
+            plain & task & done,
+            plain & done,
+            plain & same[:, COLUMN["history"]],
+            plain & same[:, COLUMN["shape"]] & same[:, COLUMN["goal_words"]],
+        ],
+        1,
+    ).astype(np.float32)
+    counted = np.zeros((len(texts), groups.shape[1]), np.float32)
+    np.add.at(counted, number, groups)
+    agreeing = (counted / np.maximum(counted.sum(0), 1.0))[number]
+    alone = np.stack(
+        [
+            (possible.kinds == EXACT) & seen,
+            (possible.kinds == RENAMED) & same[:, COLUMN["shape"]],
+            (possible.kinds == RENAMED) & task,
+            (possible.kinds == RENAMED) & (task & done).any(),
+            possible.rows < 0,
+            np.minimum(possible.renames, 3) / 3,
+        ],
+        1,
+    )
+    return np.concatenate([alone, np.array(described)[number], agreeing], 1, dtype=np.float32)
+
+
+def _placed(text: str, shown: float | None, bid: float | None) -> tuple[float, float, float, float, float]:
+    """Where the last number of an answer lies beside the last one that was shown and that of the action."""
+    value = last_number(text)
+    if value is None:
+        return 0.0, 0.0, 0.0, 0.0, 0.0
+    above, equal = (0.0, 0.0) if shown is None else (float(value > shown), float(value == shown))
+    below, same = (0.0, 0.0) if bid is None else (float(value < bid), float(value == bid))
+    between = (
+        0.5 if shown is None or bid is None or shown == bid else min(max((value - bid) / (shown - bid), -1.0), 2.0)
+    )
+    return above, equal, below, same, between

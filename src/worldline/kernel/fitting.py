@@ -1,0 +1,175 @@
+"""Fitting the kernel model: a sample of logged steps, each answered by the other episodes of the log.
+
+First the wording model, on folds of the log; then the gate, with what the folds say of each other's steps among its
+features; then outcomes and lists, given the right answer. One episode in six decides when to stop, and is what the
+held-out figures are of.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.kernel.candidates import Candidates
+from worldline.kernel.episode_state import EpisodeState, wording
+from worldline.kernel.gate import Exercise
+from worldline.kernel.lists import Items, items
+from worldline.kernel.model import Chances, Considered, KernelModel
+from worldline.kernel.outcome import Judged, outcome_features, outcome_of
+from worldline.kernel.step_table import LoggedStep, replay
+from worldline.kernel.wordings import FOLDS, WordingExercise
+from worldline.types import Trajectory, derive_seed
+
+STEPS = 4000
+"""Logged steps that are described for the fit; of these, steps whose lists are."""
+LISTED_STEPS = 2500
+HELD_OUT = 6
+"""One of so many episodes is held out."""
+_LAST = 0.3
+"""Weight of an episode's last step where few of the others are in the sample: all last steps are."""
+_TEXT_ALONE = 0.1
+"""Credit of the right text from a step with another outcome."""
+
+
+@dataclass(frozen=True)
+class DescribedStep:
+    """A logged step with its candidates."""
+
+    row: LoggedStep
+    considered: Considered
+    exercise: Exercise
+    state: EpisodeState
+    """Before the step."""
+
+    @property
+    def right(self) -> npt.NDArray[np.bool_]:
+        """Which candidates have the text that was answered."""
+        return np.array([text == self.row.answer for text in self.considered.candidates.texts])
+
+
+def fit_kernel(
+    episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS
+) -> tuple[KernelModel, dict[str, float]]:
+    """A kernel model of the log, and what was measured on held-out episodes."""
+    model = KernelModel(episodes, derive_seed(seed, "rows") % 2**31)
+    sample = _sample(model, seed, steps)
+    _fit_wordings(model, sample, seed)
+    sample = [
+        replace(one, exercise=replace(one.exercise, features=model.described(one.considered, one.row.episode)))
+        for one in sample
+    ]
+    rng = random.Random(derive_seed(seed, "held out"))
+    held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
+    nats = model.gate.fit([one.exercise for one in sample], held_out, derive_seed(seed, "gate") % 2**31)
+    weighed = model.gate.chances(
+        np.concatenate([one.exercise.features for one in sample]), [len(one.exercise.credit) for one in sample]
+    )
+    figures = {"nats": nats} | _measured(sample, weighed, held_out)
+    judged = [_judged(model, one, chances) for one, chances in zip(sample, weighed, strict=True)]
+    figures |= model.outcomes.fit(judged, held_out, derive_seed(seed, "outcomes") % 2**31)
+    return model, figures | _fit_lists(model, sample, weighed, held_out, seed)
+
+
+def _sample(model: KernelModel, seed: int, most: int) -> list[DescribedStep]:
+    """A sample of logged steps; all last steps are in it."""
+    rng = random.Random(derive_seed(seed, "exercises"))
+    share = min(1.0, most / len(model.log))
+    rewards = [row.reward for row in model.log.rows]
+    spread = max(0.02, 0.03 * (max(rewards) - min(rewards)))
+    sample = []
+    for number, episode in enumerate(model.log.episodes):
+        for state, _, row in replay(model.log.language, episode, number):
+            last = row.step + 1 == len(episode)
+            if rng.random() < share or last:
+                considered = model.consider(state, row.action, turn=rng.randrange(1 << 20), own=number)
+                credit = _credit(model, considered.candidates, row, spread)
+                weight = max(share, _LAST) if last else 1.0
+                exercise = Exercise(number, considered.features, credit, weight)
+                sample.append(DescribedStep(row, considered, exercise, state.copy()))
+    return sample
+
+
+def _credit(model: KernelModel, possible: Candidates, row: LoggedStep, spread: float) -> npt.NDArray[np.float32]:
+    """1 for the right text from a step with the same outcome; less where its outcome was another."""
+    credit = np.zeros(len(possible), np.float32)
+    for at, (text, source) in enumerate(zip(possible.texts, possible.rows.tolist(), strict=True)):
+        if text != row.answer:
+            continue
+        if source < 0:
+            agrees = float(not row.ended)
+        else:
+            other = model.log.rows[source]
+            gap = (other.reward - row.reward) / spread
+            agrees = float(other.ended == row.ended) * float(np.exp(-0.5 * gap**2))
+        credit[at] = _TEXT_ALONE + (1 - _TEXT_ALONE) * agrees
+    return credit
+
+
+def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:
+    exercises = []
+    for one in sample:
+        texts, answer = one.considered.wordings.texts, wording(one.row.answer, one.considered.step.phrase)
+        right = texts.index(answer) if answer in texts else -1
+        exercises.append(WordingExercise(one.row.episode % FOLDS, one.considered.wordings, right))
+    model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
+
+
+def _measured(
+    sample: Sequence[DescribedStep], weighed: Sequence[Chances], held_out: frozenset[int]
+) -> dict[str, float]:
+    """Of held-out steps: how often the likeliest text is right, and how often the right one is among the candidates."""
+    exact, possible, weights = [], [], []
+    for one, chances in zip(sample, weighed, strict=True):
+        if one.row.episode not in held_out:
+            continue
+        mass: dict[str, float] = defaultdict(float)
+        for text, chance in zip(one.considered.candidates.texts, chances.tolist(), strict=True):
+            mass[text] += chance
+        exact.append(max(mass, key=lambda text: mass[text]) == one.row.answer)
+        possible.append(one.row.answer in mass)
+        weights.append(one.exercise.weight)
+    return {
+        "exact": float(np.average(exact, weights=weights)),
+        "possible": float(np.average(possible, weights=weights)),
+    }
+
+
+def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> Judged:
+    mass = chances * one.right if one.right.any() else chances
+    votes = model.votes(one.state.rewards, one.considered.candidates, mass / mass.sum())
+    ids = outcome_features(one.state, one.considered.step, one.row.answer)
+    return Judged(one.row.episode, ids, votes, outcome_of(one.row))
+
+
+def _fit_lists(
+    model: KernelModel,
+    sample: Sequence[DescribedStep],
+    weighed: Sequence[Chances],
+    held_out: frozenset[int],
+    seed: int,
+) -> dict[str, float]:
+    """Fit the list model on lists after the right answers; the share of held-out lists that it has exactly."""
+    listed: list[tuple[Items, frozenset[str], int]] = []
+    for one, chances in zip(sample, weighed, strict=True):
+        if not model.lists or one.row.listed_after is None or not one.right.any() or len(listed) >= LISTED_STEPS:
+            continue
+        within, step = chances * one.right / (chances * one.right).sum(), one.considered.step
+        may_be = items(model.log, model.fillings, one.state, step, one.row.answer, one.considered.candidates, within)
+        if may_be is not None:
+            listed.append((may_be, frozenset(one.row.listed_after), one.row.episode))
+    training = [
+        (may_be.ids, np.array([action in there for action in may_be.actions]))
+        for may_be, there, episode in listed
+        if may_be.ids.size and episode not in held_out
+    ]
+    if training:
+        model.list_model.fit(training, derive_seed(seed, "lists") % 2**31)
+    exact = []
+    for may_be, there, episode in listed:
+        if episode in held_out:
+            scores = model.list_model.log_odds(may_be.ids) if may_be.ids.size else np.ones(len(may_be.actions))
+            exact.append({a for a, score in zip(may_be.actions, scores, strict=True) if score > 0} == there)
+    return {"exact lists": float(np.mean(exact))} if exact else {}

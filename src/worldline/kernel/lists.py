@@ -1,0 +1,255 @@
+"""Which actions are listed after a step: for every action that may be, the log-odds that it is.
+
+Items come from the lists of the most likely sources (with names exchanged), from this episode's own lists, and from
+skeletons filled with names in view. Each is described by where it comes from and by how its names relate to the action,
+the answer and the episode; a linear model over hashed descriptions is fitted on the log's lists.
+"""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from worldline.kernel.candidates import Candidates, history_renaming
+from worldline.kernel.episode_state import EpisodeState, StepDescription
+from worldline.kernel.phrases import Phrase, Phrasing, renamed
+from worldline.kernel.step_table import StepTable
+from worldline.narrator.words import stable_hash
+
+BUCKETS = 1 << 15
+SOURCES = 5
+_STEPS, _BATCH, _RATE, _DECAY = 500, 1536, 3e-2, 1e-4
+_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS = 12, 2, 40, 12, 4
+_WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
+Ids = npt.NDArray[np.int64]
+
+
+class Fillings:
+    """Which names stand in which slot of which skeleton, their numbers left out."""
+
+    def __init__(self, phrasing: Phrasing, actions: Iterable[str]) -> None:
+        self._phrasing = phrasing
+        self._example: dict[str, str] = {}
+        self._kinds: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.names: set[str] = set()
+        for action in sorted(actions):
+            phrase = phrasing.parse(action)
+            self._example.setdefault(phrase.skeleton, action)
+            for slot, name in enumerate(phrase.names):
+                self.names.add(name.lower())
+                self._kinds[phrase.skeleton][slot].add(_kind(name))
+        self._longest = min(max((len(name.split()) for name in self.names), default=1), _NAME_WORDS)
+
+    def in_view(self, text: str) -> list[str]:
+        """The names of the log's actions that the text has."""
+        words = _WORD.findall(text.lower())
+        runs = (" ".join(words[at : at + n]) for n in range(1, self._longest + 1) for at in range(len(words) - n + 1))
+        return list(dict.fromkeys(run for run in runs if run in self.names))
+
+    def filled(self, names: Sequence[str]) -> Iterable[str]:
+        """Every action that can be made of these names as the log makes actions."""
+        kinds = [(name, _kind(name)) for name in names]
+        for skeleton, slots in self._kinds.items():
+            if len(slots) > _SLOTS:
+                continue
+            fitting = [[name for name, kind in kinds if kind in slots[slot]] for slot in range(len(slots))]
+            example = self._example[skeleton]
+            old = self._phrasing.parse(example).names
+            for combination in itertools.islice(itertools.product(*fitting), _FILLINGS):
+                if len(set(combination)) == len(combination):
+                    yield renamed(example, tuple(zip(old, combination, strict=True)))
+
+
+def _kind(name: str) -> str:
+    return _DIGITS.sub("#", name.lower())
+
+
+@dataclass(frozen=True)
+class Items:
+    """Actions that may be listed, and what describes each (n, F)."""
+
+    actions: tuple[str, ...]
+    ids: Ids
+
+
+def items(
+    log: StepTable,
+    fillings: Fillings,
+    state: EpisodeState,
+    step: StepDescription,
+    answer: str,
+    found: Candidates,
+    chances: npt.NDArray[np.float64],
+) -> Items | None:
+    """What may be listed after `answer`; None where no source had a list."""
+    sources = _sources(log, state, step, answer, found, chances)
+    if not sources:
+        return None
+    before, first = frozenset(state.listed or ()), frozenset(state.first_listed or ())
+    if all(after == before for _, after, _ in sources):
+        return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
+    own = {name.lower() for name in step.phrase.names}
+    recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:3]
+    names = [*own, *fillings.in_view(answer)[:_IN_VIEW], *recent]
+    parse = log.language.phrasing.parse
+    related = (a for a in state.last_listed if own & {name.lower() for name in parse(a).names})
+    parts = [after for _, after, _ in sources]
+    actions = tuple(
+        dict.fromkeys(
+            itertools.chain(
+                *(sorted(part) for part in parts),
+                sorted(before),
+                sorted(first),
+                fillings.filled(list(dict.fromkeys(names))),
+                related,
+            )
+        )
+    )
+    describe = _Describer(state, step, answer, sources, before, first, log)
+    return Items(actions, np.array([describe(action, parse(action)) for action in actions], dtype=np.int64))
+
+
+Listing = tuple[float, frozenset[str], frozenset[str]]
+"""The weight of a source, its list after the step and before it, with its names exchanged for ours."""
+
+
+def _sources(
+    log: StepTable,
+    state: EpisodeState,
+    step: StepDescription,
+    answer: str,
+    found: Candidates,
+    chances: npt.NDArray[np.float64],
+) -> list[Listing]:
+    shape = log.language.shape_sets[log.language.shape(state.listed)]
+    weighed = []
+    for at, row in enumerate(found.rows.tolist()):
+        if row < 0 or log.rows[row].listed_after is None or found.texts[at] != answer:
+            continue
+        theirs = log.language.shape_sets[log.language.shape(log.rows[row].listed)]
+        alike = len(shape & theirs) / max(1, len(shape | theirs))
+        weighed.append((float(chances[at]) * np.exp(6 * alike), row))
+    out: list[Listing] = []
+    phrasing = log.language.phrasing
+    for weight, row in sorted(weighed, reverse=True)[:SOURCES]:
+        source = log.rows[row]
+        renaming = phrasing.renaming(source.action, step.action) or ()
+        if state.actions and step.phrase.names:
+            renaming = history_renaming(log, row, state.actions, step, renaming)
+        after, before = source.listed_after or (), source.listed or ()
+        out.append(
+            (
+                weight,
+                frozenset(renamed(a, renaming) for a in after),
+                frozenset(renamed(a, renaming) for a in before),
+            )
+        )
+    return out
+
+
+class _Describer:
+    """Buckets that describe one item."""
+
+    def __init__(
+        self,
+        state: EpisodeState,
+        step: StepDescription,
+        answer: str,
+        sources: Sequence[Listing],
+        before: frozenset[str],
+        first: frozenset[str],
+        log: StepTable,
+    ) -> None:
+        self._situation, self._sources, self._before, self._first = state, sources, before, first
+        self._total = sum(weight for weight, _, _ in sources) + 1e-9
+        self._own = {name.lower(): str(slot) for slot, name in enumerate(step.phrase.names)}
+        self._answer = " ".join(_WORD.findall(answer.lower()))
+        self._action, self._verb = step.action, step.phrase.verb
+        shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=len)
+        self._shapes = shapes[:_SHAPES] + [""] * (_SHAPES - len(shapes[:_SHAPES]))
+        self._named: dict[str, tuple[str, str]] = {}
+
+    def _relation(self, name: str) -> tuple[str, str]:
+        """Where the name stands in the step, and how it was last used."""
+        key = name.lower()
+        if key not in self._named:
+            use = self._situation.last_use.get(key)
+            spoken = f" {' '.join(_WORD.findall(key))} " in f" {self._answer} "
+            place = self._own.get(key, "s" if spoken else "-")
+            used = "-" if use is None else f"{use[0]}{min(self._situation.step - use[1], 3)}"
+            self._named[key] = place, used
+        return self._named[key]
+
+    def __call__(self, action: str, phrase: Phrase) -> list[int]:
+        relations = [self._relation(name) for name in phrase.names]
+        place = ",".join(where for where, _ in relations)
+        used = ",".join(where + use for where, use in relations)
+        verbs = ",".join(use.rstrip("0123456789") for _, use in relations)
+        top = self._sources[0]
+        share = int(3 * sum(weight for weight, after, _ in self._sources if action in after) / self._total)
+        was, follows, start = action in self._before, action in top[1], action in self._first
+        origin = f"{follows:d}{was:d}{start:d}{action in top[2]:d}{share}"
+        since = self._situation.last_listed.get(action)
+        ago = "n" if since is None else str(min(self._situation.step - since, 4))
+        move = f"{self._verb}>{phrase.skeleton}"
+        texts = [
+            "b",
+            origin,
+            f"{origin}{move}",
+            f"{move}{place}",
+            f"{move}{place}{was:d}",
+            f"{move}{used}",
+            f"{move}{used}{was:d}{follows:d}",
+            f"{move}{verbs}|{place}{was:d}",
+            f"{move}{follows:d}{was:d}{place}",
+            f"{origin}{action == self._action:d}{place}",
+            f"{phrase.skeleton}{verbs}",
+            f"{phrase.skeleton}{used}{was:d}",
+            f"{move}{verbs}{follows:d}",
+            f"{move}{place}{ago}{follows:d}",
+            f"{move}{ago}{verbs}",
+            f"{move}{ago}{place}{verbs}",
+            *(f"{move}{place}^{shape}" for shape in self._shapes),
+            *(f"{phrase.skeleton}{verbs}^{shape}" for shape in self._shapes),
+        ]
+        return [1 + stable_hash(text) % (BUCKETS - 1) for text in texts]
+
+
+class ListModel(nn.Module):
+    """Log-odds that an action is listed."""
+
+    weights: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weights", torch.zeros(BUCKETS))
+
+    def log_odds(self, ids: Ids) -> npt.NDArray[np.float64]:
+        scores: npt.NDArray[np.float64] = self.weights.numpy()[ids].sum(1, dtype=np.float64)
+        return scores
+
+    def fit(self, listed: Sequence[tuple[Ids, npt.NDArray[np.bool_]]], seed: int) -> None:
+        """From the items of logged steps, and which of them were really listed."""
+        used, ids = np.unique(np.concatenate([ids for ids, _ in listed]), return_inverse=True)
+        x = torch.from_numpy(ids.reshape(-1, listed[0][0].shape[1]))
+        y = torch.from_numpy(np.concatenate([there for _, there in listed])).float()
+        weights = torch.zeros(len(used), requires_grad=True)
+        optimizer = torch.optim.Adam([weights], lr=_RATE)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, _STEPS)
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(_STEPS):
+            rows = torch.randint(len(y), (min(_BATCH, len(y)),), generator=generator)
+            optimizer.zero_grad()
+            loss = F.binary_cross_entropy_with_logits(weights[x[rows]].sum(1), y[rows])
+            (loss + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+        with torch.no_grad():
+            self.weights[torch.from_numpy(used)] = weights

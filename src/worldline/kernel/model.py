@@ -1,0 +1,180 @@
+"""The kernel world model: what a world answers, pays and lists, p(o', r, end, list | h, a), learned from a log's texts.
+
+Candidates are answers of logged steps, adapted to this one; a learned gate weighs them, with a log-linear model of how
+the world words its answers among its features; an outcome model and a list model say what follows. Nothing in here
+knows a word of any world. Fitting is in `fitting`, playing in `adwm.kernel_env`. Left out: networks over histories.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from worldline.kernel.candidates import KINDS, OTHER, Candidates, candidates, pool
+from worldline.kernel.edits import EditRules
+from worldline.kernel.episode_state import EpisodeState, StepDescription
+from worldline.kernel.features import NAMES, Features, Seen, features
+from worldline.kernel.gate import Gate
+from worldline.kernel.lists import Fillings, ListModel, items
+from worldline.kernel.outcome import (
+    OutcomeModel,
+    StepOutcome,
+    last_numbers,
+    outcome_features,
+    outcome_of,
+    reward_wording,
+)
+from worldline.kernel.step_table import StepTable, replay
+from worldline.kernel.wordings import FOLDS, TaskBids, WordingModel, Wordings, wordings
+from worldline.types import Trajectory
+
+Chances = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """An action done in an episode. Numbers in [0, 1) decide what is drawn; `turn` varies which rows are looked at."""
+
+    state: EpisodeState
+    action: str
+    draw: float
+    outcome_draw: float
+    turn: int
+    own: int = -1
+    """The logged episode that is replayed, whose record is left out; -1: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAnswer:
+    """What the world says, and what follows."""
+
+    text: str
+    outcome: StepOutcome
+    listed: tuple[str, ...] | None
+    log_odds: dict[str, float]
+    """Of every action that may be listed."""
+    description: StepDescription
+    kind: str
+    """How the answer was made of a logged one; one of KINDS."""
+
+    @property
+    def supported(self) -> bool:
+        """Whether the answer was given to this action, or to one that is worded alike."""
+        return self.kind != KINDS[OTHER]
+
+
+@dataclass(frozen=True)
+class Considered:
+    """The candidates of one step, described."""
+
+    step: StepDescription
+    candidates: Candidates
+    features: Features
+    """All of NAMES but for the last, which is for the wording model to say."""
+    wordings: Wordings
+
+
+class KernelModel(nn.Module):
+    """All that is learned of a log."""
+
+    def __init__(self, episodes: Sequence[Trajectory], seed: int = 0) -> None:
+        super().__init__()
+        self.log = StepTable.of(episodes, seed)
+        self.seen = Seen(episodes)
+        self.task_bids = TaskBids(self.log)
+        self.rules = EditRules(self.log.language.phrasing)
+        for episode in episodes:
+            actions = [step.action for step in episode.steps]
+            self.rules.learn(actions, episode.next_observations, episode.steps[0].observation)
+        self.lists = any(row.listed is not None for row in self.log.rows)
+        self.sorts = all(list(row.listed or ()) == sorted(row.listed or ()) for row in self.log.rows)
+        listed = {a for row in self.log.rows for a in (row.action, *(row.listed or ()))}
+        self.fillings = Fillings(self.log.language.phrasing, listed)
+        self.wording_model = WordingModel()
+        self.gate = Gate(len(NAMES))
+        self.outcomes = OutcomeModel(self.log.rows)
+        self.list_model = ListModel()
+        self._learn_reward_rules()
+
+    def _learn_reward_rules(self) -> None:
+        """Rewards of many values may follow numbers in the text; of few values, they are told apart as classes."""
+        if self.outcomes.classes:
+            return
+        seen = []
+        for number, episode in enumerate(self.log.episodes):
+            for state, step, row in replay(self.log.language, episode, number):
+                seen.append((reward_wording(step, row.answer), last_numbers(state, row.action, row.answer), row.reward))
+        self.outcomes.rules.fit(seen)
+
+    def consider(self, state: EpisodeState, action: str, *, turn: int = 0, own: int = -1) -> Considered:
+        """What may be answered to an action, described; `own` is the logged episode it belongs to, -1: none."""
+        step = state.describe(action)
+        left_out = self.log.episode_of == own if own >= 0 else None
+        compared = pool(self.log, state, step, turn, left_out)
+        possible = candidates(self.log, self.rules, state, step, compared)
+        described = features(self.seen, state, step, compared, possible, own)
+        bids = self.task_bids.of(state.task, step.phrase.skeleton, own)
+        return Considered(step, possible, described, wordings(state, step, possible, bids))
+
+    def described(self, considered: Considered, own: int = -1) -> Features:
+        """The features of the candidates with what the wording model says of them."""
+        log_chances = self.wording_model.log_chances(considered.wordings, own % FOLDS if own >= 0 else -1)
+        return np.concatenate([considered.features, log_chances[:, None]], 1)
+
+    def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
+        """Draw an answer to each request, all weighed in one batch."""
+        considered = [self.consider(one.state, one.action, turn=one.turn, own=one.own) for one in requests]
+        described = [self.described(one, request.own) for request, one in zip(requests, considered, strict=True)]
+        weighed = self.gate.chances(np.concatenate(described), [len(one) for one in described])
+        return [self._drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
+
+    def _drawn(self, request: StepRequest, considered: Considered, chances: Chances) -> KernelAnswer:
+        state, step, possible = request.state, considered.step, considered.candidates
+        at = drawn(chances, request.draw)
+        text = possible.texts[at]
+        mass = np.where([other == text for other in possible.texts], chances, 0.0)
+        within = mass / mass.sum()
+        votes = self.votes(state.rewards, possible, within)
+        outcomes, likely = self.outcomes.chances(outcome_features(state, step, text), votes)
+        outcome = outcomes[drawn(likely, request.outcome_draw)]
+        ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
+        if ruled is not None:
+            outcome = outcome._replace(reward=ruled)
+        listed: tuple[str, ...] | None = state.listed
+        log_odds: dict[str, float] = {}
+        if self.lists and not outcome.ended:
+            listed, log_odds = self._listed(state, step, text, possible, within)
+        return KernelAnswer(text, outcome, listed, log_odds, step, KINDS[possible.kinds[at]])
+
+    def votes(self, rewards: Sequence[float], possible: Candidates, within: Chances) -> dict[StepOutcome, float]:
+        """The outcomes of the sources, each with its share of the effective number of sources.
+
+        `rewards` are those of this episode so far; `within` sums to one over the candidates that count.
+        """
+        total = 1.0 / max(float(np.square(within).sum()), 1e-9)
+        votes: dict[StepOutcome, float] = defaultdict(float)
+        for row, share in zip(possible.rows.tolist(), within.tolist(), strict=True):
+            if share > 0:
+                here = StepOutcome(rewards[-1 - row], False, False) if row < 0 else outcome_of(self.log.rows[row])
+                votes[here] += total * share
+        return dict(votes)
+
+    def _listed(
+        self, state: EpisodeState, step: StepDescription, text: str, possible: Candidates, within: Chances
+    ) -> tuple[tuple[str, ...] | None, dict[str, float]]:
+        may_be = items(self.log, self.fillings, state, step, text, possible, within)
+        if may_be is None or not may_be.ids.size:
+            return state.listed, {}
+        scores = self.list_model.log_odds(may_be.ids)
+        log_odds = dict(zip(may_be.actions, scores.tolist(), strict=True))
+        kept = [action for action in may_be.actions if log_odds[action] > 0] or [may_be.actions[int(scores.argmax())]]
+        return tuple(sorted(kept) if self.sorts else kept), log_odds
+
+
+def drawn(chances: Chances, draw: float) -> int:
+    """A number drawn by inverse CDF; `draw` is in [0, 1)."""
+    mass = np.cumsum(chances)
+    return min(int(np.searchsorted(mass, draw * mass[-1], side="right")), len(chances) - 1)

@@ -1,0 +1,105 @@
+"""Numbers in texts: found by the words around them, and moved as the log says they move.
+
+A log shows "row 2, column 3" before and "row 3, column 3" after a step. Where this episode stands at "row 1, column 0",
+the same step leads to "row 2, column 0": numbers with the same words around them change by the same difference.
+"""
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_WORD = re.compile(r"[^\W\d_]+|[^\w\s]")
+Context = tuple[str, str]
+"""The last word or mark before a number and the first one after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The text between numbers (one piece more than numbers), the numbers as written, and what stands around each."""
+
+    pieces: tuple[str, ...]
+    numbers: tuple[str, ...]
+    contexts: tuple[Context, ...]
+
+
+def _unique(text: Numbered) -> dict[Context, str]:
+    """The numbers whose surroundings occur once."""
+    return {c: n for c, n in zip(text.contexts, text.numbers, strict=True) if text.contexts.count(c) == 1}
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def numbered(text: str) -> Numbered:
+    """The text taken apart at its numbers."""
+    pieces, numbers = tuple(_NUMBER.split(text)), tuple(_NUMBER.findall(text))
+    contexts = []
+    for before, after in zip(pieces[:-1], pieces[1:], strict=True):
+        left, right = _WORD.findall(before), _WORD.findall(after)
+        contexts.append((left[-1].lower() if left else "", right[0].lower() if right else ""))
+    return Numbered(pieces, numbers, tuple(contexts))
+
+
+class NumberRanges:
+    """The smallest and the largest number in each place of each wording that a log has."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._ranges: dict[str, list[tuple[float, float]]] = {}
+        for text in set(texts):
+            apart = numbered(text)
+            values = [float(number) for number in apart.numbers]
+            ranges = self._ranges.setdefault("#".join(apart.pieces), [(value, value) for value in values])
+            for at, value in enumerate(values):
+                ranges[at] = min(ranges[at][0], value), max(ranges[at][1], value)
+
+    def hold(self, text: str) -> bool:
+        """Whether the log words a text like this, with every number in the range it has there."""
+        apart = numbered(text)
+        ranges = self._ranges.get("#".join(apart.pieces))
+        if ranges is None:
+            return False
+        return all(low <= float(n) <= high for n, (low, high) in zip(apart.numbers, ranges, strict=True))
+
+
+def shifted(answer: str, before: str, now: str) -> str | None:
+    """A logged answer with its numbers moved from where they were `before` to where they are `now`.
+
+    None where no number of the answer can be moved, or one would fall below zero.
+    """
+    there, here, then = numbered(before), numbered(now), numbered(answer)
+    if not then.numbers or there.numbers == here.numbers:
+        return None
+    old, new = _unique(there), _unique(here)
+    moved = list(then.numbers)
+    for at, (number, context) in enumerate(zip(then.numbers, then.contexts, strict=True)):
+        if context not in old or context not in new:
+            continue
+        value = float(new[context]) + float(number) - float(old[context])
+        if value < 0:
+            return None
+        whole = all("." not in n for n in (number, old[context], new[context]))
+        moved[at] = str(int(value)) if whole else f"{value:.10g}"
+    if tuple(moved) == then.numbers:
+        return None
+    return "".join(piece + number for piece, number in zip(then.pieces, [*moved, ""], strict=True))
+
+
+def between(answer: str, before: tuple[str, str], now: tuple[str, str]) -> str | None:
+    """A logged answer with its one number where it lay between two others, moved to where these are now.
+
+    `before` and `now` are what was seen and done: their last numbers are the two. None where there is no such number.
+    """
+    then = numbered(answer)
+    old, new = [numbered(text).numbers for text in before], [numbered(text).numbers for text in now]
+    if len(then.numbers) != 1 or not all(old) or not all(new):
+        return None
+    (seen, done), (seen_now, done_now) = ((float(a[-1]), float(b[-1])) for a, b in (old, new))
+    if seen == done or (seen, done) == (seen_now, done_now):
+        return None
+    share = (float(then.numbers[0]) - done) / (seen - done)
+    value = done_now + share * (seen_now - done_now)
+    if "." not in then.numbers[0]:
+        value = round(value)
+    if value < 0:
+        return None
+    return f"{then.pieces[0]}{value:.10g}{then.pieces[1]}"

@@ -1,0 +1,107 @@
+"""Like-worded texts: the words that most tasks share, and the names between them.
+
+"take cup 1 from shelf 2" and "take fork 3 from desk 1" are worded alike: their skeleton is "take * from *", their names
+are "cup 1", "shelf 2" and "fork 3", "desk 1". Which words are shared is counted in the log's actions. What the world
+answered to one of them can then be said of the other, with the names exchanged.
+"""
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from worldline.types import Trajectory
+
+SHARED = 0.88
+"""A word is shared, no name, if actions of at least this share of the tasks have it."""
+_WORD = re.compile(r"\w+")
+Renaming = tuple[tuple[str, str], ...]
+"""Pairs of an old and a new name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A text taken apart: its shared words with `*` for each name, and the names as they are spelled."""
+
+    skeleton: str
+    names: tuple[str, ...]
+
+    @property
+    def verb(self) -> str:
+        """The first word."""
+        return self.skeleton.partition(" ")[0]
+
+
+@dataclass(frozen=True)
+class Phrasing:
+    """How the actions of a log are worded."""
+
+    shared: frozenset[str]
+    _parsed: dict[str, Phrase] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, episodes: Sequence[Trajectory]) -> "Phrasing":
+        tasks_with: dict[str, set[str]] = defaultdict(set)
+        for episode in episodes:
+            for action in {a for step in episode.steps for a in (step.action, *(step.admissible or ()))}:
+                for word in _WORD.findall(action.lower()):
+                    tasks_with[word].add(episode.task_id)
+        tasks = len({episode.task_id for episode in episodes})
+        shared = (w for w, those in tasks_with.items() if len(those) >= SHARED * tasks and not w.isdigit())
+        return cls(frozenset(shared))
+
+    def parse(self, action: str) -> Phrase:
+        """The action's skeleton and names. The first word is never a name, unless it is a number."""
+        phrase = self._parsed.get(action)
+        if phrase is None:
+            phrase = self._parsed[action] = self._taken_apart(action)
+        return phrase
+
+    def _taken_apart(self, action: str) -> Phrase:
+        skeleton: list[str] = []
+        names: list[str] = []
+        start = end = -1
+        for place, match in enumerate(_WORD.finditer(action)):
+            word = match[0].lower()
+            if word in self.shared or (place == 0 and not word.isdigit()):
+                if start >= 0:
+                    names.append(action[start:end])
+                    skeleton.append("*")
+                    start = -1
+                skeleton.append(word)
+            else:
+                start, end = match.start() if start < 0 else start, match.end()
+        if start >= 0:
+            names.append(action[start:end])
+            skeleton.append("*")
+        return Phrase(" ".join(skeleton), tuple(names))
+
+    def renaming(self, old: str, new: str) -> Renaming | None:
+        """The names of one action to those of another; None if they are not worded alike."""
+        first, second = self.parse(old), self.parse(new)
+        if first.skeleton != second.skeleton:
+            return None
+        return tuple(pair for pair in zip(first.names, second.names, strict=True) if pair[0] != pair[1])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    longest_first = sorted(names, key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", re.IGNORECASE)
+
+
+def renamed(text: str, renaming: Renaming) -> str:
+    """The text with every old name replaced by the new one, all at once."""
+    if not renaming:
+        return text
+    new = {old.lower(): name for old, name in renaming}
+    return _pattern(tuple(new)).sub(lambda match: new[match[0].lower()], text)
+
+
+def blanked(text: str, names: Iterable[str]) -> str:
+    """The text with the n-th name replaced by `<n>`."""
+    places: dict[str, str] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name.lower(), f"<{place}>")
+    return _pattern(tuple(places)).sub(lambda match: places[match[0].lower()], text) if places else text

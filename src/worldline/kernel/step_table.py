@@ -1,0 +1,157 @@
+"""The steps of a log as rows: described, and found again by what they share with a new step."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, Language, StepDescription, code
+from worldline.kernel.numerals import NumberRanges
+from worldline.kernel.phrases import Phrasing
+from worldline.kernel.vectors import Array, TextTable, WordWeights
+from worldline.types import Trajectory
+
+Rows = npt.NDArray[np.int64]
+COLUMN = {name: at for at, name in enumerate(COLUMNS)}
+CONTEXTS = {
+    "history": 48,
+    "task, observation, action": 48,
+    "observation, action": 96,
+    "task, action": 48,
+    "action": 128,
+    "task, skeleton": 64,
+    "skeleton": 128,
+    "any": 256,
+}
+"""Where rows are looked for, and how many are looked at in each. Bounded, so a step costs the same in a larger log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStep:
+    """One logged step and what followed it."""
+
+    episode: int
+    step: int
+    observation: str
+    action: str
+    answer: str
+    reward: float
+    ended: bool
+    success: bool
+    listed: tuple[str, ...] | None
+    """The actions that were listed before the step; below, after it."""
+    listed_after: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """All steps of a log, in its order."""
+
+    language: Language
+    episodes: tuple[Trajectory, ...]
+    rows: tuple[LoggedStep, ...]
+    codes: Codes
+    """(N, len(COLUMNS))"""
+    memory: Array
+    deeds: Array
+    relations: tuple[frozenset[int], ...]
+    episode_of: Rows
+    first_row: Rows
+    """The row of each episode's first step."""
+    _contexts: dict[str, dict[tuple[int, ...], Rows]]
+
+    @classmethod
+    def of(cls, episodes: Sequence[Trajectory], seed: int = 0) -> "StepTable":
+        weights = WordWeights(_texts(episodes))
+        seen = NumberRanges(text for e in episodes for text in (e.steps[0].observation, *e.next_observations))
+        language = Language(Phrasing.of(episodes), weights, TextTable(weights), TextTable(weights), seen)
+        rows: list[LoggedStep] = []
+        described: list[StepDescription] = []
+        for number, episode in enumerate(episodes):
+            for _, description, row in replay(language, episode, number):
+                rows.append(row)
+                described.append(description)
+        episode_of = np.array([row.episode for row in rows])
+        contexts: dict[str, dict[tuple[int, ...], list[int]]] = {name: defaultdict(list) for name in CONTEXTS}
+        for at, description in enumerate(described):
+            for name, key in _keys(description):
+                contexts[name][key].append(at)
+        rng = np.random.default_rng(seed)
+        return cls(
+            language,
+            tuple(episodes),
+            tuple(rows),
+            np.stack([description.codes for description in described]),
+            np.stack([description.memory for description in described]),
+            np.stack([description.deeds for description in described]),
+            tuple(description.relations for description in described),
+            episode_of,
+            np.searchsorted(episode_of, np.arange(len(episodes))),
+            {
+                name: {key: rng.permutation(np.array(members)) for key, members in table.items()}
+                for name, table in contexts.items()
+            },
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def contexts(self, description: StepDescription) -> list[Rows]:
+        """For each of CONTEXTS, the rows that share it with the step."""
+        return [self._contexts[name].get(key, _NO_ROWS) for name, key in _keys(description)]
+
+
+_NO_ROWS: Rows = np.zeros(0, np.int64)
+
+
+def _keys(description: StepDescription) -> Iterator[tuple[str, tuple[int, ...]]]:
+    codes = description.codes.tolist()
+    task, observation, action = codes[COLUMN["task"]], codes[COLUMN["observation"]], codes[COLUMN["action"]]
+    skeleton = code(description.phrase.skeleton)
+    yield "history", (codes[COLUMN["history"]],)
+    yield "task, observation, action", (task, observation, action)
+    yield "observation, action", (observation, action)
+    yield "task, action", (task, action)
+    yield "action", (action,)
+    yield "task, skeleton", (task, skeleton)
+    yield "skeleton", (skeleton,)
+    yield "any", ()
+
+
+def replay(
+    language: Language, episode: Trajectory, number: int
+) -> Iterator[tuple[EpisodeState, StepDescription, LoggedStep]]:
+    """Each step of an episode: the state before it, its description, and what followed."""
+    first = episode.steps[0]
+    state = EpisodeState(language, episode.task_id, episode.goal, first.observation, first.admissible)
+    answers = episode.next_observations
+    for at, step in enumerate(episode.steps):
+        last = at + 1 == len(episode)
+        after = None if last else episode.steps[at + 1].admissible
+        ended = last and episode.terminated
+        row = LoggedStep(
+            number,
+            at,
+            step.observation,
+            step.action,
+            answers[at],
+            step.reward,
+            ended,
+            bool(ended and episode.success),
+            step.admissible,
+            after,
+        )
+        description = state.describe(step.action)
+        yield state, description, row
+        state.advance(description, answers[at], step.reward, after)
+
+
+def _texts(episodes: Sequence[Trajectory]) -> Iterator[str]:
+    for episode in episodes:
+        yield episode.goal
+        yield episode.final_observation
+        for step in episode.steps:
+            yield step.observation
+            yield step.action

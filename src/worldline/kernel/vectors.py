@@ -1,0 +1,106 @@
+"""Texts as vectors that can be compared by the thousand: words, weighed by how rare they are, and numbers.
+
+Words are hashed into a fixed width, so the cost of a comparison depends neither on the vocabulary nor on the log.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.narrator.words import stable_hash
+
+Array = npt.NDArray[np.float32]
+WIDTH = 128
+NUMBERS = 4
+"""Numbers of a text that are compared."""
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+class WordWeights:
+    """log(1 + texts / texts with the word), as signed entries of a vector."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        counts: Counter[str] = Counter()
+        total = 0
+        for text in texts:
+            counts.update(set(_WORD.findall(text.lower())))
+            total += 1
+        self._total, self._counts = max(total, 1), counts
+        self._entries: dict[str, tuple[int, float]] = {}
+
+    def vector(self, text: str) -> Array:
+        """A unit vector (WIDTH,) of the distinct words; zeros for no words."""
+        out = np.zeros(WIDTH, np.float32)
+        for word in set(_WORD.findall(text.lower())):
+            entry = self._entries.get(word)
+            if entry is None:
+                code = stable_hash(word)
+                weight = float(np.log1p(self._total / self._counts.get(word, 1)))
+                entry = self._entries[word] = (code % WIDTH, weight if code >> 32 & 1 else -weight)
+            out[entry[0]] += entry[1]
+        return unit(out)
+
+    def rarity(self, word: str) -> float:
+        """The share of texts that do not have the word."""
+        return 1.0 - self._counts.get(word, 0) / self._total
+
+
+def unit(vector: Array) -> Array:
+    """The vector at length one; zeros stay."""
+    return vector / max(float(np.sqrt(vector @ vector)), 1e-6)
+
+
+class TextTable:
+    """Distinct texts with a number each, their vectors, and the numbers they name."""
+
+    def __init__(self, weights: WordWeights) -> None:
+        self.texts: list[str] = []
+        self._weights = weights
+        self._ids: dict[str, int] = {}
+        self._vectors = np.zeros((256, WIDTH), np.float32)
+        self._numbers = np.full((256, NUMBERS + 1), np.nan, np.float32)
+
+    def id(self, text: str) -> int:
+        """The text's number; a new one for a new text."""
+        at = self._ids.get(text)
+        if at is not None:
+            return at
+        at = self._ids[text] = len(self.texts)
+        self.texts.append(text)
+        if at == len(self._vectors):
+            self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
+            self._numbers = np.concatenate([self._numbers, np.full_like(self._numbers, np.nan)])
+        self._vectors[at] = self._weights.vector(text)
+        values = [float(value[:9]) for value in _NUMBER.findall(text)]
+        self._numbers[at, 0] = len(values)
+        self._numbers[at, 1 : 1 + min(len(values), NUMBERS)] = values[:NUMBERS]
+        return at
+
+    def vector(self, at: int) -> Array:
+        """The text's unit vector."""
+        out: Array = self._vectors[at]
+        return out
+
+    def numbers(self, at: int) -> Array:
+        """The numbers that the text names, in order, at most NUMBERS."""
+        row = self._numbers[at, 1:]
+        out: Array = row[~np.isnan(row)]
+        return out
+
+    def cosines(self, at: int, others: npt.NDArray[np.int64]) -> Array:
+        """How alike the words of text `at` and of each of the others are, -1 to 1."""
+        out: Array = self._vectors[others] @ self._vectors[at]
+        return out
+
+    def number_gaps(self, at: int, others: npt.NDArray[np.int64]) -> Array:
+        """Mean absolute difference between the numbers of two texts; infinite where they do not name as many."""
+        mine, theirs = self._numbers[at], self._numbers[others]
+        if not mine[0]:
+            return np.where(theirs[:, 0] == 0, 0.0, np.inf).astype(np.float32)
+        used = slice(1, 1 + min(int(mine[0]), NUMBERS))
+        gaps = np.abs(theirs[:, used] - mine[used]).mean(1)
+        return np.where(theirs[:, 0] == mine[0], gaps, np.inf).astype(np.float32)

@@ -1,0 +1,168 @@
+"""How the world words its answer, from everything an episode holds: a log-linear model over hashed features.
+
+Similar steps say what has been answered; this says which of these answers fits what was done and read before: the key
+that the note named, the number that lies between two guesses. It chooses among the wordings of a step's candidates.
+One model is fitted for each half of the log, on the other half: a logged step is judged by the one that has not seen
+it, so that the gate learns how far to trust such a judgement; a new step by both.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from worldline.kernel.candidates import Candidates
+from worldline.kernel.episode_state import Bid, EpisodeState, StepDescription, first_number, neighbours, wording
+from worldline.kernel.step_table import StepTable
+from worldline.narrator.words import stable_hash
+
+BUCKETS = 1 << 18
+FOLDS = 2
+"""Episode n of a log is in fold n % FOLDS."""
+LEAST = -8.0
+"""No wording of a candidate is held to be less likely than this, in nats."""
+_LONGEST = 96
+_STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-4
+_MIX = np.int64(0x9E3779B97F4A7C1)
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Wordings:
+    """The distinct wordings of some candidates, the features of each (n, F), and which one each candidate has."""
+
+    texts: tuple[str, ...]
+    ids: Ids
+    of: npt.NDArray[np.int64]
+
+
+class TaskBids:
+    """The numbers that were tried in each task, by the action's skeleton, and how they were answered."""
+
+    def __init__(self, log: StepTable) -> None:
+        self._bids: dict[tuple[str, str], list[tuple[int, Bid]]] = defaultdict(list)
+        for row in log.rows:
+            number, phrase = first_number(row.action), log.language.phrasing.parse(row.action)
+            if number is not None:
+                key = log.episodes[row.episode].task_id, phrase.skeleton
+                self._bids[key].append((row.episode, (number, wording(row.answer, phrase))))
+
+    def of(self, task: str, skeleton: str, but: int) -> list[Bid]:
+        """The bids of a task, but for those of episode `but`."""
+        return [bid for episode, bid in self._bids.get((task, skeleton), ()) if episode != but]
+
+
+def wordings(state: EpisodeState, step: StepDescription, possible: Candidates, bids: Sequence[Bid]) -> Wordings:
+    """How the candidates are worded, and what speaks for each wording; `bids` are those of the task."""
+    of_text: dict[str, str] = {}
+    numbers: dict[str, int] = {}
+    of = []
+    for text in possible.texts:
+        if text not in of_text:
+            of_text[text] = wording(text, step.phrase)
+        of.append(numbers.setdefault(of_text[text], len(numbers)))
+    codes = np.array([stable_hash(text) >> 2 for text in numbers], np.int64)
+    features = np.array([stable_hash(text) >> 2 for text in _features(state, step, bids)][:_LONGEST], np.int64)
+    with np.errstate(over="ignore"):
+        mixed = (features[None, :] ^ codes[:, None]) * _MIX
+    return Wordings(tuple(numbers), 1 + (mixed >> 8) % (BUCKETS - 1), np.array(of))
+
+
+def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid]) -> list[str]:
+    """Everything the wording of an answer may depend on."""
+    action, event, past = step.action, state.event(step.action), state.actions
+    shown = wording(state.observation, step.phrase)
+    count = min(past.count(action), 4)
+    texts = [
+        "bias",
+        f"action {action}",
+        f"event {event}",
+        f"listed {state.offered(action)} {event}",
+        f"seen {state.observation} {action}",
+        f"shown {shown} {event}",
+        f"again {action} {count}",
+        f"again {event} {min(sum(state.event(other) == event for other in past), 4)}",
+        f"step {event} {min(state.step, 12)}",
+        f"after {past[-1] if past else ''} {action}",
+        f"after {' / '.join(past[-2:])} {action}",
+        f"after {' / '.join(past[-2:])} {shown} {action}",
+        f"answers {wording(state.answers[-2], step.phrase) if len(past) > 1 else ''} {shown} {event}",
+    ]
+    for relation in sorted(step.relations)[:24]:
+        texts += [f"relation {event} {relation}"]
+    number = first_number(action)
+    if number is not None and bids:
+        texts += [f"task {event} {text}" for text in neighbours(number, bids)]
+        texts += [f"all {event} {text}" for text in neighbours(number, [*bids, *state.bids])]
+    texts += [f"fact {event} {fact}" for fact in state.facts()]
+    texts += [f"did {event} {other} {min(times, 3)}" for other, times in Counter(past[-12:]).items()]
+    return texts
+
+
+@dataclass(frozen=True)
+class WordingExercise:
+    """A logged step: the wordings of its candidates, and which of them was right; -1: none."""
+
+    fold: int
+    wordings: Wordings
+    right: int
+
+
+class WordingModel(nn.Module):
+    """log p(wording | history, action), among the wordings of the candidates."""
+
+    weights: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weights", torch.zeros(FOLDS, BUCKETS))
+
+    def log_chances(self, many: Wordings, fold: int = -1) -> npt.NDArray[np.float32]:
+        """For each candidate, the log-probability of its wording; by the model that has not seen `fold`."""
+        table = self.weights.numpy()
+        models = [fold] if fold >= 0 else range(len(table))
+        scores = np.mean([table[model][many.ids].sum(1) for model in models], 0)
+        scores = scores - scores.max()
+        chances = scores - np.log(np.exp(scores).sum())
+        out: npt.NDArray[np.float32] = np.maximum(chances, LEAST)[many.of].astype(np.float32)
+        return out
+
+    def fit(self, exercises: Sequence[WordingExercise], seed: int) -> None:
+        """Fit the model of each fold on the others."""
+        useful = [one for one in exercises if one.right >= 0 and len(one.wordings.texts) > 1]
+        for fold in range(len(self.weights)):
+            others = [one for one in useful if one.fold != fold]
+            if others:
+                self._fit_fold(fold, others, seed)
+
+    def _fit_fold(self, fold: int, own: Sequence[WordingExercise], seed: int) -> None:
+        widest = max(one.wordings.ids.shape[0] for one in own)
+        longest = max(one.wordings.ids.shape[1] for one in own)
+        table = np.zeros((len(own), widest, longest), np.int64)
+        real = np.zeros((len(own), widest), bool)
+        for at, one in enumerate(own):
+            rows, columns = one.wordings.ids.shape
+            table[at, :rows, :columns], real[at, :rows] = one.wordings.ids, True
+        used, ids = np.unique(table, return_inverse=True)  # bucket 0, for no feature, comes first
+        x, there = torch.from_numpy(ids.reshape(table.shape)), torch.from_numpy(real)
+        y = torch.tensor([one.right for one in own])
+        weights = torch.zeros(len(used), requires_grad=True)
+        counts = torch.ones(len(used))
+        counts[0] = 0.0
+        optimizer = torch.optim.Adam([weights], lr=_RATE)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, _STEPS)
+        generator = torch.Generator().manual_seed(seed + fold)
+        for _ in range(_STEPS):
+            rows = torch.randint(len(own), (min(_BATCH, len(own)),), generator=generator)
+            optimizer.zero_grad()
+            scores = (weights * counts)[x[rows]].sum(-1).masked_fill(~there[rows], -torch.inf)
+            loss = torch.nn.functional.cross_entropy(scores, y[rows])
+            (loss + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+        with torch.no_grad():
+            self.weights[fold][torch.from_numpy(used)] = weights * counts
