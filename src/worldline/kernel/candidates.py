@@ -87,6 +87,7 @@ COMPARED = (
     "relations shared",
     "relations equal",
     "list shapes shared",
+    "numbers in proportion",
 )
 _SAME_WEIGHTS = np.array(
     [
@@ -97,7 +98,7 @@ _SAME_WEIGHTS = np.array(
     ],
     np.float32,
 )
-_COMPARED_WEIGHTS = np.array([1.0, 2.0, 1.0, 0.0, 0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0], np.float32)
+_COMPARED_WEIGHTS = np.array([1.0, 2.0, 1.0, 0.0, 0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5], np.float32)
 """The cheap guess of how much a row says about a step, by which rows are chosen; the gate learns its own weights."""
 
 
@@ -122,6 +123,7 @@ def pool(
     codes = log.codes[rows]
     same = codes == step.codes
     compared = _compared(log, state, step, codes, log.memory[rows], log.deeds[rows])
+    compared[:, 12] = _in_proportion(log.proportions[rows], step.proportion)
     jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
     score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
     kept = np.argsort(-score, kind="stable")[:KEPT]
@@ -134,7 +136,9 @@ def pool(
         memory, deeds = np.stack([one.memory for one in past]), np.stack([one.deeds for one in past])
         rows = np.concatenate([-1 - np.array(mine), rows])
         same = np.concatenate([codes == step.codes, same])
-        compared = np.concatenate([_compared(log, state, step, codes, memory, deeds), compared])
+        of_mine = _compared(log, state, step, codes, memory, deeds)
+        of_mine[:, 12] = _in_proportion(np.array([one.proportion for one in past], np.float32), step.proportion)
+        compared = np.concatenate([of_mine, compared])
         related = [*(one.relations for one in past), *related]
     compared[:, 9] = [_overlap(one, step.relations) for one in related]
     compared[:, 10] = [one == step.relations for one in related]
@@ -144,7 +148,7 @@ def pool(
 def _compared(
     log: StepTable, state: EpisodeState, step: StepDescription, codes: Codes, memory: Array, deeds: Array
 ) -> npt.NDArray[np.float32]:
-    """All of COMPARED but for the relations."""
+    """All of COMPARED but for relations and proportions."""
     language = log.language
     shown, done = codes[:, COLUMN["observation"]], codes[:, COLUMN["action"]]
     here, act = int(step.codes[COLUMN["observation"]]), int(step.codes[COLUMN["action"]])
@@ -158,6 +162,14 @@ def _compared(
     out[:, 8] = np.exp(-np.abs(codes[:, COLUMN["step"]] - state.step) / 3)
     out[:, 11] = language.shape_overlaps(int(step.codes[COLUMN["shape"]]))[codes[:, COLUMN["shape"]]]
     return out
+
+
+def _in_proportion(proportions: Array, proportion: float) -> Array:
+    """How near the proportions of numbers are, 0 to 1; 1 where neither step has any."""
+    if np.isnan(proportion):
+        return np.isnan(proportions).astype(np.float32)
+    near: Array = np.exp(-8 * np.abs(proportions - proportion))
+    return np.nan_to_num(near, nan=0.0)
 
 
 def _overlap(first: frozenset[int], second: frozenset[int]) -> float:

@@ -133,6 +133,8 @@ class StepDescription:
     memory: Array
     """Fading words of observations and actions; below, words of all actions so far. Unit vectors (WIDTH,)."""
     deeds: Array
+    proportion: float
+    """The action's number as a share of the last one that was shown; nan where there is none."""
 
 
 class EpisodeState:
@@ -210,7 +212,9 @@ class EpisodeState:
             dtype=np.int64,
         )
         relations = frozenset(code(relation) for relation in self.relations(phrase, words, action))
-        return StepDescription(action, phrase, codes, relations, unit(self._memory), unit(self._deeds))
+        number, shown = first_number(action), self.last_number
+        proportion = number / shown if number is not None and shown else float("nan")
+        return StepDescription(action, phrase, codes, relations, unit(self._memory), unit(self._deeds), proportion)
 
     def relations(self, phrase: Phrase, words: list[str], action: str) -> Iterable[str]:
         """How the action's names, words and numbers stand to what was done and seen before."""
@@ -234,8 +238,8 @@ class EpisodeState:
         shown = self.language.observations.numbers(self.language.observations.id(self.observation))
         for place, value in enumerate(shown.tolist()):
             yield f"shown {place} {(number > value) - (number < value)}"
-            if value > 0:
-                yield f"ratio {place} {min(int(number / value * 8), 24)}"
+            for parts in (2, 4, 8) if value > 0 else ():
+                yield f"ratio {place} {parts} {min(int(number / value * parts), 3 * parts)}"
 
     def facts(self) -> list[str]:
         """What was done with the things that were read about: actions and sentences that name the same word."""

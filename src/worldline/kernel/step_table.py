@@ -56,6 +56,7 @@ class StepTable:
     """(N, len(COLUMNS))"""
     memory: Array
     deeds: Array
+    proportions: Array
     relations: tuple[frozenset[int], ...]
     episode_of: Rows
     first_row: Rows
@@ -86,6 +87,7 @@ class StepTable:
             np.stack([description.codes for description in described]),
             np.stack([description.memory for description in described]),
             np.stack([description.deeds for description in described]),
+            np.array([description.proportion for description in described], np.float32),
             tuple(description.relations for description in described),
             episode_of,
             np.searchsorted(episode_of, np.arange(len(episodes))),
