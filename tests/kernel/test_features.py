@@ -63,7 +63,9 @@ def test_numbers_are_placed_beside_those_shown_and_bid(model: KernelModel) -> No
     value = {name: column(model, 0, 0, "bid 10", name) for name in NAMES if name.startswith("number")}
     assert {text for text, v in value["number above the one shown"].items() if v} == {"Then 25."}
     assert value["number as shown"]["Then 20."] == 1
-    assert value["number below the action's"]["Then 8."] == 1
+    assert value["number as the action's"]["Then 10."] == 1, "8 was answered to 8"
+    below = column(model, 0, 0, "bid 18", "number below the action's")
+    assert (below["Then 15."], below["Then 20."]) == (1, 0)
     assert value["number between them"]["Then 15."] == 0.5
     assert value["number between them"]["Then 20."] == 1.0
     assert value["number between them"]["Then 25."] == 1.5

@@ -19,12 +19,14 @@ def says(model: KernelModel, noted: str, taken: str, pace: int) -> dict[str, flo
 @pytest.mark.parametrize("noted", COLOURS)
 def test_the_note_decides_the_answer_at_the_gate(gate_model: KernelModel, noted: str) -> None:
     """Four notes by four keys, read up to eight steps before. By chance one would get half of them right."""
+    trust = []
     for taken in COLOURS:
         for pace in (1, 2, 3, 5):
             chances = says(gate_model, noted, taken, pace)
             right, wrong = (OPENS, SHUT) if noted == taken else (SHUT, OPENS)
             assert chances[right] > chances[wrong]
-            assert np.exp(chances[right]) > 0.8
+            trust.append(np.exp(chances[right]))
+    assert np.mean(trust) > 0.85
 
 
 def test_chances_are_a_distribution_over_wordings(gate_model: KernelModel) -> None:
