@@ -56,7 +56,7 @@ def fit_kernel(
     episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS
 ) -> tuple[KernelModel, dict[str, float]]:
     """A kernel model of the log, and what was measured on held-out episodes."""
-    model = KernelModel(episodes, derive_seed(seed, "rows") % 2**31)
+    model = KernelModel(episodes)
     sample = _sample(model, seed, steps)
     _fit_wordings(model, sample, seed)
     sample = [
