@@ -33,4 +33,4 @@ def log(house: World) -> list[Trajectory]:
 def fitted(log: list[Trajectory]) -> Fitted:
     """A world model of the log: two members, a few epochs."""
     torch.set_num_threads(1)
-    return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=400))
+    return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=400, kernel=False))

@@ -19,6 +19,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, FittingLog, fit
 from worldline.adwm.model import PRESETS
 from worldline.adwm.rivals.latent import Rivals
+from worldline.kernel import gate, lists, outcome, wordings
 from worldline.narrator import narrator
 from worldline.types import InputError, Trajectory, WorldlineError
 
@@ -80,7 +81,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def config(log: Path, out: Path, **changes: Any) -> FitConfig:
     given = {"members": 1, "epochs": 2, "text_steps": 6, "rivals": False, "replayed_episodes": 0, "resume": True}
-    return FitConfig(log=(log,), out=out, **(given | changes))
+    return FitConfig(log=(log,), out=out, **(given | {"kernel": False} | changes))
 
 
 def content(out: Path) -> dict[str, Any]:
@@ -138,6 +139,32 @@ def test_a_fit_killed_after_training_goes_on_from_there(
     assert epochs == []
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
     assert resumed.figures == pytest.approx(whole.figures, rel=0, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("how", ["full", "killed"])
+def test_a_broken_fit_of_the_kernel_is_whole_or_absent_too(
+    log: Path, how: faults.How, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for brief in (gate, lists, outcome, wordings):
+        monkeypatch.setattr(brief, "_STEPS", 2)
+    alone = {"members": 0, "kernel": True}
+
+    def kernel(out: Path) -> dict[str, bytes]:
+        path = out / "kernel" / "kernel.safetensors"
+        return {n: w.numpy().tobytes() for n, w in load_file(path).items()} if path.parent.is_dir() else {}
+
+    whole = tmp_path / "whole"
+    fit(config(log, whole, **alone))
+    made = kernel(whole)
+    assert made
+    broken = 0
+    for left in faults.broken_everywhere(lambda out: fit(config(log, out, **alone)), tmp_path, how):
+        assert kernel(left) in ({}, made)
+        fit(config(log, left, **alone))
+        assert kernel(left) == made
+        assert (left / "figures.json").read_text() == (whole / "figures.json").read_text()
+        broken += 1
+    assert broken > 10
 
 
 def _killed(*arguments: object) -> None:

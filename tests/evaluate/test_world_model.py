@@ -58,7 +58,8 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for epsilon in LOGGERS:
             for episode in play(house, epsilon, 24, f"logger{epsilon:g}", seed=0):
                 writer.append(episode)
-    fit(FitConfig(log=(out / "log",), out=out / "wm", members=2, epochs=3, text_steps=400, replayed_episodes=12))
+    chosen = {"members": 2, "epochs": 3, "text_steps": 400, "replayed_episodes": 12, "kernel": False}
+    fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
     return out
 
 

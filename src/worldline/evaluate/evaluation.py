@@ -182,7 +182,9 @@ def _names(config: EvaluateConfig, world: ModelBasedEstimators | None, extra: Ex
         if name == AUTO:
             wanted += [*DEFAULT, *(world.names if world is not None else ())]
         elif name not in available and extra is None:
-            hint = ": it needs --world-model" if name in WORLD_MODELS else suggest(name, available)
+            hint = suggest(name, available)
+            if name in WORLD_MODELS:
+                hint = ": it needs --world-model" if world is None else ": this world model was fitted without it"
             raise InputError(f"--estimators: unknown estimator '{name}'{hint}")
         else:
             wanted.append(name)

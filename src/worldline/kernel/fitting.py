@@ -43,6 +43,8 @@ class DescribedStep:
     exercise: Exercise
     state: EpisodeState
     """Before the step."""
+    weight: float
+    """1; for a last step, the share of the others that are in the sample: all last steps are."""
 
     @property
     def right(self) -> npt.NDArray[np.bool_]:
@@ -54,7 +56,7 @@ def fit_kernel(
     episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS
 ) -> tuple[KernelModel, dict[str, float]]:
     """A kernel model of the log, and what was measured on held-out episodes."""
-    model = KernelModel(episodes, derive_seed(seed, "rows") % 2**31)
+    model = KernelModel(episodes)
     sample = _sample(model, seed, steps)
     _fit_wordings(model, sample, seed)
     sample = [
@@ -88,7 +90,7 @@ def _sample(model: KernelModel, seed: int, most: int) -> list[DescribedStep]:
                 credit = _credit(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
-                sample.append(DescribedStep(row, considered, exercise, state.copy()))
+                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
     return sample
 
 
@@ -141,7 +143,7 @@ def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> Judged:
     mass = chances * one.right if one.right.any() else chances
     votes = model.votes(one.state.rewards, one.considered.candidates, mass / mass.sum())
     ids = outcome_features(one.state, one.considered.step, one.row.answer)
-    return Judged(one.row.episode, ids, votes, outcome_of(one.row))
+    return Judged(one.row.episode, ids, votes, outcome_of(one.row), one.weight)
 
 
 def _fit_lists(

@@ -65,7 +65,8 @@ class Gate(nn.Module):
         self.mean.copy_(real.mean(0))
         self.scale.copy_(real.std(0) + 0.05)
         generator = torch.Generator().manual_seed(seed)
-        torch.nn.init.normal_(self.hidden.weight, std=len(self.mean) ** -0.5, generator=generator)
+        nn.init.normal_(self.hidden.weight, std=len(self.mean) ** -0.5, generator=generator)
+        nn.init.uniform_(self.hidden.bias, -(len(self.mean) ** -0.5), len(self.mean) ** -0.5, generator=generator)
         optimizer = torch.optim.AdamW(self.parameters(), lr=_RATE, weight_decay=_DECAY)
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, _STEPS)
         best, kept = float("inf"), {name: value.clone() for name, value in self.state_dict().items()}

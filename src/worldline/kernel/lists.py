@@ -85,21 +85,21 @@ def items(
     state: EpisodeState,
     step: StepDescription,
     answer: str,
-    found: Candidates,
+    possible: Candidates,
     chances: npt.NDArray[np.float64],
 ) -> Items | None:
     """What may be listed after `answer`; None where no source had a list."""
-    sources = _sources(log, state, step, answer, found, chances)
+    sources = _sources(log, state, step, answer, possible, chances)
     if not sources:
         return None
     before, first = frozenset(state.listed or ()), frozenset(state.first_listed or ())
     if all(after == before for _, after, _ in sources):
         return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
-    own = {name.lower() for name in step.phrase.names}
+    own = dict.fromkeys(name.lower() for name in step.phrase.names)
     recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:3]
     names = [*own, *fillings.in_view(answer)[:_IN_VIEW], *recent]
     parse = log.language.phrasing.parse
-    related = (a for a in state.last_listed if own & {name.lower() for name in parse(a).names})
+    related = (a for a in state.last_listed if own.keys() & {name.lower() for name in parse(a).names})
     parts = [after for _, after, _ in sources]
     actions = tuple(
         dict.fromkeys(
@@ -125,13 +125,13 @@ def _sources(
     state: EpisodeState,
     step: StepDescription,
     answer: str,
-    found: Candidates,
+    possible: Candidates,
     chances: npt.NDArray[np.float64],
 ) -> list[Listing]:
     shape = log.language.shape_sets[log.language.shape(state.listed)]
     weighed = []
-    for at, row in enumerate(found.rows.tolist()):
-        if row < 0 or log.rows[row].listed_after is None or found.texts[at] != answer:
+    for at, row in enumerate(possible.rows.tolist()):
+        if row < 0 or log.rows[row].listed_after is None or possible.texts[at] != answer:
             continue
         theirs = log.language.shape_sets[log.language.shape(log.rows[row].listed)]
         alike = len(shape & theirs) / max(1, len(shape | theirs))
@@ -172,7 +172,7 @@ class _Describer:
         self._own = {name.lower(): str(slot) for slot, name in enumerate(step.phrase.names)}
         self._answer = " ".join(_WORD.findall(answer.lower()))
         self._action, self._verb = step.action, step.phrase.verb
-        shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=len)
+        shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=lambda one: (len(one), one))
         self._shapes = shapes[:_SHAPES] + [""] * (_SHAPES - len(shapes[:_SHAPES]))
         self._named: dict[str, tuple[str, str]] = {}
 

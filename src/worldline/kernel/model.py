@@ -80,9 +80,9 @@ class Considered:
 class KernelModel(nn.Module):
     """All that is learned of a log."""
 
-    def __init__(self, episodes: Sequence[Trajectory], seed: int = 0) -> None:
+    def __init__(self, episodes: Sequence[Trajectory]) -> None:
         super().__init__()
-        self.log = StepTable.of(episodes, seed)
+        self.log = StepTable.of(episodes)
         self.seen = Seen(episodes)
         self.task_bids = TaskBids(self.log)
         self.rules = EditRules(self.log.language.phrasing)

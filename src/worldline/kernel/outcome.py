@@ -73,6 +73,7 @@ class Judged:
     features: npt.NDArray[np.int64]
     votes: dict[StepOutcome, float]
     outcome: StepOutcome
+    weight: float = 1.0
 
 
 class OutcomeModel(nn.Module):
@@ -122,6 +123,7 @@ class OutcomeModel(nn.Module):
         x = torch.from_numpy(ids.reshape(table.shape))
         prior = torch.from_numpy(np.stack([self.prior(one.votes) for one in steps])).float()
         y = torch.tensor([index[one.outcome] for one in steps])
+        weight = torch.tensor([one.weight for one in steps])
         training = torch.tensor([at for at, one in enumerate(steps) if one.episode not in held_out])
         testing = torch.tensor([at for at, one in enumerate(steps) if one.episode in held_out])
         weights = torch.zeros(len(used), len(self.classes), requires_grad=True)
@@ -129,7 +131,9 @@ class OutcomeModel(nn.Module):
         real = (torch.arange(len(used)) > 0).float()[:, None]
 
         def loss(rows: Tensor) -> Tensor:
-            return F.cross_entropy(trust * prior[rows] + (weights * real)[x[rows]].sum(1), y[rows])
+            logits = trust * prior[rows] + (weights * real)[x[rows]].sum(1)
+            nats = F.cross_entropy(logits, y[rows], reduction="none")
+            return (weight[rows] * nats).sum() / weight[rows].sum()
 
         generator = torch.Generator().manual_seed(seed)
         optimizer = torch.optim.Adam([weights, trust], lr=_RATE)

@@ -64,7 +64,7 @@ class StepTable:
     _contexts: dict[str, dict[tuple[int, ...], Rows]]
 
     @classmethod
-    def of(cls, episodes: Sequence[Trajectory], seed: int = 0) -> "StepTable":
+    def of(cls, episodes: Sequence[Trajectory]) -> "StepTable":
         weights = WordWeights(_texts(episodes))
         seen = NumberRanges(text for e in episodes for text in (e.steps[0].observation, *e.next_observations))
         language = Language(Phrasing.of(episodes), weights, TextTable(weights), TextTable(weights), seen)
@@ -79,7 +79,7 @@ class StepTable:
         for at, description in enumerate(described):
             for name, key in _keys(description):
                 contexts[name][key].append(at)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)  # the same rows are looked at whenever the log is read again
         return cls(
             language,
             tuple(episodes),

@@ -35,7 +35,7 @@ class WordWeights:
     def vector(self, text: str) -> Array:
         """A unit vector (WIDTH,) of the distinct words; zeros for no words."""
         out = np.zeros(WIDTH, np.float32)
-        for word in set(_WORD.findall(text.lower())):
+        for word in dict.fromkeys(_WORD.findall(text.lower())):
             entry = self._entries.get(word)
             if entry is None:
                 code = stable_hash(word)

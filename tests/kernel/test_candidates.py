@@ -1,0 +1,165 @@
+"""What may be answered: logged texts, and adaptations of them that the log words."""
+
+import re
+import string
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from written_logs import Played, episode, shelves, state_after
+
+from worldline.kernel.candidates import KEPT, KINDS, candidates, history_renaming, pool
+from worldline.kernel.model import KernelModel
+from worldline.types import Trajectory
+
+KITCHEN = [
+    episode(
+        f"e{n}",
+        f"You stand at mile {n % 4}.",
+        [
+            Played("walk north", f"You stand at mile {n % 4 + 1}."),
+            Played(f"take {thing} from {place}", f"You take the {thing} from the {place}."),
+            Played(f"put {thing} in {place}", f"You put the {thing} in the {place}."),
+            Played(f"look at {place}", f"On the big {place} now: the {thing}."),
+        ],
+        task=f"t{n}",
+    )
+    for n, (thing, place) in enumerate(zip(("cup", "fork", "pan", "jar", "hat", "net"), ("box", "bin") * 3, strict=True))
+]
+
+
+@pytest.fixture(scope="module")
+def kitchen() -> KernelModel:
+    return KernelModel(KITCHEN)
+
+
+def offered(model: KernelModel, logged: Trajectory, steps: int, action: str, own: int = -1) -> dict[str, set[str]]:
+    """The texts by the way each was made."""
+    possible = model.consider(state_after(model, logged, steps), action, own=own).candidates
+    texts: dict[str, set[str]] = {}
+    for text, kind in zip(possible.texts, possible.kinds.tolist(), strict=True):
+        texts.setdefault(KINDS[kind], set()).add(text)
+    return texts
+
+
+def test_the_words_most_tasks_share_are_the_skeleton(kitchen: KernelModel) -> None:
+    assert kitchen.log.language.phrasing.parse("take cup from box").skeleton == "take * from *"
+
+
+def test_an_action_that_was_never_done_is_answered_like_those_worded_alike(kitchen: KernelModel) -> None:
+    texts = offered(kitchen, KITCHEN[0], 0, "take net from bin")
+    assert texts["renamed"] >= {"You take the net from the bin."}
+    assert "exact" in texts, "episode 5 did just that"
+    texts = offered(kitchen, KITCHEN[0], 0, "take net from box")
+    assert texts["renamed"] == {"You take the net from the box."}
+    assert "exact" not in texts
+
+
+def test_numbers_go_on_from_where_the_episode_is(kitchen: KernelModel) -> None:
+    """Only episode 2 starts at mile 2: without it, the walks of others are moved there."""
+    texts = offered(kitchen, KITCHEN[2], 0, "walk north", own=2)
+    assert texts["exact"] == {"You stand at mile 1.", "You stand at mile 2.", "You stand at mile 4."}
+    assert texts["shifted"] == texts["transferred"] == {"You stand at mile 3."}
+
+
+def test_names_of_earlier_actions_are_exchanged_too(kitchen: KernelModel) -> None:
+    """Looking at the bin after putting the hat: what others saw there was what they had put there."""
+    strange = episode("x", "You stand at mile 0.", [Played("put hat in bin", "You put the hat in the bin.")], task="t0")
+    texts = offered(kitchen, strange, 1, "look at bin", own=4)
+    assert "On the big bin now: the hat." in texts["renamed by history"]
+    state = state_after(kitchen, strange, 1)
+    step, row = state.describe("look at bin"), 3  # episode 0 looked at the box, where it had put the cup
+    renaming = kitchen.log.language.phrasing.renaming("look at box", "look at bin") or ()
+    assert history_renaming(kitchen.log, row, state.actions, step, renaming) == (("box", "bin"), ("cup", "hat"))
+
+
+def test_no_row_of_the_left_out_episode_is_in_the_pool(kitchen: KernelModel) -> None:
+    for number, logged in enumerate(KITCHEN):
+        for at, step in enumerate(logged.steps):
+            state = state_after(kitchen, logged, at)
+            left_out = kitchen.log.episode_of == number
+            compared = pool(kitchen.log, state, state.describe(step.action), 0, left_out)
+            assert not left_out[compared.rows[compared.rows >= 0]].any()
+            assert sorted(set(compared.rows[compared.rows < 0].tolist())) == sorted(
+                -1 - b for b in range(at) if state.descriptions[b].phrase.skeleton == state.describe(step.action).phrase.skeleton
+            )
+
+
+def test_a_pool_is_bounded_and_its_rows_are_compared_with_the_step(shelf_model: KernelModel) -> None:
+    log = shelf_model.log
+    state = state_after(shelf_model, log.episodes[0], 0)
+    step = state.describe("rest")
+    compared = pool(log, state, step, 5)
+    assert len(compared) == KEPT < len(log)
+    assert compared.same.tolist() == (log.codes[compared.rows] == step.codes).tolist()
+    assert compared.compared[:, 2] == pytest.approx(log.memory[compared.rows] @ step.memory, abs=1e-5)
+    expected = [
+        len(log.relations[r] & step.relations) / len(log.relations[r] | step.relations)
+        if log.relations[r] or step.relations
+        else 1.0
+        for r in compared.rows.tolist()
+    ]
+    assert compared.compared[:, 9] == pytest.approx(expected)
+
+
+def test_a_candidate_is_made_from_its_row(shelf_model: KernelModel) -> None:
+    log = shelf_model.log
+    state = state_after(shelf_model, log.episodes[0], 3)
+    step = state.describe(log.episodes[0].steps[3].action)
+    compared = pool(log, state, step, 0)
+    possible = candidates(log, shelf_model.rules, state, step, compared)
+    assert (possible.rows == compared.rows[possible.places]).all()
+    for text, row, kind in zip(possible.texts, possible.rows.tolist(), possible.kinds.tolist(), strict=True):
+        if KINDS[kind] in ("exact", "other") and row >= 0:
+            assert text == log.rows[row].answer
+        if KINDS[kind] == "exact" and row >= 0:
+            assert log.rows[row].action == step.action
+
+
+WORDS = ("take", "put", "from", "in", "look", "at", "walk", "north", "cup", "net", "box", "bin", "7", "zebra")
+
+
+def wordless(text: str, names: set[str]) -> str:
+    """The text with every name of the log or the request, and every number, blanked."""
+    blanks = re.sub(r"\w+", lambda m: "*" if m[0].lower() in names else m[0], text)
+    return re.sub(r"(\*\s?)+", "*", re.sub(r"\d+", "*", blanks))
+
+
+@given(
+    st.integers(0, len(KITCHEN) - 1),
+    st.integers(0, 4),
+    st.one_of(
+        st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join), st.text(string.printable, max_size=20)
+    ),
+    st.integers(-1, len(KITCHEN) - 1),
+)
+def test_nothing_is_answered_that_the_log_does_not_word(
+    number: int, steps: int, action: str, own: int
+) -> None:
+    """Any request: its answers are worded as one of the log's, and have no word that is neither there nor asked for."""
+    possible = _KITCHEN.consider(state_after(_KITCHEN, KITCHEN[number], steps), action, own=own).candidates
+    logged = {text for e in KITCHEN for text in (e.steps[0].observation, *e.next_observations)}
+    vocabulary = {word for text in logged for word in re.findall(r"\w+", text.lower())}
+    names = {"cup", "fork", "pan", "jar", "hat", "net", "box", "bin"}
+    names |= {word for name in _KITCHEN.log.language.phrasing.parse(action).names for word in re.findall(r"\w+", name.lower())}
+    skeletons = {wordless(text, names) for text in logged}
+    assert len(possible)
+    for text in possible.texts:
+        assert wordless(text, names) in skeletons
+        words = {word for word in re.findall(r"\w+", text.lower()) if not word.isdigit()}
+        assert words <= vocabulary | set(re.findall(r"\w+", action.lower()))
+
+
+_KITCHEN = KernelModel(KITCHEN)
+
+
+def test_another_turn_looks_at_other_rows() -> None:
+    """Where there are more alike rows than are kept, all get their turn."""
+    model = KernelModel(shelves(30, seed=2))
+    state = state_after(model, model.log.episodes[0], 0)
+    seen = [frozenset(pool(model.log, state, state.describe("rest"), turn).rows.tolist()) for turn in range(40)]
+    resting = {at for at, row in enumerate(model.log.rows) if row.action == "rest"}
+    assert len(resting) > KEPT
+    assert len(set(seen)) > 1
+    assert np.mean([len(rows & resting) for rows in seen]) == KEPT

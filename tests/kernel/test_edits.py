@@ -1,0 +1,92 @@
+import pytest
+
+from worldline.kernel.edits import Change, EditRules, Views, applied, edit_between, openings, transferred
+from worldline.kernel.phrases import Phrasing
+
+PHRASING = Phrasing(frozenset({"go", "to", "take", "from", "look", "at"}))
+FULL, EMPTY = "On the {0} you see a {1}, and a pen.", "On the {0} you see a pen."
+
+
+def test_sentences_are_named_by_their_first_words() -> None:
+    text = "You stand in a Hall now. On the big oak desk lies nothing! Go away now."
+    assert openings(text) == [("you stand in a hall", 0), ("on the big oak desk", 25), ("go away now", 59)]
+    assert openings("Too short.") == []
+
+
+def test_a_view_is_the_latest_from_its_sentence_to_the_end() -> None:
+    views = Views("You wake up at night. On the desk you see a cup.")
+    views.add("On the desk you see nothing. It is late at night.", 3)
+    assert views.get("on the desk you see") == ("On the desk you see nothing. It is late at night.", 3)
+    assert views.get("you wake up at night") == ("You wake up at night. On the desk you see a cup.", 0)
+    twin = views.copy()
+    twin.add("You wake up at night again.", 4)
+    assert views.get("you wake up at night") == ("You wake up at night. On the desk you see a cup.", 0)
+    assert twin.get("you wake up at night") == ("You wake up at night again.", 4)
+
+
+def test_an_edit_is_what_differs_with_its_neighbours() -> None:
+    before, after = "you see a <0>, and a pen.", "you see a pen."
+    edit = edit_between(before, after)
+    assert edit == (Change("a", (" <0>", ",", " and", " a"), (), "pen"),)
+    pieces = ["you", " see", " a", " <0>", ",", " and", " a", " pen", "."]
+    assert applied(edit, pieces) == ["you", " see", " a", " pen", "."]
+    assert applied(edit, ["you", " see", " a", " pen", "."]) is None, "there is nothing to take out"
+    assert edit_between(before, before) == ()
+
+
+def test_what_changes_no_name_or_too_much_is_no_edit() -> None:
+    assert edit_between("you see a pen", "you see a cup") is None
+    assert edit_between("<0> one two three four five six", "seven eight nine ten eleven twelve <0>") is None
+
+
+@pytest.fixture
+def rules() -> EditRules:
+    """Learned from two episodes in which a cup, or a fork, is taken from where it was seen."""
+    rules = EditRules(PHRASING)
+    for thing, place in (("cup", "desk"), ("fork", "shelf")):
+        rules.learn(
+            [f"go to {place}", f"take {thing} from {place}", f"look at {place}"],
+            [FULL.format(place, thing), "Taken.", EMPTY.format(place)],
+            "You wake up.",
+        )
+    return rules
+
+
+def test_a_view_is_recalled_as_it_was_and_as_it_must_have_changed(rules: EditRules) -> None:
+    """A bowl on a chair: neither was ever logged. The log shows what taking does to a view."""
+    views = Views("You wake up.")
+    views.add(FULL.format("chair", "bowl"), 1)
+    logged = "On the chair you see a lamp."
+    actions = ["go to chair", "take bowl from chair"]
+    recalled = list(rules.recalled(logged, views, actions, "look at chair"))
+    assert recalled == [(FULL.format("chair", "bowl"), False), (EMPTY.format("chair"), True)]
+
+
+def test_what_has_to_do_with_other_names_changes_nothing(rules: EditRules) -> None:
+    views = Views(FULL.format("chair", "bowl"))
+    logged = "On the chair you see a lamp."
+    recalled = list(rules.recalled(logged, views, ["take bowl from table"], "look at chair"))
+    assert recalled == [(FULL.format("chair", "bowl"), False)]
+
+
+def test_a_view_that_was_never_shown_is_not_recalled(rules: EditRules) -> None:
+    assert list(rules.recalled("On the roof you see a cat.", Views("You wake up."), [], "look at roof")) == []
+
+
+def test_a_change_is_transferred_with_its_numbers() -> None:
+    before, after = "You stand in room 2. Score 10.", "You stand in room 3. Score 15."
+    assert transferred(before, after, "You stand in room 5. Score 40.") == "You stand in room 6. Score 45."
+
+
+def test_a_change_of_words_is_transferred_where_they_stand() -> None:
+    before, after = "The door is shut. A lamp is lit.", "The door is open. A lamp is lit."
+    assert transferred(before, after, "The door is shut. It is dark.") == "The door is open. It is dark."
+    assert transferred(before, after, "The gate is locked.") is None, "there is no such place"
+    assert transferred(before, "Something else entirely happens here.", "The door is shut.") is None
+    assert transferred(before, after, before) is None, "that is the logged answer itself"
+
+
+def test_numbers_stop_at_zero() -> None:
+    assert transferred("You have 9 coins left.", "You have 4 coins left.", "You have 2 coins left.") == (
+        "You have 0 coins left."
+    )

@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+from written_logs import Played, episode, state_after, walk
+
+from worldline.kernel.episode_state import (
+    COLUMNS,
+    FADING,
+    EpisodeState,
+    code,
+    first_number,
+    last_number,
+    neighbours,
+    wording,
+)
+from worldline.kernel.model import KernelModel
+from worldline.kernel.phrases import Phrase
+from worldline.kernel.step_table import StepTable
+
+TASKS = [
+    episode(
+        f"e{n}",
+        "You see a hall.",
+        [Played(f"take {thing}", f"You take the {thing}."), Played("bid 7", "Too low."), Played("look", "You see it.")],
+        task=f"t{n}",
+        goal=f"Bring me the {thing}.",
+        listed=(f"take {thing}", "look"),
+    )
+    for n, thing in enumerate(("cup", "fork", "pan", "jar", "box", "hat", "net", "pot"))
+]
+
+
+@pytest.fixture
+def state() -> EpisodeState:
+    language = StepTable.of(TASKS).language
+    return EpisodeState(language, "t0", "Bring me the cup.", "You see a hall.", ("look", "take cup"))
+
+
+def advance(state: EpisodeState, action: str, answer: str, listed: tuple[str, ...] | None = None) -> None:
+    state.advance(state.describe(action), answer, 0.5, listed)
+
+
+def same(state: EpisodeState, other: EpisodeState, action: str) -> set[str]:
+    first, second = state.describe(action).codes, other.describe(action).codes
+    return {name for name, equal in zip(COLUMNS, first == second, strict=True) if equal}
+
+
+def test_numbers_of_a_text() -> None:
+    assert first_number("bid 3 of 7.5") == 3
+    assert last_number("bid 3 of 7.5") == 7.5
+    assert first_number("pass") is None
+    assert last_number("pass") is None
+
+
+def test_a_wording_has_neither_numbers_nor_names() -> None:
+    assert wording("You sell the Cup for 12.", Phrase("sell *", ("cup",))) == "you sell the <#> for #."
+
+
+def test_a_code_is_the_same_for_the_same_parts_only() -> None:
+    assert code("a", 1) == code("a", 1)
+    assert code("a", 1) != code("a", "1")
+    assert code("ab") != code("a", "b")
+    assert 0 <= code("x") < 2**63
+
+
+def test_the_nearest_bids_on_both_sides() -> None:
+    bids = [(3.0, "too low"), (5.0, "nearly"), (16.0, "too high")]
+    assert list(neighbours(6.0, bids)) == [
+        "below nearly 1",
+        "above too high 6",  # a gap of 10: 3 + log2(10)
+        "between nearly 1 and too high 6",
+    ]
+    assert list(neighbours(2.0, bids))[0] == "below none"
+    assert list(neighbours(5.0, bids))[0] == "below nearly 0"
+
+
+def test_a_description_says_what_is_the_same(state: EpisodeState) -> None:
+    other = state.copy()
+    assert same(state, other, "look") == set(COLUMNS)
+    advance(other, "look", "You see a hall.", ("look", "take cup"))
+    changed = set(COLUMNS) - same(state, other, "look")
+    assert changed == {"history", "last_two", "step"}, "the observation is the same, what came before is not"
+    advance(state, "look", "You see a hall.", ("look", "take cup"))
+    assert same(state, other, "look") == set(COLUMNS)
+
+
+def test_two_ways_to_one_observation_differ_in_history_alone(state: EpisodeState) -> None:
+    other = state.copy()
+    for action in ("look", "wait", "look"):
+        advance(state, action, f"You {action}.", None)
+    for action in ("wait", "wait", "look"):
+        advance(other, action, f"You {action}.", None)
+    assert set(COLUMNS) - same(state, other, "look") == {"history"}
+
+
+def test_listed_actions_and_those_that_nearly_were(state: EpisodeState) -> None:
+    assert state.offered("look")
+    assert not state.offered("fly")
+    state.likely_listed = {"fly": -2.0, "swim": -3.0}
+    assert state.offered("fly")
+    assert not state.offered("swim")
+    state.listed = None
+    assert state.offered("anything"), "nothing is listed: everything may be done"
+
+
+def test_memory_fades_and_deeds_do_not(state: EpisodeState) -> None:
+    texts, actions = state.language.observations, state.language.actions
+    start, done = texts.vector(texts.id("You see a hall.")), actions.vector(actions.id("take cup"))
+    answer = texts.vector(texts.id("You take the cup."))
+    advance(state, "take cup", "You take the cup.")
+    after = state.describe("look")
+    expected = FADING * start + answer + done
+    assert after.memory == pytest.approx(expected / np.linalg.norm(expected), rel=1e-4, abs=1e-6)
+    assert after.deeds == pytest.approx(done, rel=1e-4, abs=1e-6)
+
+
+def test_an_event_says_which_names_the_goal_has(state: EpisodeState) -> None:
+    assert state.event("take cup") == "take *|1"
+    assert state.event("take fork") == "take *|0"
+
+
+def test_facts_join_a_deed_and_a_sentence_by_their_word(gate_model: KernelModel) -> None:
+    right, wrong = walk("r", "jade", "jade", 1), walk("w", "jade", "pearl", 1)
+    fact = "take the * key ~ a note on the wall the * key fits"
+    assert fact in state_after(gate_model, right, 2).facts()
+    assert fact not in state_after(gate_model, right, 1).facts(), "nothing is taken yet"
+    assert fact not in state_after(gate_model, wrong, 2).facts()
+
+
+def test_bids_remember_how_they_were_answered(state: EpisodeState) -> None:
+    advance(state, "bid 7", "7 is too low.")
+    advance(state, "look", "A clock shows 12.")
+    assert state.bids == [(7.0, "<#> is too low.")]
+    assert (state.last_number, state.last_bid) == (12.0, 7.0)
+    assert list(state.relations(Phrase("bid *", ("9",)), ["bid", "9"], "bid 9"))[-2:] == ["shown 0 -1", "ratio 0 6"]
+
+
+def test_a_copy_goes_its_own_way(state: EpisodeState) -> None:
+    advance(state, "take cup", "You take the cup.", ("look",))
+    before = state.describe("look")
+    twin = state.copy()
+    advance(twin, "bid 7", "You see a new sentence with a rare word: xylophone.", ("fly",))
+    after = state.describe("look")
+    assert (after.codes == before.codes).all()
+    assert after.relations == before.relations
+    assert state.facts() == [] or "xylophone" not in str(state.facts())
+    assert (state.step, twin.step) == (1, 2)
+    assert state.bids == []
+    assert "fly" not in state.last_listed
+    assert "xylophone" not in state.words

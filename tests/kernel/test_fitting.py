@@ -1,0 +1,82 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from written_logs import TO_GREEN, lamps
+
+from worldline.kernel.fitting import fit_kernel
+from worldline.kernel.model import KernelModel
+
+HERE = Path(__file__).parent
+Fit = tuple[KernelModel, dict[str, float]]
+SCRIPT = """
+import hashlib, json
+import torch
+from written_logs import shelves, state_after
+from worldline.kernel import gate, lists, outcome, wordings
+from worldline.kernel.fitting import fit_kernel
+from worldline.kernel.model import StepRequest
+
+torch.set_num_threads(1)
+for module in (gate, lists, outcome, wordings):
+    module._STEPS = 50
+model, figures = fit_kernel(shelves(8, seed=1), seed=0, steps=20)
+answers = [
+    [answer.text, answer.outcome, answer.listed]
+    for logged in shelves(2, seed=9)
+    for at in range(6)
+    for answer in model.answer([StepRequest(state_after(model, logged, at), logged.steps[at].action, 0.4, 0.4, at)])
+]
+weights = {name: hashlib.sha256(value.numpy().tobytes()).hexdigest() for name, value in model.state_dict().items()}
+print(json.dumps([figures, weights, answers]))
+"""
+
+
+def test_a_world_without_chance_is_exact_on_held_out_episodes(gate_fit: Fit) -> None:
+    figures = gate_fit[1]
+    assert figures["exact"] == figures["possible"] == 1.0
+    assert figures["nats"] < 0.05
+    assert figures["outcome nats"] <= figures["outcome nats by votes"] < 0.2
+    assert "exact lists" not in figures, "nothing is listed there"
+
+
+def test_lists_by_a_rule_are_exact_on_held_out_episodes(shelf_fit: Fit) -> None:
+    figures = shelf_fit[1]
+    assert figures["exact lists"] == figures["exact"] == 1.0
+    assert "outcome nats" not in figures, "there is one outcome only"
+
+
+def test_chance_is_right_as_often_as_the_table_lets_it(lamp_fit: Fit) -> None:
+    """Who knows the table is right max(p, 1 - p) of the time."""
+    best = sum(max(chance, 1 - chance) for chance in TO_GREEN.values()) / 4
+    assert lamp_fit[1]["exact"] == pytest.approx(best, abs=0.12)
+    assert lamp_fit[1]["possible"] == 1.0
+
+
+@pytest.mark.usefixtures("briefly")
+def test_another_seed_is_another_fit_and_the_same_seed_the_same() -> None:
+    log = lamps(12, seed=6)
+    first, one = fit_kernel(log, 0, 40)
+    torch.rand(5)  # what others draw does not matter
+    second, two = fit_kernel(log, 0, 40)
+    third, _ = fit_kernel(log, 1, 40)
+    assert one == two
+    for name, value in first.state_dict().items():
+        assert value.equal(second.state_dict()[name]), name
+    assert any(not value.equal(third.state_dict()[name]) for name, value in first.state_dict().items())
+
+
+def test_every_process_makes_the_same_fit() -> None:
+    """Python orders sets of words differently in every process."""
+    printed = []
+    for hashes in ("1", "2"):
+        paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "src")])
+        environment = os.environ | {"PYTHONHASHSEED": hashes, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+        )
+        printed.append(done.stdout)
+    assert printed[0] == printed[1]

@@ -1,0 +1,141 @@
+import random
+
+import numpy as np
+import pytest
+from written_logs import GREEN, OVER, PAID, RED, Played, episode, lamps, state_after
+
+from worldline.kernel.model import KernelModel
+from worldline.kernel.outcome import (
+    MOST_CLASSES,
+    Judged,
+    OutcomeModel,
+    RewardRules,
+    StepOutcome,
+    last_numbers,
+    outcome_features,
+    outcome_of,
+    reward_wording,
+)
+from worldline.kernel.step_table import LoggedStep
+
+NOTHING, WON = StepOutcome(0.0, False, False), StepOutcome(1.0, True, True)
+
+
+def row(outcome: StepOutcome) -> LoggedStep:
+    return LoggedStep(0, 0, "", "", "", *outcome, None, None)
+
+
+def test_the_prior_is_the_votes_and_half_a_vote_of_the_log() -> None:
+    model = OutcomeModel([row(NOTHING)] * 3 + [row(WON)])
+    assert model.classes == (NOTHING, WON)
+    assert np.exp(model.prior({})) == pytest.approx([0.75, 0.25], abs=1e-5)
+    assert np.exp(model.prior({WON: 3.5})) == pytest.approx([0.375 / 4, 3.625 / 4], abs=1e-5)
+
+
+def test_where_outcomes_are_many_the_sources_alone_vote() -> None:
+    many = [row(StepOutcome(float(n), False, False)) for n in range(MOST_CLASSES + 1)]
+    model = OutcomeModel(many)
+    assert model.classes == ()
+    outcomes, chances = model.chances(np.array([5]), {NOTHING: 1.0, WON: 3.0})
+    assert dict(zip(outcomes, chances.tolist(), strict=True)) == {NOTHING: 0.25, WON: 0.75}
+    assert model.fit([], frozenset({0}), 0) == {}
+
+
+def test_it_learns_which_feature_decides() -> None:
+    """The votes are even. Bucket 7 means success, bucket 8 does not; bucket 9 is always there."""
+    rng = random.Random(0)
+    steps = []
+    for number in range(200):
+        won = rng.random() < 0.5
+        features = np.array([7 if won else 8, 9, 10 + rng.randrange(50)])
+        steps.append(Judged(number, features, {NOTHING: 1.0, WON: 1.0}, WON if won else NOTHING))
+    model = OutcomeModel([row(one.outcome) for one in steps])
+    figures = model.fit(steps, frozenset(range(40)), 0)
+    assert figures["outcome nats by votes"] == pytest.approx(np.log(2), abs=0.05)
+    assert figures["outcome nats"] < 0.1
+    for bucket, likely in ((7, WON), (8, NOTHING)):
+        outcomes, chances = model.chances(np.array([bucket, 9]), {NOTHING: 1.0, WON: 1.0})
+        assert chances[outcomes.index(likely)] > 0.9
+
+
+def test_ends_and_rewards_are_near_their_chances(lamp_model: KernelModel) -> None:
+    """Pressing is paid with PAID when green follows and ends with OVER; waiting does neither. In 20 new episodes."""
+    sums = {(action, text): np.zeros(2) for action in ("wait", "press") for text in (RED, GREEN)}
+    times = dict.fromkeys(sums, 0)
+    for logged in lamps(20, seed=7):
+        for at in range(len(logged)):
+            state = state_after(lamp_model, logged, at)
+            for action, text in sums:
+                considered = lamp_model.consider(state, action, turn=at)
+                same = np.array([other == text for other in considered.candidates.texts])
+                if not same.any():
+                    continue
+                described = lamp_model.described(considered)
+                mass = lamp_model.gate.chances(described, [len(described)])[0] * same
+                votes = lamp_model.votes(state.rewards, considered.candidates, mass / mass.sum())
+                outcomes, chances = lamp_model.outcomes.chances(
+                    outcome_features(state, considered.step, text), votes
+                )
+                sums[action, text] += [
+                    sum(c * o.reward for o, c in zip(outcomes, chances, strict=True)),
+                    sum(c * o.ended for o, c in zip(outcomes, chances, strict=True)),
+                ]
+                times[action, text] += 1
+    expected = {("press", GREEN): (PAID, OVER), ("press", RED): (0, OVER)}
+    for key, total in sums.items():
+        assert total / times[key] == pytest.approx(expected.get(key, (0, 0)), abs=0.1), key
+
+
+def test_a_reward_that_is_a_line_in_a_number_is_exact_also_beyond_the_log() -> None:
+    """Selling for n earns 3 n - 7; 100 was never sold for."""
+    rules = RewardRules()
+    rules.fit([("sell", np.array([1.0, n, 0, 0, 0]), 3.0 * n - 7) for n in range(20)])
+    assert rules.reward("sell", np.array([1.0, 100, 0, 0, 0])) == pytest.approx(293, abs=1e-3)
+    assert rules.reward("buy", np.array([1.0, 100, 0, 0, 0])) is None
+
+
+def test_two_numbers_of_which_one_was_seen_before() -> None:
+    rng = np.random.default_rng(0)
+    rules = RewardRules()
+    seen = [("deal", np.array([1.0, a, 0, b, 0]), 0.5 * b - 0.25 * a) for a, b in rng.integers(0, 50, (40, 2))]
+    rules.fit(seen)
+    assert rules.reward("deal", np.array([1.0, 8, 0, 6, 0])) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "rewards",
+    [
+        [1.0] * 20,
+        [float(n % 3) for n in range(20)],
+        np.random.default_rng(1).normal(size=20).tolist(),
+        [2.0 * n for n in range(RewardRules.FEWEST - 1)],
+    ],
+    ids=["constant", "few values", "noise", "few steps"],
+)
+def test_no_rule_is_made_up(rewards: list[float]) -> None:
+    rules = RewardRules()
+    rules.fit([("do", np.array([1.0, n, 0, 0, 0]), reward) for n, reward in enumerate(rewards)])
+    assert rules.reward("do", np.array([1.0, 3, 0, 0, 0])) is None
+
+
+def test_the_rules_of_a_log_are_found_in_its_texts() -> None:
+    """The price that was named, less what the thing had cost, which only the first sentence says."""
+    rng = random.Random(0)
+    log = []
+    for number in range(40):
+        cost, price = rng.randint(5, 30), rng.randint(20, 60)
+        steps = [Played(f"sell for {price}", "It is sold.", price - 0.5 * cost)]
+        log.append(episode(f"e{number}", f"You paid {cost} for it.", steps, task=f"t{number}"))
+    model = KernelModel(log)
+    assert not model.outcomes.classes
+    fresh = episode("x", "You paid 12 for it.", [Played("sell for 33", "It is sold.")])
+    state = state_after(model, fresh, 0)
+    step = state.describe("sell for 33")
+    numbers = last_numbers(state, "sell for 33", "It is sold.")
+    assert numbers.tolist() == [1, 33, 0, 12, 0]
+    ruled = model.outcomes.rules.reward(reward_wording(step, "It is sold."), numbers)
+    assert ruled == pytest.approx(33 - 6, abs=1e-3)
+
+
+def test_the_outcome_of_a_row() -> None:
+    assert outcome_of(row(StepOutcome(1 / 3, True, False))) == (0.333333, True, False)

@@ -1,0 +1,63 @@
+from string import ascii_lowercase
+
+from hypothesis import given
+from hypothesis import strategies as st
+from written_logs import Played, episode
+
+from worldline.kernel.phrases import Phrase, Phrasing, blanked, renamed
+
+PHRASING = Phrasing(frozenset({"take", "from", "put", "in"}))
+NAMES = st.text(ascii_lowercase, min_size=1, max_size=6).filter(lambda word: word not in PHRASING.shared)
+
+
+def test_an_action_is_taken_apart() -> None:
+    assert PHRASING.parse("take cup 1 from shelf 2") == Phrase("take * from *", ("cup 1", "shelf 2"))
+    assert PHRASING.parse("Take Cup 1 from shelf 2") == Phrase("take * from *", ("Cup 1", "shelf 2"))
+    assert PHRASING.parse("sing in silver bells") == Phrase("sing in *", ("silver bells",)), "the first word is no name"
+    assert PHRASING.parse("17") == Phrase("*", ("17",)), "unless it is a number"
+    assert PHRASING.parse("") == Phrase("", ())
+    assert PHRASING.parse("take cup 1 from shelf 2").verb == "take"
+
+
+def test_words_that_most_tasks_share_are_no_names() -> None:
+    """`go` is in 10 of 10 tasks, `near` in 9, `far` in 8, the places in one each."""
+    log = [
+        episode(f"e{n}", "", [Played(f"go {'near' if n else 'by'} {'far' if n > 1 else 'by'} place{n} 3", "")], task=f"t{n}")
+        for n in range(10)
+    ]
+    assert Phrasing.of(log).shared == {"go", "near"}
+
+
+def test_actions_that_were_only_listed_count() -> None:
+    log = [episode(f"e{n}", "", [Played("wait", "")], listed=("jump over it",), task=f"t{n}") for n in range(4)]
+    assert Phrasing.of(log).shared == {"wait", "jump", "over", "it"}
+
+
+def test_a_renaming_has_the_names_that_differ() -> None:
+    assert PHRASING.renaming("take cup 1 from shelf 2", "take fork 3 from shelf 2") == (("cup 1", "fork 3"),)
+    assert PHRASING.renaming("take cup 1 from shelf 2", "take cup 1 from shelf 2") == ()
+    assert PHRASING.renaming("take cup 1 from shelf 2", "put cup 1 in shelf 2") is None
+
+
+def test_names_are_replaced_all_at_once_and_as_whole_words() -> None:
+    assert renamed("The cup is by the pan.", (("cup", "pan"), ("pan", "cup"))) == "The pan is by the cup."
+    assert renamed("A cupboard, a CUP.", (("cup", "jug"),)) == "A cupboard, a jug."
+    assert renamed("cup 1 and cup 12", (("cup", "jug"), ("cup 1", "fork 9"))) == "fork 9 and jug 12", "longest first"
+    assert renamed("1.5 (a+b)", (("a+b", "c"),)) == "1.5 (c)", "names are no patterns"
+    assert renamed("as it is", ()) == "as it is"
+
+
+def test_names_are_blanked_by_their_place() -> None:
+    assert blanked("You put Cup 1 in the pan.", ("cup 1", "pan")) == "You put <0> in the <1>."
+    assert blanked("cup and cup", ("cup", "CUP")) == "<0> and <0>"
+    assert blanked("nothing", ()) == "nothing"
+
+
+@given(st.tuples(NAMES, NAMES), st.tuples(NAMES, NAMES))
+def test_renaming_leads_from_one_action_to_the_other(old: tuple[str, str], new: tuple[str, str]) -> None:
+    """Whatever the names: but for one name in two places, which cannot become two."""
+    first, second = (f"take {a} from {b}" for a, b in (old, new))
+    renaming = PHRASING.renaming(first, second)
+    assert renaming is not None
+    if old[0] != old[1]:
+        assert renamed(first, renaming) == second

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from written_logs import lamps, state_after
+
+from worldline.kernel.model import KernelModel
+from worldline.kernel.step_table import COLUMN, CONTEXTS, StepTable, replay
+from worldline.types import Trajectory
+
+
+@pytest.fixture(scope="module")
+def log() -> list[Trajectory]:
+    return lamps(12, seed=4)
+
+
+@pytest.fixture(scope="module")
+def table(log: list[Trajectory]) -> StepTable:
+    return StepTable.of(log)
+
+
+def test_rows_are_the_steps_in_the_order_of_the_log(table: StepTable, log: list[Trajectory]) -> None:
+    steps = [(n, at, e) for n, e in enumerate(log) for at in range(len(e))]
+    assert len(table) == len(steps)
+    for row, (number, at, logged) in zip(table.rows, steps, strict=True):
+        step, last = logged.steps[at], at + 1 == len(logged)
+        assert (row.episode, row.step, row.observation, row.action) == (number, at, step.observation, step.action)
+        assert (row.answer, row.reward) == (logged.next_observations[at], step.reward)
+        assert row.ended == (last and logged.terminated)
+        assert row.listed_after == (None if last else logged.steps[at + 1].admissible)
+    assert table.first_row.tolist() == np.cumsum([0, *(len(e) for e in log[:-1])]).tolist()
+
+
+def test_contexts_are_found_as_a_search_through_the_log_finds_them(table: StepTable, log: list[Trajectory]) -> None:
+    """Each row's contexts, against a comparison with every other row."""
+    pasts = [
+        (e.steps[0].observation, *((s.action, a) for s, a in zip(e.steps[:at], e.next_observations, strict=False)))
+        for e in log
+        for at in range(len(e))
+    ]
+    tasks = [log[row.episode].task_id for row in table.rows]
+    for number, logged in enumerate(log):
+        for _, description, row in replay(table.language, logged, number):
+            mine = int(table.first_row[number]) + row.step
+            keys = [
+                [(past, other.action) for past, other in zip(pasts, table.rows, strict=True)],
+                [(task, other.observation, other.action) for task, other in zip(tasks, table.rows, strict=True)],
+                [(other.observation, other.action) for other in table.rows],
+                [(task, other.action) for task, other in zip(tasks, table.rows, strict=True)],
+                [other.action for other in table.rows],
+                [(task, other.action) for task, other in zip(tasks, table.rows, strict=True)],  # no names: as worded
+                [other.action for other in table.rows],
+                [0 for _ in table.rows],
+            ]
+            for name, key, rows in zip(CONTEXTS, keys, table.contexts(description), strict=True):
+                assert sorted(rows.tolist()) == [at for at, k in enumerate(key) if k == key[mine]], name  # type: ignore[index]
+
+
+def test_a_step_that_the_log_has_not_shares_nothing_but_any(table: StepTable, log: list[Trajectory]) -> None:
+    model = KernelModel(log)
+    state = state_after(model, log[0], 0)
+    sizes = [len(rows) for rows in model.log.contexts(state.describe("xyzzy"))]
+    assert sizes == [0] * (len(CONTEXTS) - 1) + [len(table)]
+
+
+def test_a_replayed_description_is_that_of_its_row(table: StepTable, log: list[Trajectory]) -> None:
+    for number, logged in enumerate(log):
+        for _, description, row in replay(table.language, logged, number):
+            at = int(table.first_row[number]) + row.step
+            assert (table.codes[at] == description.codes).all()
+            assert (table.memory[at] == description.memory).all()
+            assert table.relations[at] == description.relations
+            assert table.codes[at][COLUMN["step"]] == row.step
