@@ -25,7 +25,9 @@ KITCHEN = [
         ],
         task=f"t{n}",
     )
-    for n, (thing, place) in enumerate(zip(("cup", "fork", "pan", "jar", "hat", "net"), ("box", "bin") * 3, strict=True))
+    for n, (thing, place) in enumerate(
+        zip(("cup", "fork", "pan", "jar", "hat", "net"), ("box", "bin") * 3, strict=True)
+    )
 ]
 
 
@@ -82,7 +84,9 @@ def test_no_row_of_the_left_out_episode_is_in_the_pool(kitchen: KernelModel) -> 
             compared = pool(kitchen.log, state, state.describe(step.action), 0, left_out)
             assert not left_out[compared.rows[compared.rows >= 0]].any()
             assert sorted(set(compared.rows[compared.rows < 0].tolist())) == sorted(
-                -1 - b for b in range(at) if state.descriptions[b].phrase.skeleton == state.describe(step.action).phrase.skeleton
+                -1 - b
+                for b in range(at)
+                if state.descriptions[b].phrase.skeleton == state.describe(step.action).phrase.skeleton
             )
 
 
@@ -129,20 +133,18 @@ def wordless(text: str, names: set[str]) -> str:
 @given(
     st.integers(0, len(KITCHEN) - 1),
     st.integers(0, 4),
-    st.one_of(
-        st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join), st.text(string.printable, max_size=20)
-    ),
+    st.one_of(st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join), st.text(string.printable, max_size=20)),
     st.integers(-1, len(KITCHEN) - 1),
 )
-def test_nothing_is_answered_that_the_log_does_not_word(
-    number: int, steps: int, action: str, own: int
-) -> None:
+def test_nothing_is_answered_that_the_log_does_not_word(number: int, steps: int, action: str, own: int) -> None:
     """Any request: its answers are worded as one of the log's, and have no word that is neither there nor asked for."""
     possible = _KITCHEN.consider(state_after(_KITCHEN, KITCHEN[number], steps), action, own=own).candidates
     logged = {text for e in KITCHEN for text in (e.steps[0].observation, *e.next_observations)}
     vocabulary = {word for text in logged for word in re.findall(r"\w+", text.lower())}
     names = {"cup", "fork", "pan", "jar", "hat", "net", "box", "bin"}
-    names |= {word for name in _KITCHEN.log.language.phrasing.parse(action).names for word in re.findall(r"\w+", name.lower())}
+    names |= {
+        word for name in _KITCHEN.log.language.phrasing.parse(action).names for word in re.findall(r"\w+", name.lower())
+    }
     skeletons = {wordless(text, names) for text in logged}
     assert len(possible)
     for text in possible.texts:

@@ -69,8 +69,8 @@ def test_the_nearest_bids_on_both_sides() -> None:
         "above too high 6",  # a gap of 10: 3 + log2(10)
         "between nearly 1 and too high 6",
     ]
-    assert list(neighbours(2.0, bids))[0] == "below none"
-    assert list(neighbours(5.0, bids))[0] == "below nearly 0"
+    assert next(iter(neighbours(2.0, bids))) == "below none"
+    assert next(iter(neighbours(5.0, bids))) == "below nearly 0"
 
 
 def test_a_description_says_what_is_the_same(state: EpisodeState) -> None:

@@ -22,8 +22,8 @@ from worldline.kernel.model import StepRequest
 
 torch.set_num_threads(1)
 for module in (gate, lists, outcome, wordings):
-    module._STEPS = 50
-model, figures = fit_kernel(shelves(8, seed=1), seed=0, steps=20)
+    module._STEPS = 10
+model, figures = fit_kernel(shelves(6, seed=1), seed=0, steps=20)
 answers = [
     [answer.text, answer.outcome, answer.listed]
     for logged in shelves(2, seed=9)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written_logs import COLOURS, GREEN, OPENS, SHUT, TO_GREEN, THINGS, lamps, shelves, state_after, text_chances, walk
+from written_logs import COLOURS, GREEN, OPENS, SHUT, THINGS, TO_GREEN, lamps, shelves, state_after, text_chances, walk
 
 from worldline.envs.household.catalogue import KINDS as HOUSEHOLD_THINGS
 from worldline.envs.household.catalogue import ROOMS
@@ -138,7 +138,7 @@ def test_an_episode_is_never_answered_by_its_own_record() -> None:
 def worlds_words() -> set[str]:
     """Things, places, verbs and colours of the built-in worlds."""
     commands = " ".join(GRAMMAR.commands.values()).replace("{", " {")
-    verbs = {word for word in re.findall(r"(?<!\{)\b[a-z]+\b", commands)} - {"r", "o"}
+    verbs = set(re.findall(r"(?<!\{)\b[a-z]+\b", commands)) - {"r", "o"}
     places = {name for room in ROOMS.values() for name in room.most}
     small = {word for text in (*keydoor.COLOURS, *keydoor.SIGHTS, keydoor.OPEN) for word in text.split()}
     return {*HOUSEHOLD_THINGS, *ROOMS, *places, *verbs, *small}

@@ -73,9 +73,7 @@ def test_ends_and_rewards_are_near_their_chances(lamp_model: KernelModel) -> Non
                 described = lamp_model.described(considered)
                 mass = lamp_model.gate.chances(described, [len(described)])[0] * same
                 votes = lamp_model.votes(state.rewards, considered.candidates, mass / mass.sum())
-                outcomes, chances = lamp_model.outcomes.chances(
-                    outcome_features(state, considered.step, text), votes
-                )
+                outcomes, chances = lamp_model.outcomes.chances(outcome_features(state, considered.step, text), votes)
                 sums[action, text] += [
                     sum(c * o.reward for o, c in zip(outcomes, chances, strict=True)),
                     sum(c * o.ended for o, c in zip(outcomes, chances, strict=True)),

@@ -22,7 +22,9 @@ def test_an_action_is_taken_apart() -> None:
 def test_words_that_most_tasks_share_are_no_names() -> None:
     """`go` is in 10 of 10 tasks, `near` in 9, `far` in 8, the places in one each."""
     log = [
-        episode(f"e{n}", "", [Played(f"go {'near' if n else 'by'} {'far' if n > 1 else 'by'} place{n} 3", "")], task=f"t{n}")
+        episode(
+            f"e{n}", "", [Played(f"go {'near' if n else 'by'} {'far' if n > 1 else 'by'} place{n} 3", "")], task=f"t{n}"
+        )
         for n in range(10)
     ]
     assert Phrasing.of(log).shared == {"go", "near"}

@@ -77,9 +77,7 @@ def lamps(episodes: int, seed: int, length: int = 8) -> list[Trajectory]:
             paid = pressed and state == GREEN and rng.random() < PAID
             over = pressed and rng.random() < OVER
             steps.append(Played(action, state, float(paid), ("press", "wait")))
-        out.append(
-            episode(f"e{number}", start, steps, task=f"t{number % 10}", listed=("press", "wait"), ended=over)
-        )
+        out.append(episode(f"e{number}", start, steps, task=f"t{number % 10}", listed=("press", "wait"), ended=over))
     return out
 
 

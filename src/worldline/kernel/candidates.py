@@ -42,7 +42,7 @@ _HISTORY = 5
 
 
 @dataclass(frozen=True)
-class Pool:
+class ComparedRows:
     """Rows worth comparing, the most similar first after those of this episode, and how they compare with the step."""
 
     rows: Rows
@@ -104,7 +104,7 @@ _COMPARED_WEIGHTS = np.array([1.0, 2.0, 1.0, 0.0, 0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 
 
 def pool(
     log: StepTable, state: EpisodeState, step: StepDescription, turn: int, left_out: npt.NDArray[np.bool_] | None = None
-) -> Pool:
+) -> ComparedRows:
     """The rows most like `step`, but for those `left_out` (N,). `turn` varies which of very many are looked at."""
     looked_at: list[Rows] = []
     sizes = []
@@ -142,7 +142,7 @@ def pool(
         related = [*(one.relations for one in past), *related]
     compared[:, 9] = [_overlap(one, step.relations) for one in related]
     compared[:, 10] = [one == step.relations for one in related]
-    return Pool(rows, same, compared, np.array(sizes))
+    return ComparedRows(rows, same, compared, np.array(sizes))
 
 
 def _compared(
@@ -186,7 +186,7 @@ def _own_steps(state: EpisodeState, step: StepDescription) -> list[int]:
 
 
 def candidates(
-    log: StepTable, rules: EditRules, state: EpisodeState, step: StepDescription, compared: Pool
+    log: StepTable, rules: EditRules, state: EpisodeState, step: StepDescription, compared: ComparedRows
 ) -> Candidates:
     """Everything the world may answer to `step`."""
     texts: list[str] = []

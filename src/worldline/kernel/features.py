@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.candidates import COMPARED, EXACT, KINDS, OTHER, RENAMED, Candidates, Pool
+from worldline.kernel.candidates import COMPARED, EXACT, KINDS, OTHER, RENAMED, Candidates, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription, last_number
 from worldline.kernel.step_table import COLUMN, CONTEXTS
 from worldline.narrator.words import vocabulary
@@ -96,7 +96,7 @@ def features(
     log: Seen,
     state: EpisodeState,
     step: StepDescription,
-    compared: Pool,
+    compared: ComparedRows,
     possible: Candidates,
     but: int = -1,
 ) -> Features:

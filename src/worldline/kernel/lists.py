@@ -112,7 +112,7 @@ def items(
             )
         )
     )
-    describe = _Describer(state, step, answer, sources, before, first, log)
+    describe = _ItemDescriber(state, step, answer, sources, before, first, log)
     return Items(actions, np.array([describe(action, parse(action)) for action in actions], dtype=np.int64))
 
 
@@ -154,7 +154,7 @@ def _sources(
     return out
 
 
-class _Describer:
+class _ItemDescriber:
     """Buckets that describe one item."""
 
     def __init__(
