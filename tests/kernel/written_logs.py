@@ -2,10 +2,8 @@
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
@@ -163,7 +161,3 @@ def text_chances(model: KernelModel, state: EpisodeState, action: str, turn: int
     for text, chance in zip(considered.candidates.texts, chances.tolist(), strict=True):
         out[text] += chance
     return dict(out)
-
-
-def mean_chance(draw: Callable[[int], float], times: int) -> float:
-    return float(np.mean([draw(at) for at in range(times)]))
