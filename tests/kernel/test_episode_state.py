@@ -52,7 +52,7 @@ def test_numbers_of_a_text() -> None:
 
 
 def test_a_wording_has_neither_numbers_nor_names() -> None:
-    assert wording("You sell the Cup for 12.", Phrase("sell *", ("cup",))) == "you sell the <#> for #."
+    assert wording("You sell the Cup for 12.", Phrase("sell *", ("cup",))) == "you sell the <0> for #."
 
 
 def test_a_code_is_the_same_for_the_same_parts_only() -> None:
@@ -129,7 +129,7 @@ def test_facts_join_a_deed_and_a_sentence_by_their_word(gate_model: KernelModel)
 def test_bids_remember_how_they_were_answered(state: EpisodeState) -> None:
     advance(state, "bid 7", "7 is too low.")
     advance(state, "look", "A clock shows 12.")
-    assert state.bids == [(7.0, "<#> is too low.")]
+    assert state.bids == [(7.0, "<0> is too low.")]
     assert (state.last_number, state.last_bid) == (12.0, 7.0)
     assert list(state.relations(Phrase("bid *", ("9",)), ["bid", "9"], "bid 9"))[-2:] == ["shown 0 -1", "ratio 0 6"]
 

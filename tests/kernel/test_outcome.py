@@ -7,7 +7,7 @@ from written_logs import GREEN, OVER, PAID, RED, Played, episode, lamps, state_a
 from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import (
     MOST_CLASSES,
-    Judged,
+    JudgedStep,
     OutcomeModel,
     RewardRules,
     StepOutcome,
@@ -48,7 +48,7 @@ def test_it_learns_which_feature_decides() -> None:
     for number in range(200):
         won = rng.random() < 0.5
         features = np.array([7 if won else 8, 9, 10 + rng.randrange(50)])
-        steps.append(Judged(number, features, {NOTHING: 1.0, WON: 1.0}, WON if won else NOTHING))
+        steps.append(JudgedStep(number, features, {NOTHING: 1.0, WON: 1.0}, WON if won else NOTHING))
     model = OutcomeModel([row(one.outcome) for one in steps])
     figures = model.fit(steps, frozenset(range(40)), 0)
     assert figures["outcome nats by votes"] == pytest.approx(np.log(2), abs=0.05)

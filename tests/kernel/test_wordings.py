@@ -60,7 +60,7 @@ def test_bids_of_a_task_but_for_an_episodes_own() -> None:
         episode("c", "Guess.", [Played("say 5", "Too low.")], task="t1"),
     ]
     bids = TaskBids(KernelModel(log).log)
-    assert bids.of("t0", "say *", -1) == [(3.0, "too low."), (8.0, "too high."), (5.0, "yes, <#>!")]
-    assert bids.of("t0", "say *", 0) == [(5.0, "yes, <#>!")]
+    assert bids.of("t0", "say *", -1) == [(3.0, "too low."), (8.0, "too high."), (5.0, "yes, <0>!")]
+    assert bids.of("t0", "say *", 0) == [(5.0, "yes, <0>!")]
     assert bids.of("t1", "say *", 2) == []
     assert bids.of("t2", "say *", -1) == []

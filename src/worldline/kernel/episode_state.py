@@ -39,6 +39,8 @@ Bid = tuple[float, str]
 """The first number of an action, and the wording of the answer to it."""
 Codes = npt.NDArray[np.int64]
 _WORD, _NUMBER = re.compile(r"\w+"), re.compile(r"\d+(?:\.\d+)?")
+_FREE_NUMBER = re.compile(r"(?<!<)\b\d+(?:\.\d+)?")
+"""A number that is not the place of a blanked name."""
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _COMMON = 0.5
 """Words that this share of all texts has relate nothing to anything."""
@@ -54,7 +56,7 @@ def code(*parts: object) -> int:
 
 def wording(answer: str, phrase: Phrase) -> str:
     """An answer without its numbers and without the names of the action it answers."""
-    return _NUMBER.sub("#", blanked(answer, phrase.names)).lower()
+    return _FREE_NUMBER.sub("#", blanked(answer, phrase.names)).lower()
 
 
 def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:

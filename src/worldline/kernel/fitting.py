@@ -18,9 +18,9 @@ from worldline.kernel.episode_state import EpisodeState, wording
 from worldline.kernel.gate import Exercise
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
-from worldline.kernel.outcome import Judged, outcome_features, outcome_of
+from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
 from worldline.kernel.step_table import LoggedStep, replay
-from worldline.kernel.wordings import FOLDS, WordingExercise
+from worldline.kernel.wordings import WordingExercise, fold_of
 from worldline.types import Trajectory, derive_seed
 
 STEPS = 4000
@@ -115,7 +115,7 @@ def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int
     for one in sample:
         texts, answer = one.considered.wordings.texts, wording(one.row.answer, one.considered.step.phrase)
         right = texts.index(answer) if answer in texts else -1
-        exercises.append(WordingExercise(one.row.episode % FOLDS, one.considered.wordings, right))
+        exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, right))
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
 
 
@@ -139,11 +139,11 @@ def _measured(
     }
 
 
-def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> Judged:
+def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> JudgedStep:
     mass = chances * one.right if one.right.any() else chances
     votes = model.votes(one.state.rewards, one.considered.candidates, mass / mass.sum())
     ids = outcome_features(one.state, one.considered.step, one.row.answer)
-    return Judged(one.row.episode, ids, votes, outcome_of(one.row), one.weight)
+    return JudgedStep(one.row.episode, ids, votes, outcome_of(one.row), one.weight)
 
 
 def _fit_lists(

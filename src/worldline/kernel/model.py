@@ -28,7 +28,7 @@ from worldline.kernel.outcome import (
     reward_wording,
 )
 from worldline.kernel.step_table import StepTable, replay
-from worldline.kernel.wordings import FOLDS, TaskBids, WordingModel, Wordings, wordings
+from worldline.kernel.wordings import TaskBids, WordingModel, Wordings, fold_of, wordings
 from worldline.types import Trajectory
 
 Chances = npt.NDArray[np.float64]
@@ -121,7 +121,7 @@ class KernelModel(nn.Module):
 
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""
-        log_chances = self.wording_model.log_chances(considered.wordings, own % FOLDS if own >= 0 else -1)
+        log_chances = self.wording_model.log_chances(considered.wordings, fold_of(own) if own >= 0 else -1)
         return np.concatenate([considered.features, log_chances[:, None]], 1)
 
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
@@ -154,6 +154,9 @@ class KernelModel(nn.Module):
 
         `rewards` are those of this episode so far; `within` sums to one over the candidates that count.
         """
+        logged = np.where(possible.rows >= 0, within, 0.0)
+        if logged.any():  # an earlier step of this episode cannot have ended it: it has no vote where others have one
+            within = logged / logged.sum()
         total = 1.0 / max(float(np.square(within).sum()), 1e-9)
         votes: dict[StepOutcome, float] = defaultdict(float)
         for row, share in zip(possible.rows.tolist(), within.tolist(), strict=True):

@@ -66,7 +66,7 @@ def outcome_features(state: EpisodeState, step: StepDescription, answer: str) ->
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedStep:
     """A logged step for the fit: features, the votes of its candidates, and what happened."""
 
     episode: int
@@ -109,7 +109,7 @@ class OutcomeModel(nn.Module):
         weights = np.exp(logits - logits.max())
         return self.classes, weights / weights.sum()
 
-    def fit(self, steps: Sequence[Judged], held_out: frozenset[int], seed: int) -> dict[str, float]:
+    def fit(self, steps: Sequence[JudgedStep], held_out: frozenset[int], seed: int) -> dict[str, float]:
         """Fit the correction where there are classes; held-out nats per step of the votes alone and corrected."""
         if len(self.classes) < 2 or not any(one.episode in held_out for one in steps):
             return {}

@@ -22,7 +22,13 @@ from worldline.narrator.words import stable_hash
 
 BUCKETS = 1 << 18
 FOLDS = 2
-"""Episode n of a log is in fold n % FOLDS."""
+
+
+def fold_of(episode: int) -> int:
+    """The fold of a logged episode. As good as by chance: the policies of a log may take turns."""
+    return (episode * 2654435761 >> 12) % FOLDS
+
+
 LEAST = -8.0
 """No wording of a candidate is held to be less likely than this, in nats."""
 _LONGEST = 96
