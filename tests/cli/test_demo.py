@@ -12,10 +12,10 @@ from worldline.types import InputError
 
 def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     every = demo.candidates
-    names = ["1/3 trained", "trained, writing"]
+    names = ["1/2 trained", "expert that forgets"]
     monkeypatch.setattr(demo, "CLONING", {"episodes": 60, "checkpoints": 6})
     monkeypatch.setattr(demo, "candidates", lambda paths: {name: every(paths)[name] for name in names})
-    monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "adwm"))
+    monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "wm"))
     settings, out = demo.Settings(out=tmp_path / "demo", tasks=8), tmp_path / "demo"
     result = demo.run(settings).data
     assert [policy["name"] for policy in result["policies"]] == names
@@ -23,7 +23,7 @@ def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {policy["name"]: policy["truth"] for policy in result["policies"]} == truth
     for policy in result["policies"]:
         imagined = [t.episode_return for t in store.read(out / "imagined", policies=[policy["name"]])]
-        assert policy["estimates"]["adwm"]["value"] == pytest.approx(sum(imagined) / len(imagined))
+        assert policy["estimates"]["wm"]["value"] == pytest.approx(sum(imagined) / len(imagined))
     assert list(dict.fromkeys(t.policy for t in store.read(out / "log"))) == [
         "logger-late",
         "logger-early",

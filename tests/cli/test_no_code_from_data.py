@@ -63,7 +63,7 @@ def test_a_log_names_no_code(tmp_path: Path, env: str) -> None:
 def test_the_command_line_may_name_the_code_of_its_log(tmp_path: Path) -> None:
     (tmp_path / "evil.py").write_text(EVIL)
     import_log(tmp_path, "evil:World")
-    done = evaluate(tmp_path, "--env", "evil:World", "--estimators", "naive", "--json")
+    done = evaluate(tmp_path, "--env", "evil:World", "--json")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / MARKER).exists()
     assert json.loads(done.stdout)["policies"][0]["name"] == "expert"

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+import worldline.paw.train as paw_train
 from worldline import signals, store
-from worldline.cli import bench, demo, evaluate, fit, import_, main, report, sft, train
+from worldline.cli import bench, demo, evaluate, fit, import_, main, report, sft
 from worldline.sft.clone import Progress
 from worldline.types import Step, Trajectory
 
@@ -75,6 +76,9 @@ def test_no_worker_process_outlives_a_terminated_run(tmp_path: Path) -> None:
     assert err == "worldline collect: interrupted; without --out nothing is kept\n"
     workers = [int(number) for number in children.read_text().split()]
     assert len(workers) >= 2
+    deadline = time.monotonic() + 10  # a process that was told to end needs a moment
+    while any(map(_runs, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert [number for number in workers if _runs(number)] == []
 
 
@@ -127,7 +131,7 @@ def test_each_verb_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("verb", "words", "checkpoint"),
     [
-        (train, "train household --model x", "update-{:06d}"),
+        (paw_train, "train household --model x", "update-{:06d}"),  # which the verb imports when it runs
         (sft, "sft household", "step-{:06d}"),
     ],
 )
@@ -137,7 +141,7 @@ def test_training_and_cloning_say_which_checkpoint_is_kept(
     def terminated_after(updates: int, checkpoints: int) -> str:
         def work(settings: Any, *watching: Any) -> None:
             for update in range(1, updates + 1):
-                watching[-1]({"update": update} if verb is train else Progress(update, 9, 0.0, 0.0, 0))
+                watching[-1]({"update": update} if verb is paw_train else Progress(update, 9, 0.0, 0.0, 0))
             for update in range(1, checkpoints + 1):
                 (settings.out / "checkpoints" / checkpoint.format(update)).mkdir(parents=True)
             os.kill(os.getpid(), signal.SIGTERM)

@@ -131,7 +131,8 @@ def test_bids_remember_how_they_were_answered(state: EpisodeState) -> None:
     advance(state, "look", "A clock shows 12.")
     assert state.bids == [(7.0, "<0> is too low.")]
     assert (state.last_number, state.last_bid) == (12.0, 7.0)
-    assert list(state.relations(Phrase("bid *", ("9",)), ["bid", "9"], "bid 9"))[-2:] == ["shown 0 -1", "ratio 0 6"]
+    compared = list(state.relations(Phrase("bid *", ("9",)), ["bid", "9"], "bid 9"))[-4:]
+    assert compared == ["shown 0 -1", "ratio 0 2 1", "ratio 0 4 3", "ratio 0 8 6"], "9 beside the 12 that is shown"
 
 
 def test_a_copy_goes_its_own_way(state: EpisodeState) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from worldline import envs, files, metrics
+from worldline import envs, files
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.collect import collect_tasks
@@ -30,7 +30,7 @@ from worldline.worker_pool import run_all, worker_pool
 
 ENV, OPTIONS, SPLIT = "household", {"level": "small"}, "unseen"
 CLONING: dict[str, Any] = {"episodes": 1500, "checkpoints": 6}
-ESTIMATORS = ("naive", "wis", "dr", "lfqe", "adwm", "am-dr")
+ESTIMATORS = ("naive", "wis", "dr", "lfqe", "wm")
 CHOOSE, WRITE = PolicyConfig(mode="choose", cache_gib=0.25), PolicyConfig(cache_gib=0.25)
 SHORT_MEMORY = PolicyConfig(mode="choose", history=3, cache_gib=0.25)
 
@@ -61,17 +61,17 @@ def loggers(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
 
 
 def candidates(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
-    """The policies whose value we want to know."""
-    third, half, two_thirds, trained = (f"hf:{checkpoints[number]}" for number in (1, 2, 3, 5))
+    """The policies whose value we want to know: language models at three stages, and experts with faults."""
+    half, two_thirds, trained = (f"hf:{checkpoints[number]}" for number in (2, 3, 5))
     return {
-        "1/3 trained": PolicySpec(third, CHOOSE),
         "1/2 trained": PolicySpec(half, CHOOSE),
         "2/3 trained": PolicySpec(two_thirds, CHOOSE),
         "trained": PolicySpec(trained, CHOOSE),
-        "trained, writing": PolicySpec(trained, WRITE),
-        "trained, half by chance": PolicySpec(trained, CHOOSE, epsilon=0.5),
         "trained, short memory": PolicySpec(trained, SHORT_MEMORY),
-        "2/3 trained, writing": PolicySpec(two_thirds, WRITE),
+        "expert, mostly by chance": Faults(chance=0.8),
+        "expert that forgets": Faults(memory=2, chance=0.1),
+        "expert that dawdles": Faults(again=0.5, chance=0.2),
+        "expert, a little by chance": Faults(chance=0.2),
     }
 
 
@@ -99,16 +99,10 @@ def _loop(settings: Settings) -> VerbResult:
         for name, policy in logging.items():  # one after the other: the log's order is part of what is reproduced
             log += pool.submit(play, name, policy, settings.tasks, 1, seed, out / "log").result()
 
-        note("2/5  fit: a diffusion world model of that log")
+        note("2/5  fit: a world model of that log")
         with progress() as bar:
-            line = bar.add_task("fitting", total=None, detail="")
-
-            def watch(row: dict[str, Any]) -> None:
-                metrics.append(out / "world-model" / "metrics.jsonl", row)
-                bar.update(line, completed=row["epoch"], total=row["of"])
-
-            model = FitSettings(members=1, rivals=False, replayed_episodes=16, seed=seed)
-            fit_ensemble(log, model, watch).save(out / "world-model")
+            bar.add_task("fitting", total=None, detail="")
+            fit_ensemble(log, FitSettings(members=0, seed=seed)).save(out / "world-model")
 
         note("3/5  evaluate: eight other policies, offline, by every estimator")
         offline = EvaluateConfig(
@@ -148,7 +142,7 @@ def _fill_cache(
     logging: Mapping[str, PolicySource],
 ) -> None:
     """Evaluate one candidate in each process: what takes long is in the cache when all are evaluated together."""
-    slow = offline.model_copy(update={"estimators": ("adwm", "am-dr")})
+    slow = offline.model_copy(update={"estimators": ("wm",)})
     first = next(iter(judged))  # the loggers are played along with it
     parts = {
         name: partial(evaluate, slow, {name: policy}, loggers=logging if name == first else {})
