@@ -61,14 +61,14 @@ def loggers(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
 
 
 def candidates(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
-    """The policies whose value we want to know: language models at three stages, and experts with faults."""
-    half, two_thirds, trained = (f"hf:{checkpoints[number]}" for number in (2, 3, 5))
+    """The policies whose value we want to know: language models at two stages, and experts with faults."""
+    half, trained = (f"hf:{checkpoints[number]}" for number in (2, 5))
     return {
         "1/2 trained": PolicySpec(half, CHOOSE),
-        "2/3 trained": PolicySpec(two_thirds, CHOOSE),
         "trained": PolicySpec(trained, CHOOSE),
         "trained, short memory": PolicySpec(trained, SHORT_MEMORY),
         "expert, mostly by chance": Faults(chance=0.8),
+        "expert, half by chance": Faults(chance=0.45),
         "expert that forgets": Faults(memory=2, chance=0.1),
         "expert that dawdles": Faults(again=0.5, chance=0.2),
         "expert, a little by chance": Faults(chance=0.2),
@@ -111,7 +111,7 @@ def _loop(settings: Settings) -> VerbResult:
             options=OPTIONS,
             world_model=out / "world-model",
             estimators=ESTIMATORS,
-            rollouts=2,
+            rollouts=1,
             refit=False,
             seed=seed,
             cache=out / "cache",
