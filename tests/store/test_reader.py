@@ -247,3 +247,10 @@ def test_a_null_that_another_tool_wrote_names_the_shard_and_the_column(
     assert message_of(lambda: store.scan(path, [column])) == whole
     if column == "task_id":  # a filter does not pass over it
         assert message_of(lambda: store.scan(path, ["policy"], tasks=["t0"])) == whole
+
+
+def test_a_shard_whose_steps_have_no_such_field_is_one_line(tmp_path: Path) -> None:
+    episode = {"id": ["a"], "steps": pa.array([[{"other": 1.0}]])}
+    pq.write_table(pa.table(episode), tmp_path / "part.parquet")
+    with pytest.raises(InputError, match=r"part\.parquet"):
+        store.scan(tmp_path, ["id", "steps.reward"])

@@ -212,7 +212,11 @@ def _row_group(file: pq.ParquetFile, group: int, columns: Sequence[str], path: P
     """The columns of one row group, in our types and without a null where an episode needs a value."""
     target = _projection(columns)
     inside = [column.replace("steps.", "steps.list.element.", 1) for column in columns]
-    table = file.read_row_group(group, columns=inside).select(target.names).cast(target)
+    table = file.read_row_group(group, columns=inside)
+    missing = [name for name in target.names if name not in table.column_names]
+    if missing:
+        raise InputError(f"{path}: has no column '{missing[0]}' as a log needs it: delete the shard, or restore it")
+    table = table.select(target.names).cast(target)
     for name in table.column_names:
         for chunk in table[name].chunks:
             _refuse_nulls(path, name, chunk)
