@@ -131,7 +131,7 @@ class LogComparison(ComparisonPart):
         return {"answer": self.answer, **self.model_dump(mode="json")}
 
     def __repr__(self) -> str:
-        return f"<LogComparison of {len(self.policies)} policies by {self.metric}: {self.answer}>"
+        return f"<comparison of {len(self.policies)} policies by {self.metric}: {self.answer}>"
 
     def __str__(self) -> str:
         return self.answer

@@ -30,7 +30,7 @@ def section(path: Path) -> Section:
     ]
     if len(comparison.pairs) > 1:
         points = [_point(pair.policy, pair.difference) for pair in comparison.pairs[:MOST_ROWS]]
-        caption = f"PairedDifference from {comparison.baseline}. Orange: it cannot be told from none."
+        caption = f"Difference from {comparison.baseline}. Orange: it cannot be told from none."
         blocks.append(Figure("Differences and intervals", plots.forest(points, comparison.metric), caption))
     for pair in comparison.pairs[:3]:
         if pair.groups:
@@ -40,7 +40,7 @@ def section(path: Path) -> Section:
     remarks = [*comparison.warnings, *(line for pair in comparison.pairs[1:] for line in pair.warnings)]
     if remarks:
         blocks.append(Remarks("What to know before trusting this", list(dict.fromkeys(remarks))[:MOST_ROWS]))
-    return Section("comparison", "LogComparison", str(path), blocks)
+    return Section("comparison", "Comparison", str(path), blocks)
 
 
 def _facts(comparison: LogComparison) -> Facts:
