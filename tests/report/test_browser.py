@@ -110,7 +110,7 @@ def test_an_episode_shows_numbers_thoughts_probabilities_and_rewards(opened: Ope
     text = pane(page)
     assert "1 agent" in text and "4 agent" in text
     assert "Where am I?" in text and "p 0.5" in text and "reward 1" in text and "2 admissible actions" in text
-    assert "120 episodes; 120 match, 50 listed" in page.inner_text("#told")
+    assert "120 episodes; 120 match, 50 listed" in page.inner_text("#count")
 
 
 def test_a_link_names_log_filter_and_episode(opened: Open, log: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_link_names_log_filter_and_episode(opened: Open, log: Path) -> None:
     page.select_option("select[name=policy]", "v3")
     page.select_option("select[name=success]", "false")
     waited(page, "failure")
-    page.wait_for_function("() => document.querySelector('#told').innerText.includes('20 match')")
+    page.wait_for_function("() => document.querySelector('#count').innerText.includes('20 match')")
     page.click("tbody tr:nth-child(3)")
     waited(page, "task-006")
     query = parse_qs(urlsplit(page.url).query)
@@ -196,7 +196,7 @@ def test_a_log_that_grows_shows_it_by_itself(opened: Open, log: Path) -> None:
     everything.wait_for_selector("#grown:not([hidden])", timeout=10_000)
     assert "1 new episodes" in everything.inner_text("#grown")
     everything.click("#grown")
-    everything.wait_for_function("() => document.querySelector('#told').innerText.includes('121 episodes')")
+    everything.wait_for_function("() => document.querySelector('#count').innerText.includes('121 episodes')")
 
 
 def test_on_a_phone_an_episode_is_its_own_page(opened: Open) -> None:
