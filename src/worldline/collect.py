@@ -12,20 +12,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
-
-import numpy as np
 
 from worldline import envs, files, policies, store
 from worldline.callable_module import CallableModule
 from worldline.config import option, positional
 from worldline.notebook import html_table
-from worldline.ope.intervals import Interval, interval
 from worldline.policies import PolicyConfig
 from worldline.policies.prompts import Counts
 from worldline.rollout import Episode, Rollout, plan
+from worldline.tally import Tally
 from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed
 
 
@@ -79,55 +77,6 @@ def run_name(config: CollectConfig) -> str:
     from worldline.policies.language_model.checkpoint import fingerprint
 
     return config.settings_name + hashlib.blake2b(fingerprint(path).encode(), digest_size=5).hexdigest()
-
-
-@dataclass
-class Tally:
-    """Running totals of a collection: what the summary needs, and no more than that."""
-
-    tasks: list[str] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
-    successes: list[bool | None] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    answerable: list[bool] = field(default_factory=list)
-    """Of the episodes of which it is known, whether the world held what was asked for."""
-    steps: int = 0
-    invalid: int = 0
-
-    def add(self, trajectory: Trajectory) -> None:
-        self.tasks.append(trajectory.task_id)
-        self.returns.append(trajectory.episode_return)
-        self.successes.append(trajectory.success)
-        if trajectory.score is not None:
-            self.scores.append(trajectory.score)
-        if "answerable" in trajectory.meta:
-            self.answerable.append(trajectory.meta["answerable"] == "true")
-        self.steps += len(trajectory)
-        self.invalid += sum(not step.valid for step in trajectory.steps)
-
-    @property
-    def success_rate(self) -> float:
-        """Of the episodes that say it; nan where none does."""
-        outcomes = [success for success in self.successes if success is not None]
-        return sum(outcomes) / len(outcomes) if outcomes else float("nan")
-
-    def success(self) -> Interval:
-        tasks = [task for task, success in zip(self.tasks, self.successes, strict=True) if success is not None]
-        if not tasks:
-            return Interval(float("nan"), None, None, 0)
-        return _wilson(self.success_rate, len(set(tasks)), len(tasks))
-
-    def mean_return(self) -> Interval:
-        codes = np.unique(self.tasks, return_inverse=True)[1]
-        return interval(np.array(self.returns), codes, "student-t")
-
-
-def _wilson(rate: float, units: int, n: int) -> Interval:
-    """Wilson's 95 % interval of a success rate: honest at 0 and 1 too. Episodes of one task count as one unit."""
-    z2 = 1.959964**2
-    centre = (rate + z2 / (2 * units)) / (1 + z2 / units)
-    half = math.sqrt(z2 * (rate * (1 - rate) / units + z2 / (4 * units**2))) / (1 + z2 / units)
-    return Interval(rate, max(0.0, min(rate, centre - half)), min(1.0, max(rate, centre + half)), n)
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,8 +7,9 @@ from rich.table import Table
 
 from worldline import store
 from worldline.cli.verb_result import VerbResult, note, progress, table
-from worldline.collect import CollectConfig, Collection, Tally, collect
+from worldline.collect import CollectConfig, Collection, collect
 from worldline.signals import kept
+from worldline.tally import Tally
 
 Settings = CollectConfig
 

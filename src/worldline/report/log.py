@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from worldline import store
-from worldline.collect import Tally
 from worldline.report import plots
 from worldline.report.blocks import Block, Cell, Facts, Figure, Section, Table, Transcript, figure, number
+from worldline.tally import Tally
 from worldline.types import Trajectory, policy_label
 
 COLUMNS = ("id", "env", "split", "task_id", "policy", "epsilon", "success", "return", "length")

@@ -1,0 +1,36 @@
+"""Totals of a collection against what can be counted by hand."""
+
+import math
+
+import pytest
+
+from worldline.tally import Tally
+from worldline.types import Step, Trajectory
+
+
+def episode(task: str, rewards: list[float], success: bool | None) -> Trajectory:
+    steps = tuple(Step(observation="o", action="a", reward=reward, valid=reward >= 0) for reward in rewards)
+    return Trajectory(id=f"{task}-{len(rewards)}", env="e", task_id=task, policy="p", steps=steps, success=success)
+
+
+def test_totals_are_counted() -> None:
+    tally = Tally()
+    for one in (episode("x", [0.0, 1.0], True), episode("y", [-1.0], False), episode("z", [0.5], None)):
+        tally.add(one)
+    assert (tally.steps, tally.invalid, tally.success_rate) == (4, 1, 0.5)
+    assert tally.mean_return().value == pytest.approx((1.0 - 1.0 + 0.5) / 3)
+
+
+def test_the_interval_of_a_rate_is_wilsons() -> None:
+    tally = Tally()
+    for number in range(10):
+        tally.add(episode(f"t{number}", [1.0], number < 8))
+    success = tally.success()
+    assert (success.low, success.high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+
+
+def test_a_rate_that_nobody_says_is_not_zero() -> None:
+    tally = Tally()
+    tally.add(episode("x", [1.0], None))
+    assert math.isnan(tally.success_rate)
+    assert tally.success().low is None
