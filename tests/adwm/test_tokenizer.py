@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from worldline.adwm.tokenizer import HashTokenizer, marks
 from worldline.narrator.linear import padded_ids
-from worldline.narrator.words import words
+from worldline.kernel.words import words
 
 
 def test_ids_follow_from_the_text_alone() -> None:

@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,7 @@ import torch
 from torch import Tensor
 
 from worldline.adwm.model import LogFacts, Texts, WorldModel
-from worldline.adwm.tokenizer import Ids, marks
-from worldline.narrator.history import History
-from worldline.narrator.linear import padded_ids
-from worldline.narrator.outcome_features import OutcomeFeatures
+from worldline.adwm.tokenizer import Ids, marks, padded_ids
 from worldline.types import InputError, Trajectory
 
 FEWEST = 8
@@ -89,7 +86,6 @@ class EpisodeData:
     observations: list[Tokens]
     actions: list[Tokens]
     action_texts: tuple[str, ...]
-    outcome_features: list[npt.NDArray[np.int64]]
     rewards: npt.NDArray[np.float32]
     """Scaled to 0..1 by the log's range."""
     ended: npt.NDArray[np.float32]
@@ -109,7 +105,6 @@ class EpisodeData:
             self.observations[start : stop + 1],
             self.actions[start:stop],
             self.action_texts[start:stop],
-            self.outcome_features[start:stop],
             self.rewards[start:stop],
             self.ended[start:stop],
             self.success,
@@ -169,25 +164,13 @@ def facts_of(episodes: Sequence[Trajectory]) -> LogFacts:
     )
 
 
-def read_episode(
-    model: WorldModel, episode: Trajectory, number: int, outcome_features: OutcomeFeatures | None
-) -> EpisodeData:
-    """`episode` as the networks read it. `number` is its place in the log: its record is left out of its features."""
+def read_episode(model: WorldModel, episode: Trajectory, number: int) -> EpisodeData:
+    """`episode` as the networks read it. `number` is its place in the log."""
     reader = Reader(model, episode.goal)
-    answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
-    seen, done, features = [reader.observation(episode.steps[0].observation)], [], []
-    history = None
-    if outcome_features is not None:
-        start = episode.steps[0].observation
-        history = History(outcome_features.grammar, episode.task_id, episode.goal, start, number)
-    for step, answer in zip(episode.steps, answers, strict=True):
+    seen, done = [reader.observation(episode.steps[0].observation)], []
+    for step, answer in zip(episode.steps, episode.next_observations, strict=True):
         done.append(reader.action(step.action))
         seen.append(reader.observation(answer))
-        if outcome_features is not None and history is not None:
-            features.append(np.array(outcome_features.ids(history, step.action, answer), dtype=np.int64))
-            history.advance(step.action, answer, step.valid)
-        else:
-            features.append(np.zeros(0, dtype=np.int64))
     facts = model.facts
     rewards = np.array([step.reward for step in episode.steps])
     ended = np.zeros(len(rewards))
@@ -199,7 +182,6 @@ def read_episode(
         seen,
         done,
         tuple(step.action for step in episode.steps),
-        features,
         facts.reward_share(rewards).astype(np.float32),
         ended.astype(np.float32),
         float("nan") if episode.success is None else float(episode.success),
@@ -218,16 +200,13 @@ class Encoded:
     """(B, T + 1, width)"""
     real: Tensor
     """(B, T), True where there is a step"""
-    outcome_features: Tensor
-    """(B, T, F), 0 for none"""
     rewards: Tensor
     ended: Tensor
-    success: Tensor
-    """(B,), nan where unknown"""
     rows: Tensor
     """(B, T), in the action table"""
     same: Tensor
-    """(B, T), equal numbers for equal action texts"""
+    """(B, T), equal numbers for equal action texts; below, for equal texts of next observations"""
+    same_after: Tensor
 
 
 def encode(model: WorldModel, batch: Sequence[EpisodeData]) -> Encoded:
@@ -246,7 +225,8 @@ def encode(model: WorldModel, batch: Sequence[EpisodeData]) -> Encoded:
     h = model.history_encoder(
         model.step_tokens(z, before, None if goal is None else goal.unsqueeze(1).expand(-1, steps + 1, -1))
     )
-    names = {text: i for i, text in enumerate(dict.fromkeys(t for data in batch for t in data.action_texts))}
+    names = _numbered(text for data in batch for text in data.action_texts)
+    answers = _numbered(tokens.ids.tobytes() for data in batch for tokens in data.observations)
 
     def table(rows: Sequence[npt.NDArray[np.generic] | Sequence[float]]) -> Tensor:
         out = np.zeros((len(rows), steps), dtype=np.float32)
@@ -254,23 +234,25 @@ def encode(model: WorldModel, batch: Sequence[EpisodeData]) -> Encoded:
             row[: len(values)] = values
         return torch.from_numpy(out).to(device)
 
-    tables = [padded_ids(data.outcome_features) for data in batch]
-    width = max(one.shape[1] for one in tables)
-    outcome_features = np.zeros((len(batch), steps, width), dtype=np.int64)
-    for row, one in zip(outcome_features, tables, strict=True):
-        row[: one.shape[0], : one.shape[1]] = one
     return Encoded(
         z=z,
         action=action,
         h=h,
         real=table([np.ones(len(data)) for data in batch]).bool(),
-        outcome_features=torch.from_numpy(outcome_features).to(device),
         rewards=table([data.rewards for data in batch]),
         ended=table([data.ended for data in batch]),
-        success=torch.tensor([data.success for data in batch], device=device),
         rows=table([[t.row for t in data.actions] for data in batch]).long(),
         same=table([[names[t] for t in data.action_texts] for data in batch]).long(),
+        same_after=table([[answers[t.ids.tobytes()] for t in data.observations[1:]] for data in batch]).long(),
     )
+
+
+K = TypeVar("K", str, bytes)
+
+
+def _numbered(keys: Iterable[K]) -> dict[K, int]:
+    """A number for each distinct key, in order."""
+    return {key: number for number, key in enumerate(dict.fromkeys(keys))}
 
 
 def encoded(encoder: Callable[[Texts], Tensor], rows: Sequence[Tokens], device: torch.device) -> Tensor:

@@ -1,16 +1,15 @@
 """`worldline fit`: a log in, a world model out.
 
-`fit_ensemble` is a function of episodes and settings alone. It learns what the log says as text, trains the members one
-after the other (each holds out other tasks), fits their narrators, calibrates their heads on what they held out, and
-measures all of it there. `fit` does the same for the command: it reads the log, keeps every member in a folder as soon
-as it is fitted, and goes on with `--resume` at the epoch it had reached.
+`fit_ensemble` is a function of episodes and settings alone. It fits the kernel model of the log's texts, then the
+members one after the other: each trains its networks on other tasks, and its decoder on the tasks it holds out, where
+all of it is measured. `fit` does the same for the command: it reads the log, keeps every part in a folder as soon as it
+is fitted, and goes on with `--resume` at the epoch it had reached.
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -18,34 +17,29 @@ import numpy as np
 import torch
 
 from worldline import files, metrics, store
-from worldline.adwm.calibration import area_under_curve, calibration_error, fit_platt
+from worldline.adwm.decoder import answer_latents, fit_decoder
 from worldline.adwm.ensemble import (
     FIGURES,
     Ensemble,
     Member,
-    answer_latents,
-    calibrated,
-    drawn_latents,
-    head_readings,
+    load_kernel,
     load_member,
     member_folder,
+    new_decoder,
     save_kernel,
     save_log,
     save_member,
 )
 from worldline.adwm.episodes import EpisodeData, check, facts_of, read_episode
-from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, LogFacts, WorldModel, model_card
-from worldline.adwm.outcome_head import CalibratedHeads
+from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, LogFacts, WorldModel
 from worldline.adwm.replay import Curve, horizon_curves
 from worldline.adwm.rivals.latent import Rivals, pairs
-from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
+from worldline.adwm.training import Schedule, effective_rank, latents, train, train_score
 from worldline.config import Config, Folder, option, positional
 from worldline.kernel.bag import Bag
 from worldline.kernel.fitting import fit_kernel
 from worldline.kernel.model import KernelModel
 from worldline.kernel.replay import replay_error
-from worldline.narrator.log_model import Exercises, LogModel
-from worldline.narrator.narrator import Narrator
 from worldline.notebook import html_table
 from worldline.policies.language_model.device import usable_device
 from worldline.run_folder import Run
@@ -61,7 +55,7 @@ Watch = Callable[[dict[str, Any]], None]
 
 RECIPES: dict[str, Schedule] = {
     "paper": Schedule(),
-    "small": Schedule(epochs=10, batch=32, rate=2e-3, patience=3),
+    "small": Schedule(epochs=20, batch=32, rate=2e-3, patience=3),
     "base": Schedule(epochs=30, batch=32, rate=1e-3, patience=5),
 }
 
@@ -73,12 +67,11 @@ class FitSettings(Config):
 
     preset: Literal["small", "base", "paper"] = option("small", help="size: small (CPU), base, or the paper's network")
     members: int = option(3, help="ensemble size of adwm; 0: no networks, wm alone", ge=0, le=FOLDS)
-    kernel: bool = option(True, help="fit wm, the kernel over the log's steps")
     latent: int | None = option(None, help="dimensions of a latent; default: the preset's", ge=2)
     epochs: int | None = option(None, help="at most this many epochs; default: the preset's", ge=1)
     batch: int | None = option(None, help="episodes per update; default: the preset's", ge=1)
     rate: float | None = option(None, help="learning rate; default: the preset's", gt=0)
-    text_steps: int = option(4000, help="logged steps the text side is fitted on", ge=1)
+    text_steps: int = option(4000, help="logged steps that wm is fitted on", ge=1)
     rivals: bool = option(True, help="fit wm-ar, wm-joint and wm-knn on the same latents, to compare with")
     replayed_episodes: int = option(64, help="held-out episodes replayed for the error by horizon; 0: none", ge=0)
     seed: int = option(0, help="decides every random draw")
@@ -100,18 +93,16 @@ class Fitted:
     """A world model, what was measured on held-out tasks, and what is thin about its log."""
 
     ensemble: Ensemble
-    member_figures: tuple[dict[str, float], ...]
     curves: dict[str, Curve]
     notes: tuple[str, ...] = ()
     kernel_figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def figures(self) -> dict[str, float]:
-        """Those of the kernel model, means over the members, and the error of replayed values."""
-        names = self.member_figures[0] if self.member_figures else ()
-        means = {name: _mean([figures[name] for figures in self.member_figures]) for name in names}
-        replayed = {"replay_error": self.curves["adwm"].value_error} if "adwm" in self.curves else {}
-        return self.kernel_figures | means | replayed
+        """Those of the kernel model, means over the members, and what was measured in replay."""
+        members = [member.figures for member in self.ensemble.members]
+        means = {name: _mean([figures[name] for figures in members]) for name in (members[0] if members else ())}
+        return self.kernel_figures | means | (_replayed(self.curves["adwm"]) if "adwm" in self.curves else {})
 
     def _repr_html_(self) -> str:
         rows = [(name.replace("_", " "), f"{value:.4g}") for name, value in self.figures.items()]
@@ -119,8 +110,7 @@ class Fitted:
 
     def save(self, folder: Path) -> None:
         """All that `Ensemble.load` and `worldline report` read."""
-        members = zip(self.ensemble.members, self.member_figures, strict=True)
-        self.ensemble.save(folder, cards=[model_card(member.model, figures) for member, figures in members])
+        self.ensemble.save(folder)
         self.save_figures(folder)
 
     def save_figures(self, folder: Path) -> None:
@@ -131,16 +121,21 @@ class Fitted:
 
 def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch = lambda row: None) -> Fitted:
     """A world model of `episodes`, in memory; `watch` hears of every epoch."""
-    log = FittingLog.of(episodes, settings)
-    fitted = log.measured([log.fit_member(index, watch) for index in range(settings.members)])
-    if not settings.kernel:
-        return fitted
+    kernel, figures = measured_kernel(episodes, settings)
+    log = FittingLog.of(kernel, settings)
+    fitted = [log.fit_member(index, watch) for index in range(settings.members)]
+    return replace(log.measured(fitted), kernel_figures=figures)
 
-    @cache
-    def kernel() -> KernelModel:
-        return fit_kernel(episodes, settings.seed, settings.text_steps)[0]
 
-    return replace(fitted, ensemble=replace(fitted.ensemble, load_kernel=kernel))
+def measured_kernel(episodes: Sequence[Trajectory], settings: FitSettings) -> tuple[KernelModel, dict[str, float]]:
+    """The kernel model of the log, and what it and the bag are worth on held-out episodes and in replay."""
+    model, figures = fit_kernel(episodes, settings.seed, settings.text_steps)
+    order = np.random.default_rng(derive_seed(settings.seed, "replay")).permutation(len(episodes))
+    numbers = order[: settings.replayed_episodes].tolist()
+    if numbers:
+        figures["replay error"] = replay_error(model, numbers, settings.seed)
+        figures["replay error of the bag"] = replay_error(Bag(model.log), numbers, settings.seed)
+    return model, {f"wm_{name.replace(' ', '_')}": value for name, value in figures.items()}
 
 
 @dataclass(frozen=True)
@@ -148,36 +143,32 @@ class FittingLog:
     """What the members of an ensemble share: the log as text and as numbers, and who holds out what."""
 
     settings: FitSettings
-    log_model: LogModel
+    kernel: KernelModel
     facts: LogFacts
     actions: tuple[str, ...]
     """The paper's table of actions; empty where actions are read as text."""
     data: list[EpisodeData]
     folds: list[list[int]]
-    exercises: Exercises
     device: str
 
     @classmethod
-    def of(cls, episodes: Sequence[Trajectory], settings: FitSettings) -> "FittingLog":
+    def of(cls, kernel: KernelModel, settings: FitSettings) -> "FittingLog":
+        episodes = kernel.log.episodes
         architecture, facts = settings.architecture, facts_of(episodes)
-        log_model = LogModel.of(episodes, architecture.linear_buckets)
         counted = Counter(step.action for episode in episodes for step in episode.steps)
         actions = () if architecture.text else tuple(action for action, _ in counted.most_common(MAX_TABLE))
         reader = WorldModel(architecture, facts, actions)
-        outcome_features = log_model.outcome_features if architecture.text else None
-        data, exercises = [], Exercises([], [])
-        if settings.members:
-            data = [read_episode(reader, episode, number, outcome_features) for number, episode in enumerate(episodes)]
-            exercises = Exercises.of(log_model, steps=settings.text_steps, seed=derive_seed(settings.seed, "exercises"))
+        data = [read_episode(reader, *one) for one in zip(episodes, range(len(episodes)), strict=True)]
         folds = _folds(data, settings.seed)
-        return cls(settings, log_model, facts, actions, data, folds, exercises, usable_device(settings.device))
+        return cls(settings, kernel, facts, actions, data, folds, usable_device(settings.device))
 
     def held_out(self, index: int) -> list[EpisodeData]:
         """The episodes that member `index` is not trained on."""
-        return [self.data[number] for number in self.folds[index % len(self.folds)]]
+        numbers = set(self.folds[index % len(self.folds)])
+        return [one for one in self.data if one.number in numbers]
 
     def fit_member(self, index: int, watch: Watch, checkpoint: Path | None = None) -> Member:
-        """Networks first, then the narrator on latents they draw, the calibration of the heads, and the rivals.
+        """Networks first, then rivals on their latents, then the decoders of all on what was held out.
 
         Training goes on from `checkpoint` where that is a file, and keeps its state there.
         """
@@ -187,61 +178,45 @@ class FittingLog:
         training = [one for one in self.data if one.number not in numbers]
         torch.manual_seed(derive_seed(settings.seed, "member", index))
         model = WorldModel(settings.architecture, self.facts, self.actions).to(self.device)
-        schedule = settings.schedule
         train(
             model,
             training,
             tested,
-            schedule,
+            settings.schedule,
             seed=seed,
             checkpoint=checkpoint,
             watch=lambda row: watch({"member": index, **row}),
         )
-        narrator = Narrator(self.log_model, model.architecture.latent)
-        narrator.latents.copy_(answer_latents(model, self.data))
-        drawn = drawn_latents(model, self.data, seed=seed)
-        narrator.fit(self.exercises, [one.number for one in training], drawn, seed=seed)
-        before = priors(training, schedule.success_share)
-        tasks = tuple(sorted({one.task for one in tested}))
-        heads = (
-            calibrated(model, tested, before)
-            if model.architecture.text
-            else CalibratedHeads(priors=before, held_out=tasks)
-        )
+        taught = pairs(model, training)
+        if model.architecture.text:
+            train_score(model, taught, pairs(model, tested), seed=seed)
         rivals = None
         if settings.rivals:
-            rivals = Rivals(model, len(self.log_model.index.transitions)).to(model.device)
-            rivals.fit(pairs(model, training), pairs(model, self.data), seed)
-        return Member(model, narrator.eval(), heads, rivals)
+            rivals = Rivals(model, len(self.kernel.log)).to(model.device)
+            rivals.fit(taught, pairs(model, self.data), seed)
+        decoder = new_decoder(model, self.kernel, rivals=settings.rivals)
+        decoder.latents.copy_(answer_latents(model, self.data))
+        nats = fit_decoder(decoder, model, rivals, self.kernel, tested, seed)
+        tasks = tuple(sorted({one.task for one in tested}))
+        rank = effective_rank(latents(model, tested, settings.schedule.batch))
+        figures = {"effective_rank": rank} | {f"nats_{name}": value for name, value in nats.items()}
+        return Member(model, decoder.eval(), tasks, figures, rivals)
 
     def measured(self, members: Sequence[Member]) -> Fitted:
-        """The ensemble of these members, measured by what each held out."""
-        figures = tuple(measure(member, self.held_out(index)) for index, member in enumerate(members))
-        ensemble = Ensemble(tuple(members), self.log_model)
+        """The ensemble of these members, replayed by who held what out."""
+        ensemble = Ensemble(tuple(members), self.kernel)
         replayed = self.settings.replayed_episodes if members else 0
         curves = horizon_curves(ensemble, episodes=replayed, seed=self.settings.seed)
         error = curves["adwm"].value_error if "adwm" in curves else 0.0
-        return Fitted(replace(ensemble, replay_error=error), figures, curves)
+        return Fitted(replace(ensemble, replay_error=error), curves)
 
 
-def measure(member: Member, held_out: Sequence[EpisodeData]) -> dict[str, float]:
-    """What a member says of tasks it was not trained on: do its heads discriminate, and mean what they say?"""
-    seen = head_readings(member.model, member.heads, held_out)
-    outcome = member.heads.calibrated(seen.logits)
-    hazard = outcome.hazard.numpy()
-    slope = fit_platt(seen.logits.hazard, seen.ended, prior=1e-6).slope if seen.ended.any() else float("nan")
-    at_end = seen.ended > 0
+def _replayed(curve: Curve) -> dict[str, float]:
     return {
-        "effective_rank": effective_rank(latents(member.model, held_out, 32)),
-        "hazard_auc": area_under_curve(hazard, seen.ended),
-        "hazard_slope": slope,
-        "hazard_ece": calibration_error(hazard, seen.ended),
-        "hazard_nats": float(-np.mean(np.log(np.where(at_end, hazard, 1 - hazard).clip(1e-9)))),
-        "reward_at_end_error": float(np.abs(outcome.reward_at_end.numpy() - seen.rewards)[at_end].mean())
-        if at_end.any()
-        else float("nan"),
-        "ends_predicted": float(hazard.sum()),
-        "ends_seen": float(seen.ended.sum()),
+        "hazard_auc": curve.termination_auc,
+        "hazard_slope": curve.termination_slope,
+        "hazard_ece": curve.termination_error,
+        "replay_error": curve.value_error,
     }
 
 
@@ -268,8 +243,8 @@ def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:
 class FitConfig(FitSettings):
     """Fit world models on a log, for `worldline evaluate`.
 
-    `wm` is a learned kernel over the log's steps. `adwm` is the diffusion model: three members are trained that hold
-    out different tasks. What both say of held-out episodes is reported and kept.
+    `wm` is a learned kernel over the log's steps. `adwm` is the diffusion model, which chooses among the same answers:
+    three members are trained that hold out different tasks. What both say of held-out episodes is reported and kept.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
@@ -293,10 +268,10 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
     episodes = list(store.read(config.log))
     notes = check(episodes)
     with run.opened():
-        log = FittingLog.of(episodes, config)
-        save_log(log.log_model, config.out)
+        save_log(episodes, config.out)
         torn: list[str] = []
-        figures = _kept_kernel(episodes, config) if config.kernel else {}
+        kernel, figures = _kept_kernel(episodes, config)
+        log = FittingLog.of(kernel, config)
         notes += kernel_notes(figures, log.facts)
         members = [_kept_member(log, index, config.out, watch, torn) for index in range(config.members)]
         fitted = replace(log.measured(members), notes=tuple(notes), kernel_figures=figures)
@@ -304,20 +279,16 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
     return replace(fitted, notes=(*notes, *torn))
 
 
-def _kept_kernel(episodes: Sequence[Trajectory], config: FitConfig) -> dict[str, float]:
+def _kept_kernel(episodes: Sequence[Trajectory], config: FitConfig) -> tuple[KernelModel, dict[str, float]]:
     """The kernel model, fitted and saved in the run's folder unless it is there; what was measured of it."""
     path = config.out / KERNEL_FIGURES
-    if not path.is_file():
-        model, figures = fit_kernel(episodes, config.seed, config.text_steps)
-        order = np.random.default_rng(derive_seed(config.seed, "replay")).permutation(len(episodes))
-        numbers = order[: config.replayed_episodes].tolist()
-        if numbers:
-            figures["replay error"] = replay_error(model, numbers, config.seed)
-            figures["replay error of the bag"] = replay_error(Bag(model.log), numbers, config.seed)
-        save_kernel(model, config.out)
-        files.write_json(path, {f"wm_{name.replace(' ', '_')}": value for name, value in figures.items()})
-    content: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-    return content
+    if path.is_file():
+        content: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+        return load_kernel(config.out, episodes), content
+    model, figures = measured_kernel(episodes, config)
+    save_kernel(model, config.out)
+    files.write_json(path, figures)
+    return model, figures
 
 
 def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
@@ -336,7 +307,7 @@ def _kept_member(log: FittingLog, index: int, out: Path, watch: Watch, notes: li
     """Member `index` as it is in `out`, or fitted and saved there. Its checkpoint stays until it is saved."""
     folder, checkpoint = member_folder(out, index), out / f"training-{index}.pt"
     if folder.is_dir():
-        member = load_member(folder, log.log_model, log.device)
+        member = load_member(folder, log.kernel, log.device)
     else:
 
         def record(row: dict[str, Any]) -> None:
@@ -345,6 +316,6 @@ def _kept_member(log: FittingLog, index: int, out: Path, watch: Watch, notes: li
             watch(row)
 
         member = log.fit_member(index, record, checkpoint)
-        save_member(member, folder, model_card(member.model, measure(member, log.held_out(index))))
+        save_member(member, folder)
     files.delete(checkpoint)
     return member

@@ -5,7 +5,7 @@ answered in one batch. Every draw is a function of the episode's seed, of the ac
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 from worldline.adwm.log_world import SPLIT, LogWorld, Support, WaitingEnvironment
 from worldline.adwm.model import LogFacts
@@ -25,10 +25,11 @@ class KernelWorld(LogWorld):
         self, model: KernelModel, facts: LogFacts, *, bag: bool = False, starts: Sequence[Trajectory] | None = None
     ) -> None:
         super().__init__("imagined", facts, model.log.episodes, starts, lists=model.lists)
+        self.kernel = model
         self.model: KernelModel | Bag = Bag(model.log) if bag else model
         self.support = Support()
 
-    def make(self) -> "KernelEnvironment":
+    def make(self) -> "KernelEnvironment[KernelWorld]":
         return KernelEnvironment(self)
 
     def advance(self) -> None:
@@ -36,24 +37,31 @@ class KernelWorld(LogWorld):
         waiting, self.waiting = self.waiting, []
         answers = self.model.answer([environment.request() for environment in waiting])
         for environment, answer in zip(waiting, answers, strict=True):
-            self.support.count(answer.kind, supported=answer.supported)
             environment.receive(answer)
 
 
-class KernelEnvironment(WaitingEnvironment[KernelWorld]):
+W = TypeVar("W", bound=KernelWorld)
+
+
+class KernelEnvironment(WaitingEnvironment[W]):
     """One imagined episode."""
 
     state: EpisodeState
+    own = -1
+    """The logged episode that is replayed, whose record is left out; -1: none."""
 
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
         world = self._world
         self.seed = derive_seed(seed or 0, "imagined")
         task = task if task is not None else world.get_task(SPLIT, int(self.uniform("task") * world.num_tasks(SPLIT)))
         starts = world.starts(task)
-        start = starts[int(self.uniform("start") * len(starts))]
-        first = start.steps[0]
-        self.state = EpisodeState(world.model.log.language, task, start.goal, first.observation, first.admissible)
-        return self._began(task, start)
+        return self.start_as(starts[int(self.uniform("start") * len(starts))])
+
+    def start_as(self, start: Trajectory) -> tuple[str, Info]:
+        """Begin where this logged episode did."""
+        language, first = self._world.kernel.log.language, start.steps[0]
+        self.state = EpisodeState(language, start.task_id, start.goal, first.observation, first.admissible)
+        return self._began(start.task_id, start)
 
     def clone(self) -> Self:
         twin = type(self)(self._world)
@@ -67,10 +75,12 @@ class KernelEnvironment(WaitingEnvironment[KernelWorld]):
         action = self.action or ""
         key = action, self.state.actions.count(action)
         turn = derive_seed(self.seed, "turn", *key) % 2**20
-        return StepRequest(self.state, action, self.uniform("answer", *key), self.uniform("outcome", *key), turn)
+        draws = self.uniform("answer", *key), self.uniform("outcome", *key)
+        return StepRequest(self.state, action, *draws, turn, self.own)
 
     def receive(self, answer: KernelAnswer) -> None:
         """Record the answer to the pending action."""
+        self._world.support.count(answer.kind, supported=answer.supported)
         outcome, state = answer.outcome, self.state
         valid = state.offered(answer.description.action)
         state.likely_listed = answer.log_odds
@@ -84,4 +94,8 @@ class KernelEnvironment(WaitingEnvironment[KernelWorld]):
             "valid": valid,
             "admissible": self._listed(),
         }
-        self.result = (answer.text, outcome.reward, outcome.ended, cut, info)
+        self.result = (self.shown_as(answer.text), outcome.reward, outcome.ended, cut, info)
+
+    def shown_as(self, text: str) -> str:
+        """The observation as the agent gets it."""
+        return text

@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from worldline.adwm.model import LogFacts
-from worldline.narrator.narrator import Answer
 from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, uniform
 
 SPLIT = "log"
@@ -123,20 +120,15 @@ class WaitingEnvironment(Generic[W]):
 
 @dataclass
 class Support:
-    """How well the log supports what was imagined: where answers came from, and how far latents were from them."""
+    """How well the log supports what was imagined, by how answers were made of logged ones."""
 
     near: Counter[str] = field(default_factory=Counter)
-    distance: float = 0.0
     unsupported: int = 0
 
     def count(self, near: str, *, supported: bool) -> None:
         """One more answer, where it came from and whether the log supports it."""
         self.near[near] += 1
         self.unsupported += not supported
-
-    def add(self, answer: Answer) -> None:
-        self.count(answer.candidate.near if answer.candidate is not None else "none", supported=answer.supported)
-        self.distance += answer.distance if np.isfinite(answer.distance) else 0.0
 
     @property
     def steps(self) -> int:

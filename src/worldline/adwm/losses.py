@@ -1,8 +1,8 @@
 """The training objective (40) of the world model, term by term (ADWM appendix E.7).
 
-Pure functions of encoded batches. `paper` keeps the published forms: actions by table, class-balanced heads, a reward
-head that reads reward-to-go, gradients from the diffusion loss into the encoder. The text presets tell actions
-apart within the batch, and fit hazard, reward and success with proper scores, which need no balancing.
+Pure functions of encoded batches. The heads are the published ones: class-balanced, the reward head reads
+reward-to-go. `paper` has actions by table and gradients from the diffusion loss into the encoder. The text presets tell
+actions apart within the batch, and shape latents by contrast: the next observation among those of the batch.
 """
 
 import torch
@@ -26,7 +26,11 @@ def losses(model: WorldModel, batch: Encoded, generator: torch.Generator, hide: 
         "clone": naming_loss(model, batch, model.clone_query(batch.z[:, :-1], batch.h[:, :-1])),
         "diversity": diversity_loss(batch.z, batch.real),
     }
-    return terms | (head_losses(model, batch) if model.architecture.text else paper_head_losses(model, batch))
+    return (
+        terms
+        | ({"contrast": contrast_loss(model, batch)} if model.architecture.text else {})
+        | head_losses(model, batch)
+    )
 
 
 def total(terms: dict[str, Tensor]) -> Tensor:
@@ -39,6 +43,13 @@ def diffusion_loss(model: WorldModel, batch: Encoded, generator: torch.Generator
     real = batch.real
     after, h, action = batch.z[:, 1:][real], batch.h[:, :-1][real], batch.action[real]
     after = after.detach() if model.architecture.text else after
+    return score_loss(model, after, h, action, generator, hide)
+
+
+def score_loss(
+    model: WorldModel, after: Tensor, h: Tensor, action: Tensor, generator: torch.Generator, hide: float = 0.1
+) -> Tensor:
+    """(41) for transitions: the next latents (N, latent), the histories and the actions before them."""
     after, h, action = (x.repeat(_DRAWS, 1) for x in (after, h, action))
     device, n = after.device, len(after)
     k = torch.randint(1, len(model.abar), (n,), generator=generator).to(device)
@@ -58,8 +69,19 @@ def naming_loss(model: WorldModel, batch: Encoded, query: Tensor) -> Tensor:
             if in_table.any()
             else query.sum() * 0
         )
-    queries, named, same = query[real], batch.action[real], batch.same[real]
-    logits = (queries @ named.T).float() / named.shape[-1] ** 0.5
+    return _matched(query[real], batch.action[real], batch.same[real])
+
+
+def contrast_loss(model: WorldModel, batch: Encoded) -> Tensor:
+    """Which of the batch's next observations followed, equal texts being one: latents must tell answers apart."""
+    real = batch.real
+    expected = model.expectation(batch.h[:, :-1][real], batch.action[real])
+    return _matched(expected, batch.z[:, 1:][real], batch.same_after[real])
+
+
+def _matched(queries: Tensor, keys: Tensor, same: Tensor) -> Tensor:
+    """Cross-entropy of the right key for each query; keys with the same number are one."""
+    logits = (queries @ keys.T).float() / keys.shape[-1] ** 0.5
     match = same.unsqueeze(0) == same.unsqueeze(1)
     right = logits.masked_fill(~match, float("-inf"))
     return torch.mean(logits.logsumexp(-1) - right.logsumexp(-1))
@@ -76,40 +98,19 @@ def diversity_loss(z: Tensor, real: Tensor) -> Tensor:
 
 
 def head_losses(model: WorldModel, batch: Encoded) -> dict[str, Tensor]:
-    """Hazard, reward at the end and on the way, success at the end: each by its own logarithmic score."""
-    real, ended = batch.real, batch.ended[batch.real]
-    out = model.outcome(batch.z[:, 1:][real], batch.h[:, 1:][real], batch.outcome_features[real])
-    reward = F.binary_cross_entropy_with_logits(
-        torch.where(ended > 0, out.reward_at_end, out.reward_on_way).float(), batch.rewards[real]
-    )
-    success = batch.success.unsqueeze(1).expand_as(batch.ended)[real]
-    recorded = (ended > 0) & ~success.isnan()
-    won = (
-        F.binary_cross_entropy_with_logits(out.success[recorded].float(), success[recorded])
-        if recorded.any()
-        else 0 * reward
-    )
-    return {
-        "reward": reward,
-        "success": won,
-        "termination": F.binary_cross_entropy_with_logits(out.hazard.float(), ended),
-    }
-
-
-def paper_head_losses(model: WorldModel, batch: Encoded) -> dict[str, Tensor]:
     """The published heads: reward-to-go by MSE, or success at the end by balanced BCE; balanced hazard."""
     real, ended = batch.real, batch.ended[batch.real]
-    out = model.outcome(batch.z[:, 1:][real], batch.h[:, 1:][real])
+    out = model.heads(batch.z[:, 1:][real], batch.h[:, 1:][real])
     last = batch.real & ~F.pad(batch.real[:, 1:], (0, 1))
     sparse = bool(
         (batch.rewards[batch.real & ~last] == 0).all() and ((batch.rewards == 0) | (batch.rewards == 1)).all()
     )
     if sparse:
-        logits, won = out.reward_at_end[last[real]].float(), batch.rewards[last]
+        logits, won = out.reward[last[real]].float(), batch.rewards[last]
         reward = F.binary_cross_entropy_with_logits(logits, won, pos_weight=balance(won))
     else:
         to_go = batch.rewards.flip(1).cumsum(1).flip(1).clamp(0, 1)[real]
-        reward = F.mse_loss(out.reward_at_end.float().sigmoid(), to_go)
+        reward = F.mse_loss(out.reward.float().sigmoid(), to_go)
     hazard = F.binary_cross_entropy_with_logits(out.hazard.float(), ended, pos_weight=balance(ended))
     return {"reward": reward, "termination": hazard}
 

@@ -1,8 +1,8 @@
 """The world model: its presets, its modules put together, and how it is kept on disk (ADWM section 4.2, appendix E.6).
 
 `paper` is the published network, equal to its table 4 to the parameter. `small` and `base` read actions as text and
-the goal on its own, mark the words that goal, action and observation share, and split what the paper's reward head
-mixes: hazard, reward and success, each on its own logit. Training is in `fit`, rollouts in `world_model_env`.
+the goal on its own, mark the words that goal, action and observation share, and learn latents that tell the next
+observation apart from others. Training is in `fit`, rollouts in `world_model_env`.
 """
 
 import json
@@ -22,7 +22,6 @@ from torch.nn import functional as F
 from worldline import files
 from worldline.adwm.diffusion import Noise, cosine_schedule
 from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, caches, mlp
-from worldline.adwm.outcome_head import Outcome, linear_logits
 from worldline.adwm.tokenizer import HashTokenizer
 from worldline.types import InputError
 
@@ -58,8 +57,9 @@ class Architecture(BaseModel):
     inverse_width: int = 128
     diffusion_steps: int = 50
     text: bool = False
-    """Actions and goal as text with marks, and the linear part of the heads; else the paper's action table."""
-    linear_buckets: int = 1 << 15
+    """Actions and goal as text with marks, and the contrastive head; else the paper's action table."""
+    anchored: bool = False
+    """Latents start as fixed random projections of the words: texts are told apart before anything is learned."""
     dropout: float = 0.0
 
     @property
@@ -85,6 +85,7 @@ PRESETS: dict[Preset, Architecture] = {
         head_width=64,
         inverse_width=64,
         text=True,
+        anchored=True,
         dropout=0.1,
     ),
     "base": Architecture(
@@ -97,6 +98,7 @@ PRESETS: dict[Preset, Architecture] = {
         projector=(128, 4, 128),
         head_width=128,
         text=True,
+        anchored=True,
         dropout=0.1,
     ),
 }
@@ -135,10 +137,18 @@ class Texts(NamedTuple):
     rows: Tensor
 
 
+class Heads(NamedTuple):
+    """Logits (N,): that the episode ends, and its reward to go, as a share of the log's range."""
+
+    hazard: Tensor
+    reward: Tensor
+
+
 class WorldModel(nn.Module):
     """p(z_{t+1} | h_t, a_t) by diffusion, and the heads that read it."""
 
     abar: Tensor
+    anchors: Tensor
 
     def __init__(self, architecture: Architecture, facts: LogFacts, actions: tuple[str, ...] = ()) -> None:
         super().__init__()
@@ -161,10 +171,7 @@ class WorldModel(nn.Module):
             )
             self.goal_encoder = TextEncoder(embedding, size.tokens, 1, size.heads, size.ff, into_goal, 0, size.dropout)
             self.no_action = nn.Parameter(torch.zeros(size.action))
-            self.linear = nn.EmbeddingBag(size.linear_buckets, len(Outcome._fields), mode="sum", padding_idx=0)
-            self.precedent = nn.Embedding(size.linear_buckets, len(Outcome._fields) - 1, padding_idx=0)
-            nn.init.zeros_(self.linear.weight)
-            nn.init.zeros_(self.precedent.weight)
+            self.expectation_head = mlp(size.width + size.action, size.score_width, size.latent)
         else:
             self.action_encoder = nn.Embedding(len(actions) + 1, size.action)
         inputs = size.latent + size.action * (1 + text)
@@ -177,11 +184,13 @@ class WorldModel(nn.Module):
         named, read = size.action if text else len(actions), size.latent + size.width
         self.clone_head = mlp(token_width + size.width, size.head_width, named, activation=nn.ReLU)
         self.inverse_head = mlp(3 * size.latent + size.width, size.inverse_width, named, activation=nn.ReLU)
-        self.reward_head = mlp(read, size.head_width, size.head_width, 3 if text else 1)
+        self.reward_head = mlp(read, size.head_width, size.head_width, 1)
         self.termination_head = mlp(read, size.head_width, 1)
-        if text:  # the linear part is fitted first and alone: the networks start by adding nothing to it
-            for head in (self.reward_head, self.termination_head):
-                nn.init.zeros_(head[-1].weight)  # type: ignore[arg-type]  # the last layer is linear
+        if size.anchored:
+            generator = torch.Generator().manual_seed(0)
+            self.register_buffer(
+                "anchors", torch.randn(size.buckets, size.latent, generator=generator), persistent=False
+            )
         self.register_buffer("abar", cosine_schedule(size.diffusion_steps).float(), persistent=False)
 
     @property
@@ -195,6 +204,9 @@ class WorldModel(nn.Module):
     def encode_observation(self, texts: Texts) -> Tensor:
         """z (N, latent), each of unit mean square: the scale that the noise schedule takes for granted."""
         z = self.observation_encoder(texts.ids, texts.marks)
+        if self.architecture.anchored:
+            anchor = F.embedding_bag(texts.ids, self.anchors, mode="sum", padding_idx=0)
+            z = z + F.layer_norm(anchor, z.shape[-1:])
         return F.layer_norm(z, z.shape[-1:])
 
     def encode_action(self, texts: Texts) -> Tensor:
@@ -239,16 +251,15 @@ class WorldModel(nn.Module):
         """eps_theta(. | h, a) as the diffusion functions take it."""
         return self.score.given(h, action)
 
-    def outcome(self, z: Tensor, h: Tensor, outcome_features: Tensor | None = None) -> Outcome:
-        """What the heads say of the state after a step, given the ids of its outcome features (N, F), 0 for none."""
+    def expectation(self, h: Tensor, action: Tensor) -> Tensor:
+        """What is compared with the latents of possible next observations (text presets)."""
+        out: Tensor = self.expectation_head(torch.cat([h, action], -1))
+        return out
+
+    def heads(self, z: Tensor, h: Tensor) -> Heads:
+        """The paper's reading of the state after a step."""
         read = torch.cat([z, h], -1)
-        hazard, rest = self.termination_head(read), self.reward_head(read)
-        if not self.architecture.text:
-            return Outcome(hazard.squeeze(-1), *(rest.squeeze(-1),) * 3)
-        logits = torch.cat([hazard, rest], -1)
-        if outcome_features is not None:
-            logits = logits + linear_logits(outcome_features, self.linear.weight, self.precedent.weight)
-        return Outcome(*logits.unbind(-1))
+        return Heads(self.termination_head(read).squeeze(-1), self.reward_head(read).squeeze(-1))
 
     def clone_query(self, z: Tensor, h: Tensor) -> Tensor:
         """What the behaviour-cloning head expects next: logits of the table, or a vector to compare actions with."""
@@ -297,12 +308,6 @@ def save_weights(module: nn.Module, path: Path) -> None:
         save_model(module, str(path))
     except SafetensorError as error:
         raise OSError(f"safetensors: {error}") from None
-
-
-def expected_reward(outcome: Outcome, facts: LogFacts) -> Tensor:
-    """What a step pays in the mean, by calibrated probabilities."""
-    at_end, on_way = facts.reward(outcome.reward_at_end), facts.reward(outcome.reward_on_way)
-    return outcome.hazard * at_end + (1 - outcome.hazard) * on_way * facts.dense
 
 
 def parameter_counts(model: WorldModel) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 An episode is imagined from its start with the actions that were really taken, and compared with what really
 happened, step by step: the sampled latent against the true one, the rank of the true answer among other logged ones,
-the decoded text against the true text, and how well the heads still tell reward and end. For our model and for each
-rival. Each episode is replayed by a member that held its task out, and its own record is left out of the memory.
+the decoded text against the true text, and how well reward and end are still told. For our model, for noise in its
+place and for each rival. Each episode is replayed by a member that held its task out, without its own record.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from worldline.adwm.calibration import area_under_curve
+from worldline.adwm.calibration import area_under_curve, calibration_error, calibration_slope
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.episodes import Reader, encoded
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
-from worldline.adwm.model import expected_reward
+from worldline.adwm.rivals.latent import RIVALS
 from worldline.adwm.world_model_env import ImaginedEnvironment, ImaginedWorld
 from worldline.types import Trajectory, derive_seed
 
@@ -43,13 +43,16 @@ class Curve:
     early_termination_auc: float
     late_termination_auc: float
     """The first half of the horizon, and the second."""
+    termination_slope: float
+    """Calibration of the hazard: 1 is right; below, its mean error."""
+    termination_error: float
     value_error: float
     """Root mean square, over the policies of the log, of predicted minus real mean return."""
 
 
 def horizon_curves(
     ensemble: Ensemble,
-    names: Sequence[str] = ("adwm", "wm-ar", "wm-joint", "wm-knn"),
+    names: Sequence[str] = ("adwm", "adwm-noise", "wm-ar", "wm-joint", "wm-knn"),
     *,
     episodes: int = 64,
     seed: int = 0,
@@ -61,17 +64,17 @@ def horizon_curves(
     able = [
         name
         for name in names
-        if IMAGINATION_PRESETS[name].dynamics == "diffusion" or ensemble.members[0].rivals is not None
+        if IMAGINATION_PRESETS[name].dynamics not in RIVALS or ensemble.members[0].rivals is not None
     ]
     return {name: _curve(ensemble, IMAGINATION_PRESETS[name], numbers, seed) for name in able}
 
 
 def _chosen(ensemble: Ensemble, episodes: int, seed: int) -> list[tuple[int, int]]:
     """(member, episode) pairs: each episode with the member that held it out."""
-    holders = {task: index for index, member in enumerate(ensemble.members) for task in member.heads.held_out}
+    holders = {task: index for index, member in enumerate(ensemble.members) for task in member.held_out}
     held_out = [
         (holders[episode.task_id], number)
-        for number, episode in enumerate(ensemble.log_model.episodes)
+        for number, episode in enumerate(ensemble.episodes)
         if episode.task_id in holders
     ]
     order = np.random.default_rng(derive_seed(seed, "horizon")).permutation(len(held_out))
@@ -90,7 +93,7 @@ def _curve(ensemble: Ensemble, config: ImaginationConfig, chosen: Sequence[tuple
     def pooled(name: str, of: slice | None = None) -> Array:
         return np.concatenate([row[name] if of is None else row[name][of] for row in rows])
 
-    half = max(1, ensemble.members[0].model.facts.horizon // 2)
+    half = max(1, ensemble.facts.horizon // 2)
     early, late = slice(None, half), slice(half, None)
     return Curve(
         steps=[sum(len(row["error"]) > t for row in rows) for t in range(longest)],
@@ -102,7 +105,9 @@ def _curve(ensemble: Ensemble, config: ImaginationConfig, chosen: Sequence[tuple
         termination_auc=area_under_curve(pooled("hazard"), pooled("ended")),
         early_termination_auc=area_under_curve(pooled("hazard", early), pooled("ended", early)),
         late_termination_auc=area_under_curve(pooled("hazard", late), pooled("ended", late)),
-        value_error=_value_error(rows, [ensemble.log_model.episodes[number] for _, number in chosen]),
+        termination_slope=calibration_slope(pooled("hazard"), pooled("ended")),
+        termination_error=calibration_error(pooled("hazard"), pooled("ended")),
+        value_error=_value_error(rows, [ensemble.episodes[number] for _, number in chosen]),
     )
 
 
@@ -120,9 +125,9 @@ def _replayed(
 ) -> list[dict[str, Array]]:
     """Imagine each episode with its logged actions; what was measured at each step."""
     world = ImaginedWorld(ensemble, config)
-    episodes = [ensemble.log_model.episodes[number] for _, number in chosen]
+    episodes = [ensemble.episodes[number] for _, number in chosen]
     running = [_started(world, member, number, seed) for member, number in chosen]
-    truth = [_true_latents(ensemble.members[member], ensemble.log_model.episodes[number]) for member, number in chosen]
+    truth = [_true_latents(ensemble.members[member], ensemble.episodes[number]) for member, number in chosen]
     rows: list[dict[str, list[float]]] = [{} for _ in chosen]
     for step in range(max(len(episode) for episode in episodes)):
         alive = [at for at, episode in enumerate(episodes) if len(episode) > step]
@@ -138,11 +143,10 @@ def _replayed(
 
 
 def _started(world: ImaginedWorld, member: int, number: int, seed: int) -> ImaginedEnvironment:
-    environment = world.make()
-    environment.reset(seed=derive_seed(seed, number), task=world.ensemble.log_model.episodes[number].task_id)
-    environment.member = member
-    environment.history.episode = number
-    environment.reader = Reader(world.ensemble.members[member].model, environment.history.goal)
+    environment, episode = world.make(), world.ensemble.episodes[number]
+    environment.reset(seed=derive_seed(seed, number), task=episode.task_id)
+    environment.member, environment.own = member, number
+    environment.start_as(episode)
     return environment
 
 
@@ -151,9 +155,8 @@ def _true_latents(member: Member, episode: Trajectory) -> Tensor:
     """z of what really followed each step, (T, latent)."""
     reader = Reader(member.model, episode.goal)
     reader.observation(episode.steps[0].observation)
-    answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
     seen = []
-    for step, answer in zip(episode.steps, answers, strict=True):
+    for step, answer in zip(episode.steps, episode.next_observations, strict=True):
         reader.action(step.action)
         seen.append(reader.observation(answer))
     return encoded(member.model.encode_observation, seen, member.model.device)
@@ -162,25 +165,22 @@ def _true_latents(member: Member, episode: Trajectory) -> Tensor:
 def _measured(
     environment: ImaginedEnvironment, episode: Trajectory, step: int, true: Tensor, ensemble: Ensemble
 ) -> dict[str, float]:
-    sampled, outcome = environment.sampled, environment.outcome
+    sampled, answered = environment.sampled, environment.answer
     assert sampled is not None
-    assert outcome is not None
-    pool = ensemble.members[environment.member].narrator.latents
+    assert answered is not None
+    pool = ensemble.members[environment.member].decoder.latents
     rng = np.random.default_rng(derive_seed(environment.seed, "pool", step))
     others = pool[torch.from_numpy(rng.integers(0, len(pool), POOL))].to(sampled.device)
     apart = (sampled - true).pow(2).mean()
     # an equal latent is the same text said elsewhere: no mistake
     rank = int((((others - sampled).pow(2).mean(-1) < apart - 1e-6) & ((others - true).pow(2).mean(-1) > 1e-6)).sum())
-    last = step + 1 == len(episode)
-    answer = episode.final_observation if last else episode.steps[step + 1].observation
-    ended = last and episode.terminated
     return {
         "error": float(apart),
         "first": float(rank == 0),
         "tenth": float(rank < 10),
-        "text": float(environment.history.observation == answer),
-        "hazard": float(outcome.hazard),
-        "paid": float(expected_reward(outcome, ensemble.members[0].model.facts)),
-        "ended": float(ended),
+        "text": float(answered.text == episode.next_observations[step]),
+        "hazard": answered.hazard,
+        "paid": answered.mean_reward,
+        "ended": float(episode.terminated and step + 1 == len(episode)),
         "reward": episode.steps[step].reward,
     }

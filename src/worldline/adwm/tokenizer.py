@@ -5,12 +5,13 @@ its beginning and its end, where the task and the newest lines stand.
 """
 
 import functools
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
 import numpy.typing as npt
 
-from worldline.narrator.words import stable_hash, words
+from worldline.kernel.words import stable_hash, words
 
 Ids = npt.NDArray[np.int64]
 
@@ -49,3 +50,11 @@ def marks(ids: Ids, *references: AbstractSet[int]) -> Ids:
             if token in reference and token != PAD:
                 bits[at] |= 1 << power
     return np.array(bits, dtype=np.int64)
+
+
+def padded_ids(rows: Sequence[Sequence[int] | Ids]) -> Ids:
+    """Rows of ids of different length as one (n, longest) table, 0 where there is nothing."""
+    table = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.int64)
+    for row, ids in zip(table, rows, strict=True):
+        row[: len(ids)] = ids
+    return table

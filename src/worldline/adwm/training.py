@@ -1,8 +1,7 @@
 """Training one world model: the loop of the paper's algorithm 1, with early stopping on held-out tasks.
 
 Every epoch draws its order and its noise from (seed, epoch) alone, so a run that was interrupted goes on as if it
-had not been. Successful episodes are drawn more often where they are rare; what that does to the heads' priors is
-recorded, and undone when they are read.
+had not been. Successful episodes are drawn more often where they are rare.
 """
 
 import contextlib
@@ -13,26 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
-from torch.nn import functional as F
 
 from worldline import training_state
 from worldline.adwm.episodes import EpisodeData, encode, windows
-from worldline.adwm.losses import losses, total
+from worldline.adwm.losses import losses, score_loss, total
 from worldline.adwm.model import WorldModel
-from worldline.adwm.outcome_head import Outcome, Priors, linear_logits
-from worldline.narrator.linear import padded_ids
+from worldline.adwm.rivals.latent import Pairs
 from worldline.types import InputError, WorldlineError, derive_seed
 
 Watch = Callable[[dict[str, Any]], None]
-_LINEAR = ("linear.", "precedent.")
-_RATE, _DECAY, _BATCH, _EPOCHS = 0.02, 0.01, 128, 32
-"""Of the linear part of the heads; precedents are few and learn faster."""
-_PRECEDENTS_RATE = 5 * _RATE
 _LEAST_RANK = 2.0
+_SCORE_UPDATES, _SCORE_BATCH, _SCORE_RATE, _SCORE_EVERY = 1500, 128, 1e-3, 100
 _HELD_OUT_NOISE = 0, -1
 """Seed and epoch of the noise that held-out tasks are evaluated with, at every epoch the same."""
 
@@ -67,10 +60,7 @@ def train(
     """Fit `model`; its weights end as they were at the best epoch on `held_out`."""
     chances = _chances(training, schedule.success_share)
     state = _Progress(checkpoint)
-    if model.architecture.text and not state.kept:
-        fit_linear(model, training, held_out or training, chances, seed)
-    deep = [p for name, p in model.named_parameters() if not name.startswith(_LINEAR)]
-    optimizer = torch.optim.AdamW(deep, lr=schedule.rate, weight_decay=schedule.decay)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
     first = state.resume(model, optimizer)
     for epoch in range(first, schedule.epochs):
         if epoch - state.best_epoch > schedule.patience:
@@ -95,6 +85,32 @@ def train(
             "observations cannot be distinguished by them; fit with another seed or a lower rate"
         )
     return model.eval()
+
+
+def train_score(model: WorldModel, training: Pairs, held_out: Pairs, *, seed: int) -> None:
+    """Train the score network on latents that no longer change; its weights end as they were best on `held_out`.
+
+    It is small and the encoders are not: thousands of its updates cost what a few epochs of the whole model cost.
+    """
+    optimizer = torch.optim.AdamW(model.score.parameters(), lr=_SCORE_RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, _SCORE_UPDATES, 0.01 * _SCORE_RATE)
+    noise = _seeded(seed, _SCORE_UPDATES)
+    best, kept = math.inf, model.score.state_dict()
+    model.eval()
+    for update in range(_SCORE_UPDATES):
+        rows = torch.randint(len(training.h), (_SCORE_BATCH,), generator=noise).to(model.device)
+        optimizer.zero_grad()
+        score_loss(model, training.after[rows], training.h[rows], training.action[rows], noise).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        if (update + 1) % _SCORE_EVERY == 0:
+            with torch.no_grad():
+                tested = score_loss(
+                    model, held_out.after, held_out.h, held_out.action, _seeded(*_HELD_OUT_NOISE)
+                ).item()
+            if tested < best:
+                best, kept = tested, {name: value.clone() for name, value in model.score.state_dict().items()}
+    model.score.load_state_dict(kept)
 
 
 def _step(
@@ -153,21 +169,6 @@ def effective_rank(z: Tensor) -> float:
         return 0.0
     share = spectrum / spectrum.sum()
     return float(torch.exp(-(share * share.clamp(min=1e-12).log()).sum()))
-
-
-def priors(training: Sequence[EpisodeData], share: float) -> Priors:
-    """What upsampling to `share` did to the heads' base rates."""
-    weights = _chances(training, share) * len(training)
-    ends = np.array([data.ended.sum() for data in training])
-    steps = np.array([len(data) for data in training])
-    last = np.array([float(data.rewards[-1]) for data in training])
-    won = np.array([0.0 if math.isnan(data.success) else data.success for data in training])
-
-    def rates(of: np.ndarray[Any, Any], among: np.ndarray[Any, Any]) -> tuple[float, float]:
-        drawn, natural = (weights * among).sum(), among.sum()
-        return float((weights * of).sum() / max(drawn, 1e-9)), float(of.sum() / max(natural, 1e-9))
-
-    return Priors(hazard=rates(ends, steps), reward=rates(last * ends, ends), success=rates(won * ends, ends))
 
 
 def _chances(data: Sequence[EpisodeData], share: float) -> np.ndarray[Any, Any]:
@@ -232,8 +233,6 @@ class _Progress:
         try:
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
-            for name, gradient in state["gradients"].items():
-                model.get_parameter(name).grad = gradient
             self.best_epoch, self._best, self._first = state["best_epoch"], state["best"], state["first"]
             self.best_weights = state["best_weights"]
             return int(state["epoch"]) + 1
@@ -244,7 +243,9 @@ class _Progress:
     def note(self, epoch: int, tested: dict[str, float], model: WorldModel) -> None:
         """Progress is the mean of the held-out terms, each relative to its first value."""
         self._first = self._first or tested
-        watched = [name for name in ("diffusion", "termination", "reward") if self._first.get(name, 0) > 1e-9]
+        watched = [
+            name for name in ("diffusion", "contrast", "termination", "reward") if self._first.get(name, 0) > 1e-9
+        ]
         score = sum(tested[name] / self._first[name] for name in watched) / max(1, len(watched))
         if score < self._best:
             self._best, self.best_epoch, self.best_weights = score, epoch, _copied(model)
@@ -253,79 +254,9 @@ class _Progress:
         """Write the checkpoint of this epoch in the place of the last one."""
         if self.path is not None:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
-            # The linear part is fitted before and not by this optimizer: its gradients add up from step to step, and
-            # count in the norm that is clipped.
-            linear = {name: p.grad for name, p in model.named_parameters() if name.startswith(_LINEAR)}
-            state["gradients"] = {name: gradient for name, gradient in linear.items() if gradient is not None}
             state |= {"best_epoch": self.best_epoch, "best": self._best, "first": self._first}
             training_state.save(self.path, state | {"best_weights": self.best_weights})
 
 
 def _copied(model: WorldModel) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
-
-
-def fit_linear(
-    model: WorldModel,
-    training: Sequence[EpisodeData],
-    held_out: Sequence[EpisodeData],
-    chances: npt.NDArray[np.float64],
-    seed: int,
-) -> None:
-    """Fit the linear part of the heads alone, each to its best epoch on held-out tasks."""
-    x, y, w = _evidence(training, torch.from_numpy(chances * len(training)).float())
-    xt, yt, wt = _evidence(held_out, torch.ones(len(held_out)))
-    # Few of the buckets are ever used: those alone are trained, and then put where they belong.
-    used = torch.unique(torch.cat([torch.zeros(1, dtype=torch.long), x.flatten(), xt.flatten()]))
-    x, xt = torch.searchsorted(used, x), torch.searchsorted(used, xt)
-    linear, precedent = (
-        torch.nn.Parameter(table.detach().cpu()[used]) for table in (model.linear.weight, model.precedent.weight)
-    )
-    bias = torch.nn.Parameter(torch.zeros(len(Outcome._fields)))
-    groups = [{"params": [linear, bias], "lr": _RATE}, {"params": [precedent], "lr": _PRECEDENTS_RATE}]
-    optimizer = torch.optim.AdamW(groups, weight_decay=_DECAY)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 - epoch / _EPOCHS)
-    best, kept = torch.full_like(bias, torch.inf), [p.detach().clone() for p in (linear, precedent, bias)]
-    for epoch in range(_EPOCHS):
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(derive_seed(seed, epoch, "wide")))
-        for rows in torch.split(order, _BATCH):
-            optimizer.zero_grad()
-            terms = outcome_terms(linear_logits(x[rows], linear, precedent) + bias, y[rows])
-            (w[rows, None] * terms).sum(-1).mean().backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-        schedule.step()
-        with torch.no_grad():
-            scores = (wt[:, None] * outcome_terms(linear_logits(xt, linear, precedent) + bias, yt)).mean(0)
-            better = scores < best
-            best = torch.where(better, scores, best)
-            # precedents are silent on the first head
-            for at, (now, heads) in enumerate(((linear, better), (precedent, better[1:]), (bias, better))):
-                kept[at] = torch.where(heads, now, kept[at])
-    _put(model, used, *kept)
-
-
-@torch.no_grad()
-def _put(model: WorldModel, used: Tensor, linear: Tensor, precedent: Tensor, bias: Tensor) -> None:
-    for table, weight in ((model.linear.weight, linear), (model.precedent.weight, precedent)):
-        table[used.to(model.device)] = weight.to(model.device)
-    for head, part in ((model.termination_head, bias[:1]), (model.reward_head, bias[1:])):
-        list(head.parameters())[-1].copy_(part)
-
-
-def _evidence(data: Sequence[EpisodeData], weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Every step's features (n, F), targets (n, 3: end, reward, success) and weight (n,)."""
-    x = torch.from_numpy(padded_ids([ids for one in data for ids in one.outcome_features]))
-    rows = [(end, reward, one.success) for one in data for end, reward in zip(one.ended, one.rewards, strict=True)]
-    w = torch.repeat_interleave(weights, torch.tensor([len(one) for one in data]))
-    return x, torch.tensor(rows, dtype=torch.float32), w
-
-
-def outcome_terms(logits: Tensor, y: Tensor) -> Tensor:
-    """(n, 4): the logarithmic score of each head at each step, 0 where it does not apply.
-
-    Hazard applies at every step, reward at the end or on the way, success at the end, where the log has it.
-    """
-    ended, reward, success = y.unbind(-1)
-    targets = torch.stack([ended, reward, reward, success.nan_to_num(0.0)], -1)
-    weights = torch.stack([torch.ones_like(ended), ended, 1 - ended, ended * ~success.isnan()], -1)
-    return weights * F.binary_cross_entropy_with_logits(logits, targets, reduction="none")

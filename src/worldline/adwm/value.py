@@ -53,7 +53,7 @@ def imagine(
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
     """Play `policy` at every task of `starts`, `rollouts` times each."""
-    starts = ensemble.log_model.episodes if starts is None else starts
+    starts = ensemble.episodes if starts is None else starts
     world = ImaginedWorld(ensemble, config, guide, starts)
     player = Rollout(world, policy, batch_size=batch_size)
     played = _played(player, starts, rollouts, gamma, seed, watch)
@@ -73,7 +73,7 @@ def imagine_kernel(
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
     """The same in the world of the kernel model (`wm`), or of the bag (`wm-bag`)."""
-    starts = ensemble.log_model.episodes if starts is None else starts
+    starts = ensemble.episodes if starts is None else starts
     world = KernelWorld(ensemble.kernel, ensemble.facts, bag=bag, starts=starts)
     played = _played(Rollout(world, policy, batch_size=batch_size), starts, rollouts, gamma, seed, watch)
     return Imagined(played.values, 0.0, world.support, played.trajectories)
@@ -93,7 +93,7 @@ def imagine_text(
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
     """The same in a world whose observations the language model `generator` writes (`wm-text`)."""
-    starts = ensemble.log_model.episodes if starts is None else starts
+    starts = ensemble.episodes if starts is None else starts
     world = TextWorld(generator, ensemble, temperature, starts)
     player = Rollout(world, policy, batch_size=batch_size)
     played = _played(player, starts, rollouts, gamma, seed, watch)

@@ -20,7 +20,8 @@ from worldline import envs, files, store
 from worldline.adwm.ensemble import FIGURES, Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS
-from worldline.adwm.kernel_env import BAG, KERNEL
+from worldline.adwm.kernel_env import KERNEL
+from worldline.adwm.rivals.latent import RIVALS
 from worldline.bench.policy_suite import Checkpoint, PolicySuite, clone_checkpoints
 from worldline.collect import collect_tasks
 from worldline.config import Config, option
@@ -33,7 +34,6 @@ from worldline.policies import PolicySource
 from worldline.sft import SftConfig, sft
 from worldline.types import InputError, Trajectory, World, derive_seed
 
-RIVALS = ("wm-ar", "wm-joint", "wm-knn")
 TEXT_EPOCHS = 8.0
 Work = dict[str, Callable[[], object]]
 """What can be done side by side, by a name for the person who watches."""
@@ -140,16 +140,13 @@ class Experiment:
 
     def fit(self, seed: int) -> Ensemble:
         folder, rivals = self.world_model(seed), any(self._wants(seed, name) for name in RIVALS)
-        kernel = any(self._wants(seed, name) for name in (KERNEL, BAG))
         if (folder / FIGURES).is_file():
             ensemble = Ensemble.load(folder)
-            complete = not rivals or not ensemble.members or ensemble.members[0].rivals is not None
-            if complete and (ensemble.load_kernel is not None or not kernel):
+            if not rivals or not ensemble.members or ensemble.members[0].rivals is not None:
                 return ensemble
             shutil.rmtree(folder)
         settings = FitSettings(
             members=self.config.members,
-            kernel=kernel,
             rivals=rivals,
             replayed_episodes=self.config.horizon,
             seed=seed,

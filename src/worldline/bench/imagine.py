@@ -17,7 +17,8 @@ import torch
 
 from worldline import envs, policies, store
 from worldline.adwm.diffusion import sample
-from worldline.adwm.ensemble import BOUND, Ensemble
+from worldline.adwm.dynamics import BOUND
+from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
@@ -215,6 +216,6 @@ def _latent_step(ensemble: Ensemble, batch: int, imagination: ImaginationConfig,
             predict, noise[0], model.abar, steps=imagination.steps, eta=imagination.eta, noise=injected, bound=BOUND
         )
         states = model.advance(model.step_tokens(latent, action, goals), states.split())
-        model.outcome(latent, states.h).hazard.cpu()
+        model.heads(latent, states.h).hazard.cpu()
         taken.append(time.perf_counter() - started)
     return statistics.median(taken)

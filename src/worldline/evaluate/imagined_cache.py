@@ -26,7 +26,6 @@ class ImaginedValues(BaseModel):
     values: list[float]
     spread: float
     near: dict[str, int]
-    distance: float
     unsupported: int
 
 
@@ -51,7 +50,6 @@ def _write(entry: Path, imagined: Imagined, *, with_episodes: bool) -> None:
         values=imagined.values.tolist(),
         spread=imagined.spread,
         near=dict(support.near),
-        distance=support.distance,
         unsupported=support.unsupported,
     )
     with files.replacing(entry) as partial:
@@ -67,6 +65,6 @@ def _read(entry: Path, *, with_episodes: bool) -> Imagined:
         kept = ImaginedValues.model_validate_json((entry / VALUES).read_bytes())
     except ValidationError:
         raise InputError(f"{entry / VALUES}: not readable: delete {entry}") from None
-    support = Support(Counter(kept.near), kept.distance, kept.unsupported)
+    support = Support(Counter(kept.near), kept.unsupported)
     episodes = list(store.read(entry)) if with_episodes else []
     return Imagined(np.array(kept.values), kept.spread, support, episodes)

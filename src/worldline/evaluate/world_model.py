@@ -16,6 +16,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS
 from worldline.adwm.kernel_env import BAG, KERNEL
+from worldline.adwm.rivals.latent import RIVALS
 from worldline.adwm.value import Imagined, discounted
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
@@ -49,7 +50,7 @@ class WorldModelEstimators:
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
         members = self.ensemble.members
         rivals = bool(members) and members[0].rivals is not None
-        able = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics == "diffusion"}
+        able = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics not in RIVALS}
         self.presets = able if members else {}
 
     @property
@@ -59,9 +60,8 @@ class WorldModelEstimators:
     @property
     def _played_in(self) -> tuple[str, ...]:
         """The estimators that are worlds to play in."""
-        kernel = (KERNEL, BAG) if self.ensemble.load_kernel is not None else ()
-        text = (TEXT_MODEL,) if self.case.config.text_model and self.presets else ()
-        return (*kernel, *self.presets, *text)
+        text = (TEXT_MODEL,) if self.case.config.text_model else ()
+        return (KERNEL, BAG, *self.presets, *text)
 
     def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]:
         """For one candidate."""
@@ -121,7 +121,7 @@ class WorldModelEstimators:
         return error_by(errors, self.case.config.confidence) if errors else self._replay_error(name)
 
     def _replay_error(self, name: str) -> float:
-        return self.ensemble.kernel_replay_error if name in (KERNEL, BAG) else self.ensemble.replay_error
+        return self.ensemble.replay_error if name in self.presets else self.ensemble.kernel_replay_error
 
     @cached_property
     def loggers(self) -> dict[str, tuple[Player, Sequence[Trajectory]]]:
@@ -205,11 +205,11 @@ class WorldModelEstimators:
 
     def _refitted(self, episodes: Sequence[Trajectory], pool: str, names: Sequence[str]) -> Model:
         """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
-        networks = [name for name in names if name not in (KERNEL, BAG)]
+        networks = [name for name in names if name in self.presets]
         settings = FitSettings(members=0, replayed_episodes=0, seed=self.case.config.seed)
         if networks:
             own = self.ensemble.members[0].model
-            rivals = any(name in self.presets and self.presets[name].dynamics != "diffusion" for name in networks)
+            rivals = any(self.presets[name].dynamics in RIVALS for name in networks)
             size = {"preset": own.architecture.preset, "latent": own.architecture.latent, "device": str(own.device)}
             settings = settings.model_copy(update={"members": 1, "rivals": rivals, **size})
 

@@ -32,4 +32,5 @@ class Bag:
         row = self.log.rows[rows[int(request.draw * len(rows))]]
         listed = request.state.listed if row.listed_after is None else row.listed_after
         kind = KINDS[EXACT if row.action == request.action else OTHER]
-        return KernelAnswer(row.answer, outcome_of(row), listed, {}, step, kind)
+        outcome = outcome_of(row)
+        return KernelAnswer(row.answer, outcome, listed, {}, step, kind, float(outcome.ended), outcome.reward)

@@ -18,7 +18,7 @@ from worldline.kernel.edits import Views
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.phrases import Phrase, Phrasing, blanked
 from worldline.kernel.vectors import Array, TextTable, WordWeights, unit
-from worldline.narrator.words import stable_hash, vocabulary
+from worldline.kernel.words import stable_hash, vocabulary
 
 FADING = 0.6
 """What is left of a word's weight in memory after one more step."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from worldline.kernel.candidates import COMPARED, EXACT, KINDS, OTHER, RENAMED, Candidates, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription, last_number
 from worldline.kernel.step_table import COLUMN, CONTEXTS
-from worldline.narrator.words import vocabulary
+from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
 Features = npt.NDArray[np.float32]

@@ -7,7 +7,7 @@ held-out figures are of.
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,7 +57,7 @@ def fit_kernel(
 ) -> tuple[KernelModel, dict[str, float]]:
     """A kernel model of the log, and what was measured on held-out episodes."""
     model = KernelModel(episodes)
-    sample = _sample(model, seed, steps)
+    sample = described_steps(model, seed, steps)
     _fit_wordings(model, sample, seed)
     sample = [
         replace(one, exercise=replace(one.exercise, features=model.described(one.considered, one.row.episode)))
@@ -75,14 +75,18 @@ def fit_kernel(
     return model, figures | _fit_lists(model, sample, weighed, held_out, seed)
 
 
-def _sample(model: KernelModel, seed: int, most: int) -> list[DescribedStep]:
-    """A sample of logged steps; all last steps are in it."""
+def described_steps(
+    model: KernelModel, seed: int, most: int, episodes: Collection[int] | None = None
+) -> list[DescribedStep]:
+    """A sample of about `most` logged steps, of these episodes only; all last steps are in it."""
     rng = random.Random(derive_seed(seed, "exercises"))
-    share = min(1.0, most / len(model.log))
+    numbers = range(len(model.log.episodes)) if episodes is None else sorted(episodes)
+    share = min(1.0, most / sum(len(model.log.episodes[number]) for number in numbers))
     rewards = [row.reward for row in model.log.rows]
     spread = max(0.02, 0.03 * (max(rewards) - min(rewards)))
     sample = []
-    for number, episode in enumerate(model.log.episodes):
+    for number in numbers:
+        episode = model.log.episodes[number]
         for state, _, row in replay(model.log.language, episode, number):
             last = row.step + 1 == len(episode)
             if rng.random() < share or last:

@@ -57,7 +57,7 @@ class Gate(nn.Module):
         scores = self(torch.from_numpy(features)).double()
         return [part.softmax(0).numpy() for part in torch.split(scores, list(sizes))]
 
-    def fit(self, exercises: Sequence[Exercise], held_out: frozenset[int], seed: int) -> float:
+    def fit(self, exercises: Sequence[Exercise], held_out: frozenset[int], seed: int, steps: int = _STEPS) -> float:
         """Fit on all episodes but those held out, where it is stopped; the held-out loss in nats per step."""
         training = _packed([one for one in exercises if one.episode not in held_out])
         testing = _packed([one for one in exercises if one.episode in held_out])
@@ -68,9 +68,9 @@ class Gate(nn.Module):
         nn.init.normal_(self.hidden.weight, std=len(self.mean) ** -0.5, generator=generator)
         nn.init.uniform_(self.hidden.bias, -(len(self.mean) ** -0.5), len(self.mean) ** -0.5, generator=generator)
         optimizer = torch.optim.AdamW(self.parameters(), lr=_RATE, weight_decay=_DECAY)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, _STEPS)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, steps)
         best, kept = float("inf"), {name: value.clone() for name, value in self.state_dict().items()}
-        for step in range(_STEPS):
+        for step in range(steps):
             batch = torch.randint(len(training.weight), (min(_BATCH, len(training.weight)),), generator=generator)
             optimizer.zero_grad()
             self._loss(training.rows(batch)).backward()  # type: ignore[no-untyped-call]
@@ -83,6 +83,11 @@ class Gate(nn.Module):
                     best, kept = score, {name: value.clone() for name, value in self.state_dict().items()}
         self.load_state_dict(kept)
         return best
+
+    @torch.no_grad()
+    def score(self, exercises: Sequence[Exercise]) -> float:
+        """The loss of exercises in nats per step."""
+        return self._loss(_packed(exercises)).item()
 
     def _loss(self, packed: "_Packed") -> Tensor:
         chances = self(packed.features).masked_fill(~packed.real, -torch.inf).softmax(1)

@@ -21,7 +21,7 @@ from worldline.kernel.candidates import Candidates, history_renaming
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.phrases import Phrase, Phrasing, renamed
 from worldline.kernel.step_table import StepTable
-from worldline.narrator.words import stable_hash
+from worldline.kernel.words import stable_hash
 
 BUCKETS = 1 << 15
 SOURCES = 5

@@ -59,6 +59,9 @@ class KernelAnswer:
     description: StepDescription
     kind: str
     """How the answer was made of a logged one; one of KINDS."""
+    hazard: float
+    """The probability that the episode ends here; below, the mean reward of the step."""
+    mean_reward: float
 
     @property
     def supported(self) -> bool:
@@ -126,28 +129,54 @@ class KernelModel(nn.Module):
 
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
         """Draw an answer to each request, all weighed in one batch."""
-        considered = [self.consider(one.state, one.action, turn=one.turn, own=one.own) for one in requests]
-        described = [self.described(one, request.own) for request, one in zip(requests, considered, strict=True)]
-        weighed = self.gate.chances(np.concatenate(described), [len(one) for one in described])
-        return [self._drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
+        considered = [self.considered(request) for request in requests]
+        weighed = self.weighed(requests, considered)
+        return [self.drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
 
-    def _drawn(self, request: StepRequest, considered: Considered, chances: Chances) -> KernelAnswer:
+    def considered(self, request: StepRequest) -> Considered:
+        """What may be answered to a request."""
+        return self.consider(request.state, request.action, turn=request.turn, own=request.own)
+
+    def weighed(self, requests: Sequence[StepRequest], considered: Sequence[Considered]) -> list[Chances]:
+        """How likely the gate holds each candidate of each request."""
+        described = [self.described(one, request.own) for request, one in zip(requests, considered, strict=True)]
+        return self.gate.chances(np.concatenate(described), [len(one) for one in described])
+
+    def drawn(self, request: StepRequest, considered: Considered, chances: Chances) -> KernelAnswer:
+        """One of the candidates, drawn by these chances, and what follows it."""
+        possible = considered.candidates
+        at = draw(chances, request.draw)
+        return self.followed(request, considered, chances, possible.texts[at], KINDS[possible.kinds[at]])
+
+    def followed(
+        self,
+        request: StepRequest,
+        considered: Considered,
+        chances: Chances,
+        text: str,
+        kind: str,
+        outcome: StepOutcome | None = None,
+    ) -> KernelAnswer:
+        """What follows an answer: outcome, unless it is given, and list.
+
+        The candidates of its text vote; where there is none, all do.
+        """
         state, step, possible = request.state, considered.step, considered.candidates
-        at = drawn(chances, request.draw)
-        text = possible.texts[at]
         mass = np.where([other == text for other in possible.texts], chances, 0.0)
-        within = mass / mass.sum()
+        within = mass / mass.sum() if mass.any() else chances
         votes = self.votes(state.rewards, possible, within)
         outcomes, likely = self.outcomes.chances(outcome_features(state, step, text), votes)
-        outcome = outcomes[drawn(likely, request.outcome_draw)]
         ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
         if ruled is not None:
-            outcome = outcome._replace(reward=ruled)
+            outcomes = tuple(one._replace(reward=ruled) for one in outcomes)
+        outcome = outcome or outcomes[draw(likely, request.outcome_draw)]
         listed: tuple[str, ...] | None = state.listed
         log_odds: dict[str, float] = {}
         if self.lists and not outcome.ended:
             listed, log_odds = self._listed(state, step, text, possible, within)
-        return KernelAnswer(text, outcome, listed, log_odds, step, KINDS[possible.kinds[at]])
+        hazard = float(likely @ [one.ended for one in outcomes])
+        mean_reward = float(likely @ [one.reward for one in outcomes])
+        return KernelAnswer(text, outcome, listed, log_odds, step, kind, hazard, mean_reward)
 
     def votes(self, rewards: Sequence[float], possible: Candidates, within: Chances) -> dict[StepOutcome, float]:
         """The outcomes of the sources, each with its share of the effective number of sources.
@@ -177,7 +206,7 @@ class KernelModel(nn.Module):
         return tuple(sorted(kept) if self.sorts else kept), log_odds
 
 
-def drawn(chances: Chances, draw: float) -> int:
-    """A number drawn by inverse CDF; `draw` is in [0, 1)."""
+def draw(chances: Chances, at: float) -> int:
+    """A number drawn by inverse CDF; `at` is in [0, 1)."""
     mass = np.cumsum(chances)
-    return min(int(np.searchsorted(mass, draw * mass[-1], side="right")), len(chances) - 1)
+    return min(int(np.searchsorted(mass, at * mass[-1], side="right")), len(chances) - 1)

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from worldline.kernel.episode_state import EpisodeState, StepDescription, last_number, wording
 from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
-from worldline.narrator.words import stable_hash
+from worldline.kernel.words import stable_hash
 
 Array = npt.NDArray[np.float64]
 MOST_CLASSES = 12

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from worldline.narrator.words import stable_hash
+from worldline.kernel.words import stable_hash
 
 Array = npt.NDArray[np.float32]
 WIDTH = 128

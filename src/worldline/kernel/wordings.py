@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import Bid, EpisodeState, StepDescription, first_number, neighbours, wording
 from worldline.kernel.step_table import StepTable
-from worldline.narrator.words import stable_hash
+from worldline.kernel.words import stable_hash
 
 BUCKETS = 1 << 18
 FOLDS = 2

@@ -33,8 +33,10 @@ LABELS = {
     "hazard_auc": "AUC of the end",
     "hazard_ece": "calibration error of the end",
     "hazard_slope": "calibration slope of the end",
-    "hazard_nats": "nats per step of the end",
-    "reward_at_end_error": "error of the final reward",
+    "nats_diffusion": "nats per step of what was answered, adwm",
+    "nats_noise": "the same with noise for its latents",
+    "nats_wm": "the same steps, wm",
+    "nats_wm_and_latent": "the same steps, wm and the latent",
     "value_error": "error of the mean return",
     "replay_error": "error of the mean return, replayed",
 }

@@ -2,30 +2,23 @@
 
 It reads `h_t | a_t` as agents' transcripts spell it and writes o_{t+1}: the rows of `worldline sft --target
 observation` and of PaW. Trained with --outcome it writes the reward and the end too; any other checkpoint says neither,
-and then a few numbers fitted on the log's own features do (`Judge`). Starts, horizon and admissible actions are those
-of the log, as in `world_model_env`, so agents of any kind act here directly.
+and then the kernel model does, as for every other estimator. Starts, horizon and admissible actions are those of the
+log, so agents of any kind act here directly.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-import torch
-
-from worldline.adwm.calibration import Platt, fit_platt, sigmoid
-from worldline.adwm.ensemble import Ensemble, Member
-from worldline.adwm.log_world import SPLIT, LogWorld, WaitingEnvironment
-from worldline.adwm.outcome_head import linear_logits
-from worldline.narrator.admissible import Situation
-from worldline.narrator.history import History
-from worldline.narrator.retrieval import CandidateAnswer
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.kernel_env import KernelEnvironment, KernelWorld
+from worldline.kernel.candidates import KINDS, OTHER
+from worldline.kernel.outcome import StepOutcome
 from worldline.policies.language_model.checkpoint import TrainedWith
 from worldline.policies.language_model.decoding import generate
 from worldline.policies.language_model.encoding import Encoder
 from worldline.policies.language_model.forward import chunks, inference, read, shares_prefix
 from worldline.policies.language_model.hf import HFPolicy
-from worldline.policies.language_model.outcome_line import read_outcome, write_outcome
+from worldline.policies.language_model.outcome_line import AnswerWithOutcome, read_outcome, write_outcome
 from worldline.policies.language_model.prefix_cache import PrefixCache
 from worldline.types import Exchange, Info, InputError, Trajectory, Turn, derive_seed
 
@@ -100,52 +93,7 @@ class ObservationGenerator:
         return (text if self._chat else text.removesuffix(_NEXT)).strip()
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Probability that a step ended the episode, and what it earned if so and if not, as shares of the log's range."""
-
-    hazard: float
-    at_end: float
-    on_way: float
-
-
-class Judge:
-    """Reward and end from features of the text alone: the linear part of a member's heads, calibrated on the log."""
-
-    def __init__(self, member: Member) -> None:
-        if not member.model.architecture.text:
-            raise InputError(
-                "wm-text: the model says neither reward nor end: train it by worldline sft --target observation"
-                " --outcome, or fit the world model with --preset small or base"
-            )
-        self._member, self._log_model = member, member.narrator.log_model
-        seen = [
-            self._logits(history, action, answer)
-            for number in range(len(self._log_model.episodes))
-            for history, _, action, answer in self._log_model.replay(number)
-        ]
-        logits = np.array(seen)
-        transitions, facts = self._log_model.index.transitions, member.model.facts
-        ended = np.array([transition.ended for transition in transitions])
-        earned = np.array([facts.reward_share(transition.reward) for transition in transitions])
-        self._hazard = fit_platt(logits[:, 0], ended)
-        self._at_end = fit_platt(logits[ended, 1], earned[ended]) if ended.any() else Platt()
-
-    def __call__(self, history: History, action: str, answer: str) -> Verdict:
-        hazard, at_end, on_way, _ = self._logits(history, action, answer)
-        return Verdict(
-            float(sigmoid(self._hazard(hazard))), float(sigmoid(self._at_end(at_end))), float(sigmoid(on_way))
-        )
-
-    @torch.no_grad()
-    def _logits(self, history: History, action: str, answer: str) -> list[float]:
-        model = self._member.model
-        ids = torch.tensor([self._log_model.outcome_features.ids(history, action, answer)], device=model.device)
-        logits: list[float] = linear_logits(ids, model.linear.weight, model.precedent.weight)[0].tolist()
-        return logits
-
-
-class TextWorld(LogWorld):
+class TextWorld(KernelWorld):
     """A world whose observations a language model writes; episodes begin as those of the log, or of `starts`."""
 
     def __init__(
@@ -155,108 +103,65 @@ class TextWorld(LogWorld):
         temperature: float = 1.0,
         starts: Sequence[Trajectory] | None = None,
     ) -> None:
-        log_model = ensemble.log_model
-        super().__init__("told", ensemble.facts, log_model.episodes, starts, lists=log_model.lists)
-        self.log_model = log_model
-        member = ensemble.members[0]
-        self.narrator = member.narrator
-        answers = [transition.answer for transition in ensemble.log_model.index.transitions]
+        super().__init__(ensemble.kernel, ensemble.facts, starts=starts)
+        answers = [row.answer for row in ensemble.kernel.log.rows]
         self.generator = ObservationGenerator(generator, answers, temperature)
-        self.judge = None if self.generator.says_outcome else Judge(member)
         self.malformed = 0
         """Answers without the line of reward and end that the model was trained to write."""
 
-    def make(self) -> "TextEnvironment":
+    def make(self) -> "TextEnvironment":  # type: ignore[override]  # an environment of this world
         return TextEnvironment(self)
 
     def advance(self) -> None:
         """One step for every waiting episode, in one batch."""
         waiting, self.waiting = self.waiting, []
+        requests = [environment.request() for environment in waiting]
         texts = self.generator.answers(
             [environment.turn() for environment in waiting],
-            [environment.action or "" for environment in waiting],
+            [request.action for request in requests],
             [environment.answer_seed() for environment in waiting],
         )
-        for environment, text in zip(waiting, texts, strict=True):
-            environment.receive(text)
-        self._offer([environment for environment in waiting if not environment.over])
+        considered = [self.kernel.considered(request) for request in requests]
+        weighed = self.kernel.weighed(requests, considered)
+        for environment, request, text, one, chances in zip(waiting, requests, texts, considered, weighed, strict=True):
+            written = read_outcome(text)
+            outcome = self._outcome(written) if self.generator.says_outcome else None
+            kinds = dict(zip(one.candidates.texts, one.candidates.kinds.tolist(), strict=True))
+            kind = KINDS[kinds.get(written.observation, OTHER)]
+            answer = self.kernel.followed(request, one, chances, written.observation, kind, outcome)
+            environment.transcript.append(text if outcome is None else write_outcome(answer.text, *outcome[:2]))
+            environment.receive(answer)
 
-    def _offer(self, going: Sequence["TextEnvironment"]) -> None:
-        if self.log_model.lists and going:
-            allowed = self.narrator.allowed([environment.situation() for environment in going])
-            for environment, actions in zip(going, allowed, strict=True):
-                environment.offer(actions)
+    def _outcome(self, written: AnswerWithOutcome) -> StepOutcome:
+        """What the model wrote of it; nothing happens where it wrote nothing."""
+        if written.reward is None or written.ended is None:
+            self.malformed += 1
+            return StepOutcome(0.0, False, False)
+        won = written.ended and written.reward >= self.facts.reward_high - 1e-6
+        return StepOutcome(written.reward, written.ended, won)
 
 
-class TextEnvironment(WaitingEnvironment[TextWorld]):
+class TextEnvironment(KernelEnvironment[TextWorld]):
     """One episode whose observations a language model writes."""
 
-    def __init__(self, world: TextWorld) -> None:
-        super().__init__(world)
-        self.history: History
-        self.transcript: list[str] = []
-        """The observations as the language model wrote them, lines of reward and end included."""
-        self.source: CandidateAnswer | None = None
-        """The logged answer that the last one repeats, if one does."""
+    transcript: list[str]
+    """The observations as the language model wrote them, lines of reward and end included."""
 
-    def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
-        world = self._world
-        self.seed = derive_seed(seed or 0, "told")
-        task = task or world.get_task(SPLIT, derive_seed(self.seed, "task") % world.num_tasks(SPLIT))
-        start = world.start(task)
-        observation = start.steps[0].observation
-        self.history = History(world.log_model.grammar, task, start.goal, observation)
-        self.transcript = [observation]
-        return self._began(task, start)
+    def start_as(self, start: Trajectory) -> tuple[str, Info]:
+        self.transcript = [start.steps[0].observation]
+        return super().start_as(start)
 
     def clone(self) -> Self:
-        twin = type(self)(self._world)
-        twin.__dict__ |= self.__dict__
-        if not self.over:
-            twin.history, twin.transcript = self.history.copy(), [*self.transcript]
+        twin = super().clone()
+        twin.transcript = [*self.transcript]
         return twin
 
     def turn(self) -> Turn:
         """h_t, as the language model reads it."""
-        past = tuple(Exchange(*pair) for pair in zip(self.transcript[:-1], self.history.actions, strict=True))
-        return Turn(self._world.family, self.history.goal, self.transcript[-1], self.allowed or None, past)
+        past = tuple(Exchange(*pair) for pair in zip(self.transcript[:-1], self.state.actions, strict=True))
+        return Turn(self._world.family, self.state.goal, self.transcript[-1], self.allowed or None, past)
 
     def answer_seed(self) -> int:
         """The seed of the pending answer: the same for whoever does the same for the same time."""
         done = self.action or ""
-        return derive_seed(self.seed, "answer", done, len(self.history.answers(done)))
-
-    def receive(self, text: str) -> None:
-        """Take the answer to the pending action apart, and record it."""
-        world, done = self._world, self.action or ""
-        answer = read_outcome(text)
-        reward, ended = answer.reward, answer.ended
-        if world.judge is not None:
-            reward, ended = self._judged(world.judge(self.history, done, answer.observation), done)
-        elif reward is None or ended is None:
-            world.malformed += 1
-            reward, ended = 0.0, False
-        candidates = world.log_model.index.candidates(self.history, done) if world.log_model.lists else ()
-        self.source = next((c for c in candidates if c.text == answer.observation and c.source is not None), None)
-        won = ended and reward >= world.facts.reward_high - 1e-6
-        self.history.advance(done, answer.observation)
-        self.transcript.append(
-            write_outcome(answer.observation, reward, ended) if world.judge is None else answer.observation
-        )
-        cut = not ended and len(self.history.actions) >= world.max_steps
-        self.over = ended or cut
-        valid = not world.log_model.lists or done in self.allowed
-        self.allowed = () if self.over else self.allowed
-        info: Info = {"won": won, "score": reward if ended else 0.0, "valid": valid, "admissible": self._listed()}
-        self.result = (answer.observation, reward, ended, cut, info)
-
-    def _judged(self, verdict: Verdict, action: str) -> tuple[float, bool]:
-        facts, step = self._world.facts, len(self.history.actions)
-        ended = self.uniform("end", action, step) < verdict.hazard
-        share = verdict.at_end if ended else verdict.on_way
-        earns = facts.dense or ended
-        return (facts.reward(share) if earns else 0.0), ended
-
-    def situation(self) -> Situation:
-        """Where the episode stands, for the log's rule of what can be done."""
-        return self._world.log_model.situation(self.history, self.source, self.allowed, self.first)
+        return derive_seed(self.seed, "written", done, self.state.actions.count(done))

@@ -2,8 +2,8 @@
 
 `wm-ar` regresses the next latent (a Gaussian, sampled), `wm-joint` denoises the next few latents and actions together
 and keeps the first, `wm-knn` repeats what followed the most similar logged history and action. All three are
-driven by the same rollout engine. They carry their own latents forward and decode to the nearest logged answer.
-The fourth rival, `wm-text`, is a language model and lives with the policies.
+driven by the same rollout engine and decoded like ours: same candidates, same reading back, same outcomes.
+The fourth rival, `wm-text`, is a language model (`rivals.language_model`).
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,13 @@ from torch.nn import functional as F
 
 from worldline.adwm.diffusion import cosine_schedule, noised, sample
 from worldline.adwm.episodes import EpisodeData, encode, windows
+from worldline.adwm.imagination import DynamicsName
 from worldline.adwm.model import WorldModel
 from worldline.adwm.networks import ScoreNet, mlp
 from worldline.types import derive_seed
 
 _EPOCHS, _BATCH, _RATE = 12, 256, 1e-3
+RIVALS: tuple[DynamicsName, ...] = ("wm-ar", "wm-joint", "wm-knn")
 SPAN = 4
 """Steps that `wm-joint` denoises together."""
 
@@ -116,9 +118,10 @@ class Neighbours(nn.Module):
         self.register_buffer("keys", torch.zeros(steps, width))
         self.register_buffer("answers", torch.zeros(steps, latent))
 
-    def nearest(self, h: Tensor, action: Tensor, own: Tensor) -> Tensor:
+    def nearest(self, h: Tensor, action: Tensor, own: Tensor | None = None) -> Tensor:
         """The number of the most similar logged step, for each row, but for those that `own` (B, steps) marks."""
-        return torch.cdist(_key(h, action), self.keys).masked_fill(own, torch.inf).argmin(-1)
+        apart = torch.cdist(_key(h, action), self.keys)
+        return (apart if own is None else apart.masked_fill(own, torch.inf)).argmin(-1)
 
     def memorise(self, every: Pairs) -> None:
         self.keys.copy_(_key(every.h, every.action))

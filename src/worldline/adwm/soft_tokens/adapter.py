@@ -96,14 +96,19 @@ def mean_embeddings(texts: Sequence[str], tokenizer: Tokenizer, table: Tensor) -
 
 
 def fit_adapter(
-    member: Member, tokenizer: Tokenizer, table: Tensor, config: AdapterConfig, *, seed: int = 0
+    member: Member,
+    answers: Sequence[str],
+    tokenizer: Tokenizer,
+    table: Tensor,
+    config: AdapterConfig,
+    *,
+    seed: int = 0,
 ) -> FittedAdapter:
-    """Equation (43) on the latents of every logged answer; `table` (V, width) is the language model's embedding.
+    """Equation (43) on the latents of all logged `answers`; `table` (V, width) is the language model's embedding.
 
     An epoch shows every distinct text once, with the latent of one of its occurrences: a text is never its own
     negative.
     """
-    answers = [transition.answer for transition in member.narrator.log_model.index.transitions]
     distinct = list(dict.fromkeys(answers))
     rng = np.random.default_rng(derive_seed(seed, "adapter"))
     order = [int(at) for at in rng.permutation(len(distinct))]
@@ -114,7 +119,7 @@ def fit_adapter(
             f"the log has {len(distinct)} different observations: too few for an adapter; --interface text"
         )
     device = table.device
-    latents, target = member.narrator.latents.to(device), mean_embeddings(distinct, tokenizer, table)
+    latents, target = member.decoder.latents.to(device), mean_embeddings(distinct, tokenizer, table)
     places: dict[str, list[int]] = {}
     for at, text in enumerate(answers):
         places.setdefault(text, []).append(at)

@@ -1,6 +1,6 @@
 """`--interface soft|distilled|text|auto`: a policy and an ensemble in, what plays and guides in imagination out.
 
-`text` serves every policy: it reads what the narrator decodes. `soft` and `distilled` need a language model's weights.
+`text` serves every policy: it reads what is decoded. `soft` and `distilled` need a language model's weights.
 `auto` is `text` wherever the log says it well enough: when at least `SAID_WELL` of the log's own answers can be put in
 the words of its other episodes, and for every policy without weights; else it is `distilled`. Adapters are fitted here
 when they are not yet in `folder`: by family of models for `soft`, by policy for `distilled`.
@@ -25,7 +25,8 @@ from worldline.adwm.soft_tokens.distillation import DistillationConfig, distil
 from worldline.adwm.soft_tokens.guidance import guide_through
 from worldline.adwm.soft_tokens.tokens import soft_policy
 from worldline.adwm.world_model_env import Guide
-from worldline.narrator.log_model import LogModel
+from worldline.kernel.model import KernelModel
+from worldline.kernel.step_table import replay
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError, Policy, derive_seed
 
@@ -70,7 +71,7 @@ def connect(
     config = config or PolicyInterfaceConfig()
     reason = f"--interface {interface}"
     if interface == "auto":
-        interface, reason = _automatic(policy, ensemble.log_model)
+        interface, reason = _automatic(policy, ensemble.kernel)
     if interface == "text":
         return PolicyInterface("text", policy, reason=reason)
     if not isinstance(policy, HFPolicy):
@@ -78,64 +79,67 @@ def connect(
             f"--interface {interface}: {policy.name} has no weights here that could read soft tokens: --interface text"
         )
     members = list(enumerate(ensemble.members))
-    fitted = [_adapter(policy, member, config, folder, seed) for _, member in members]
+    fitted = [_adapter(policy, member, ensemble, config, folder, seed) for _, member in members]
     if interface == "distilled":
         pairs = zip(members, fitted, strict=True)
-        fitted = [_distilled(policy, member, index, one, config, folder, seed) for (index, member), one in pairs]
+        fitted = [_distilled(policy, index, ensemble, one, config, folder, seed) for (index, _), one in pairs]
     playing = soft_policy(policy, [one.adapter for one in fitted])
     figures = {name: sum(one.figures[name] for one in fitted) / len(fitted) for name in fitted[0].figures}
     return PolicyInterface(interface, playing, guide_through(playing, config.redraw), figures, reason)
 
 
-def decodable(log_model: LogModel, steps: int = _SAMPLE) -> float:
-    """Share of logged answers that the log's other episodes have the words for."""
-    rng = random.Random(0)
-    numbers = rng.sample(range(len(log_model.episodes)), min(len(log_model.episodes), steps // 5))
+def decodable(kernel: KernelModel, steps: int = _SAMPLE) -> float:
+    """Share of logged answers that are among the candidates which the log's other episodes give."""
+    episodes = kernel.log.episodes
+    numbers = random.Random(0).sample(range(len(episodes)), min(len(episodes), steps // 5))
     decoded: list[bool] = []
     for number in numbers:
-        for history, _, action, answer in log_model.replay(number):
-            decoded.append(any(candidate.text == answer for candidate in log_model.index.candidates(history, action)))
+        for state, _, row in replay(kernel.log.language, episodes[number], number):
+            decoded.append(row.answer in kernel.consider(state, row.action, own=number).candidates.texts)
         if len(decoded) >= steps:
             break
     return sum(decoded) / max(1, len(decoded))
 
 
-def _automatic(policy: Policy, log_model: LogModel) -> tuple[Literal["text", "distilled"], str]:
+def _automatic(policy: Policy, kernel: KernelModel) -> tuple[Literal["text", "distilled"], str]:
     if not isinstance(policy, HFPolicy):
         return "text", f"auto: {policy.name} has no weights to read soft tokens with"
-    share = decodable(log_model)
+    share = decodable(kernel)
     words = f"auto: {share:.0%} of the log's answers can be said in the words of its other episodes"
     return ("text" if share >= SAID_WELL else "distilled"), words
 
 
 def _adapter(
-    policy: HFPolicy, member: Member, config: PolicyInterfaceConfig, folder: Path | None, seed: int
+    policy: HFPolicy, member: Member, ensemble: Ensemble, config: PolicyInterfaceConfig, folder: Path | None, seed: int
 ) -> FittedAdapter:
     table = policy.model.get_input_embeddings().weight
-    key = _digest([table, member.narrator.latents], f"{config.adapter.model_dump_json()} {seed}")
+    key = _digest([table, member.decoder.latents], f"{config.adapter.model_dump_json()} {seed}")
     path = folder / f"soft-{key}.safetensors" if folder else None
     if path and path.is_file():
         return _load(path, config.adapter, member, table)
-    fitted = fit_adapter(member, policy.encoder.tokenizer, table, config.adapter, seed=derive_seed(seed, "channel"))
+    answers = [row.answer for row in ensemble.kernel.log.rows]
+    seed = derive_seed(seed, "channel")
+    fitted = fit_adapter(member, answers, policy.encoder.tokenizer, table, config.adapter, seed=seed)
     return _kept(fitted, path)
 
 
 def _distilled(
     policy: HFPolicy,
-    member: Member,
     index: int,
+    ensemble: Ensemble,
     start: FittedAdapter,
     config: PolicyInterfaceConfig,
     folder: Path | None,
     seed: int,
 ) -> FittedAdapter:
-    weights = [member.narrator.latents, *policy.model.parameters()]
+    member = ensemble.members[index]
+    weights = [member.decoder.latents, *policy.model.parameters()]
     settings = f"{policy.settings.model_dump_json()} {config.model_dump_json(exclude={'redraw'})} {seed}"
     path = folder / f"distilled-{_digest(weights, settings)}.safetensors" if folder else None
     if path and path.is_file():
         return _load(path, config.adapter, member, policy.model.get_input_embeddings().weight)
     seed = derive_seed(seed, "distil")
-    learned = distil(policy, member, index, start.adapter, config.distillation, seed=seed)
+    learned = distil(policy, member, index, ensemble.episodes, start.adapter, config.distillation, seed=seed)
     return _kept(FittedAdapter(learned.adapter, start.figures | learned.figures), path)
 
 
@@ -154,7 +158,7 @@ def _kept(fitted: FittedAdapter, path: Path | None) -> FittedAdapter:
 
 
 def _load(path: Path, config: AdapterConfig, member: Member, table: torch.Tensor) -> FittedAdapter:
-    adapter = Adapter(member.narrator.latents.shape[-1], table.shape[-1], config.tokens, config.hidden)
+    adapter = Adapter(member.decoder.latents.shape[-1], table.shape[-1], config.tokens, config.hidden)
     try:
         with safe_open(str(path), "pt") as kept:
             adapter.load_state_dict({name: kept.get_tensor(name) for name in kept.keys()})  # noqa: SIM118 - a file, no dict: it has keys() alone

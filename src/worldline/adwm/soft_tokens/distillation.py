@@ -60,22 +60,26 @@ class _Pair:
 
 
 def distil(
-    policy: HFPolicy, member: Member, index: int, adapter: Adapter, config: DistillationConfig, *, seed: int = 0
+    policy: HFPolicy,
+    member: Member,
+    index: int,
+    episodes: Sequence[Trajectory],
+    adapter: Adapter,
+    config: DistillationConfig,
+    *,
+    seed: int = 0,
 ) -> Distilled:
-    """Train a copy of `adapter` for `policy` and member number `index`; whole episodes are held out."""
-    log_model = member.narrator.log_model
+    """Train a copy of `adapter` for `policy` and member number `index` on the log; whole episodes are held out."""
     rng = np.random.default_rng(derive_seed(seed, "distillation"))
-    order = [int(n) for n in rng.permutation(len(log_model.episodes))][: config.episodes]
+    order = [int(n) for n in rng.permutation(len(episodes))][: config.episodes]
     apart = order[: max(1, round(config.held_out * len(order)))]
     if len(order) - len(apart) < 1:
         raise InputError("the log has one episode: too few to distil an adapter; --interface soft or text")
-    places = _places(member)
+    places = torch.split(member.decoder.latents, [len(episode) for episode in episodes])
     learner = _copy(adapter).train().requires_grad_(True)
     soft = soft_policy(policy, [learner] * (index + 1))
-    training = list(
-        _pairs(policy, soft, [imagined_turns(log_model.episodes[n], places[n], index) for n in order[len(apart) :]])
-    )
-    kept = [imagined_turns(log_model.episodes[n], places[n], index) for n in apart]
+    training = list(_pairs(policy, soft, [imagined_turns(episodes[n], places[n], index) for n in order[len(apart) :]]))
+    kept = [imagined_turns(episodes[n], places[n], index) for n in apart]
     testing = list(_pairs(policy, soft, kept))
     before = _held_out(policy, soft, testing, kept, config)
     optimizer = torch.optim.Adam(learner.parameters(), lr=config.rate)
@@ -102,15 +106,9 @@ def _copy(adapter: Adapter) -> Adapter:
     return twin
 
 
-def _places(member: Member) -> list[list[Tensor]]:
-    """For each logged episode, the latents of the answers to its steps."""
-    places: list[list[Tensor]] = [[] for _ in member.narrator.log_model.episodes]
-    for transition, latent in zip(member.narrator.log_model.index.transitions, member.narrator.latents, strict=True):
-        places[transition.episode].append(latent)
-    return places
-
-
-def imagined_turns(episode: Trajectory, latents: Sequence[Tensor], member: int = 0) -> list[tuple[Turn, Turn, str]]:
+def imagined_turns(
+    episode: Trajectory, latents: Sequence[Tensor] | Tensor, member: int = 0
+) -> list[tuple[Turn, Turn, str]]:
     """Each step of a logged episode: the turn as it was, as it would be imagined, and the logged action."""
     answers = [step.observation for step in episode.steps]
     observations = [

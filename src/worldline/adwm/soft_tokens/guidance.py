@@ -60,10 +60,10 @@ def _members(batch: Batch) -> list[int]:
 
 def _next_turn(environment: ImaginedEnvironment) -> Turn:
     """The turn after the pending action, its observation still to be put in."""
-    done = [*environment.history.actions, environment.action or ""]
+    done = [*environment.state.actions, environment.action or ""]
     return Turn(
         family=environment.family,
-        goal=environment.history.goal,
+        goal=environment.state.goal,
         observation="",
         admissible=environment.allowed or None,
         history=tuple(Exchange(*pair) for pair in zip(environment.shown, done, strict=True)),

@@ -1,1 +1,0 @@
-"""What a log says in words: candidate answers, the decoder that weighs them, admissible actions, outcome features."""
