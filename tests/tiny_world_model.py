@@ -5,6 +5,7 @@ import torch
 from hypothesis import settings
 from tiny_house import play, tiny_house
 
+from worldline.adwm import decoder, training
 from worldline.adwm.fit import FitSettings, Fitted, fit_ensemble
 from worldline.types import Trajectory, World
 
@@ -33,4 +34,7 @@ def log(house: World) -> list[Trajectory]:
 def fitted(log: list[Trajectory]) -> Fitted:
     """A world model of the log: two members, a few epochs."""
     torch.set_num_threads(1)
-    return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=400, kernel=False))
+    with pytest.MonkeyPatch.context() as brief:
+        brief.setattr(training, "_SCORE_UPDATES", 100)
+        brief.setattr(decoder, "_UPDATES", 50)
+        return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=300, replayed_episodes=16))

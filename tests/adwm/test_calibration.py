@@ -5,51 +5,36 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from worldline.adwm.calibration import (
-    Platt,
     area_under_curve,
     calibration_error,
-    fit_platt,
+    calibration_slope,
     logit,
-    prior_shift,
     sigmoid,
 )
 
 
-def test_prior_correction_undoes_balancing_exactly() -> None:
-    """Bayes by hand: p(x|1) / p(x|0) = 3, positives 5 % in nature and 50 % in training."""
-    ratio, natural, trained = 3.0, 0.05, 0.5
-    seen = logit(ratio * trained / (ratio * trained + (1 - trained)))
-    true = ratio * natural / (ratio * natural + (1 - natural))
-    assert sigmoid(seen + prior_shift(trained, natural)) == pytest.approx(true)
-
-
-def test_prior_correction_of_a_positive_weight() -> None:
-    """A head trained with positive weight c sees rate c b / (c b + 1 - b)."""
-    b, c = 0.02, 49.0
-    trained = c * b / (c * b + 1 - b)
-    assert sigmoid(logit(0.5) + prior_shift(trained, b)) == pytest.approx(0.5 / (0.5 + 0.5 * c))
-
-
-def test_platt_is_the_maximum_of_its_posterior() -> None:
+def test_the_slope_is_the_maximum_of_the_likelihood() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=400) * 2
     y = (rng.random(400) < sigmoid(0.6 * x - 1)).astype(float)
 
     def objective(beta: np.ndarray) -> float:
         z = beta[0] * x + beta[1]
-        return float(np.logaddexp(0, z).sum() - (y * z).sum() + 0.5 * ((beta[0] - 1) ** 2 + beta[1] ** 2))
+        return float(np.logaddexp(0, z).sum() - (y * z).sum())
 
     best = minimize(objective, [1.0, 0.0], method="BFGS").x
-    platt = fit_platt(x, y)
-    assert platt.slope == pytest.approx(best[0], abs=1e-4)
-    assert platt.offset == pytest.approx(best[1], abs=1e-4)
+    assert calibration_slope(sigmoid(x), y) == pytest.approx(best[0], abs=1e-3)
 
 
-def test_platt_without_data_changes_nothing_and_separable_data_stay_finite() -> None:
-    assert fit_platt([], []) == Platt(1.0, 0.0)
-    platt = fit_platt([-5.0, -4.0, 4.0, 5.0], [0, 0, 1, 1])
-    assert np.isfinite([platt.slope, platt.offset]).all()
-    assert fit_platt([3.0, -3.0], [1.0, 0.0])(0.0) == pytest.approx(0.0, abs=1e-6)
+def test_a_slope_needs_both_outcomes_and_stays_finite_where_they_are_separable() -> None:
+    assert np.isnan(calibration_slope([], []))
+    assert np.isnan(calibration_slope([0.2, 0.3], [1, 1]))
+    assert np.isfinite(calibration_slope([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1]))
+
+
+def test_logit_is_the_inverse_of_sigmoid() -> None:
+    x = np.linspace(-8, 8, 17)
+    assert logit(sigmoid(x)) == pytest.approx(x)
 
 
 def test_calibration_error_of_a_known_case() -> None:

@@ -1,9 +1,8 @@
 """`fit` with each of its file system calls broken in turn: what is there is whole, and resuming gives the same."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,14 +12,13 @@ from tiny_house import play, tiny_house
 
 import faults
 from worldline import files, store
+from worldline.adwm import decoder, model, training
 from worldline.adwm import fit as module
-from worldline.adwm import model, training
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.fit import FitConfig, FitSettings, FittingLog, fit
+from worldline.adwm.fit import FitConfig, FitSettings, fit
 from worldline.adwm.model import PRESETS
 from worldline.adwm.rivals.latent import Rivals
 from worldline.kernel import gate, lists, outcome, wordings
-from worldline.narrator import narrator
 from worldline.types import InputError, Trajectory, WorldlineError
 
 TINY = PRESETS["small"].model_copy(
@@ -39,7 +37,6 @@ TINY = PRESETS["small"].model_copy(
         "head_width": 4,
         "inverse_width": 4,
         "diffusion_steps": 16,
-        "linear_buckets": 256,
     }
 )
 
@@ -66,22 +63,31 @@ def extended(folder: Path, episodes: Sequence[Trajectory]) -> Path:
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network of a few thousand weights, few epochs of what is linear, and a log that is prepared once."""
     monkeypatch.setitem(PRESETS, "small", TINY)
-    monkeypatch.setattr(training, "_EPOCHS", 1)
-    monkeypatch.setattr(narrator, "_EPOCHS", 1)
-    prepared: dict[tuple[int, str], FittingLog] = {}
+    monkeypatch.setattr(training, "_SCORE_UPDATES", 1)
+    monkeypatch.setattr(training, "_SCORE_EVERY", 1)
+    monkeypatch.setattr(decoder, "_UPDATES", 1)
+    for brief in (gate, lists, outcome, wordings):
+        monkeypatch.setattr(brief, "_STEPS", 2)
+    monkeypatch.setattr(gate, "_EVERY", 1)
+    monkeypatch.setattr(module, "measured_kernel", _once(module.measured_kernel))
 
-    def once(episodes: Sequence[Trajectory], config: FitConfig) -> FittingLog:
+
+def _once(work: Callable[..., Any]) -> Callable[..., Any]:
+    """`work`, done once for each log and settings."""
+    done: dict[tuple[int, str], Any] = {}
+
+    def remembered(episodes: Sequence[Trajectory], config: FitConfig) -> Any:
         key = len(episodes), config.model_dump_json(include=set(FitSettings.model_fields))
-        if key not in prepared:
-            prepared[key] = FittingLog.of(episodes, config)
-        return prepared[key]
+        if key not in done:
+            done[key] = work(episodes, config)
+        return done[key]
 
-    monkeypatch.setattr(module, "FittingLog", SimpleNamespace(of=once))
+    return remembered
 
 
 def config(log: Path, out: Path, **changes: Any) -> FitConfig:
     given = {"members": 1, "epochs": 2, "text_steps": 6, "rivals": False, "replayed_episodes": 0, "resume": True}
-    return FitConfig(log=(log,), out=out, **(given | {"kernel": False} | changes))
+    return FitConfig(log=(log,), out=out, **(given | changes))
 
 
 def content(out: Path) -> dict[str, Any]:
@@ -145,9 +151,10 @@ def test_a_fit_killed_after_training_goes_on_from_there(
 def test_a_broken_fit_of_the_kernel_is_whole_or_absent_too(
     log: Path, how: faults.How, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.undo()
     for brief in (gate, lists, outcome, wordings):
         monkeypatch.setattr(brief, "_STEPS", 2)
-    alone = {"members": 0, "kernel": True}
+    alone = {"members": 0}
 
     def kernel(out: Path) -> dict[str, bytes]:
         path = out / "kernel" / "kernel.safetensors"

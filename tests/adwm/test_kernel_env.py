@@ -15,7 +15,6 @@ from worldline.cli import main
 from worldline.kernel import gate, lists, outcome, wordings
 from worldline.kernel.fitting import fit_kernel
 from worldline.kernel.model import KernelModel
-from worldline.narrator.log_model import LogModel
 from worldline.policies import PolicyConfig, load
 from worldline.rollout import Rollout, plan
 from worldline.types import Environment, InputError, Trajectory, World, WorldlineError
@@ -164,8 +163,7 @@ def test_a_loaded_model_answers_as_the_one_that_was_saved(tmp_path: Path) -> Non
     """A log with more alike rows than are looked at: which ones are must not change."""
     log = lamps(200, seed=1)
     model = fit_kernel(log, seed=3, steps=60)[0]
-    log_model = LogModel.of(log, 256)
-    save_log(log_model, tmp_path / "wm")
+    save_log(log, tmp_path / "wm")
     save_kernel(model, tmp_path / "wm")
     loaded = Ensemble.load(tmp_path / "wm")
     assert loaded.members == ()
@@ -210,18 +208,6 @@ def test_from_a_log_to_a_value_by_the_command_line(tmp_path: Path, capsys: Captu
     weights.write_bytes(b"\x00" * 50)
     assert main(["evaluate", *words, "--overwrite"]) == 2
     assert_one_line(capsys, f"{wm / KERNEL_FOLDER}: not a readable kernel model")
-
-
-def test_without_it_wm_is_refused(tmp_path: Path, capsys: Captured) -> None:
-    log, wm = tmp_path / "log", tmp_path / "wm"
-    words = collected(log)
-    fit = "--no-kernel --members 1 --epochs 1 --text-steps 8 --replayed-episodes 0 --no-rivals --out"
-    assert main(["fit", str(log), *fit.split(), str(wm)]) == 0
-    assert not (wm / KERNEL_FOLDER).exists()
-    assert Ensemble.load(wm).load_kernel is None
-    capsys.readouterr()
-    assert main(["evaluate", *words, "--world-model", str(wm), "--estimators", "wm"]) == 2
-    assert_one_line(capsys, "--estimators: unknown estimator 'wm': this world model was fitted without it")
 
 
 def assert_one_line(capsys: Captured, what: str) -> None:

@@ -1,15 +1,23 @@
 """The objective's terms in cases where their value is known."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from worldline.adwm.ensemble import windows
-from worldline.adwm.episodes import EpisodeData, encode, facts_of, read_episode
-from worldline.adwm.fit import Fitted
-from worldline.adwm.losses import balance, diffusion_loss, diversity_loss, losses, naming_loss, paper_head_losses, total
+from worldline.adwm.episodes import EpisodeData, encode, facts_of, read_episode, windows
+from worldline.adwm.losses import (
+    balance,
+    contrast_loss,
+    diffusion_loss,
+    diversity_loss,
+    head_losses,
+    losses,
+    naming_loss,
+    total,
+)
 from worldline.adwm.model import PRESETS, WorldModel
 from worldline.types import Trajectory
 
@@ -21,11 +29,8 @@ def model(log: list[Trajectory]) -> WorldModel:
 
 
 @pytest.fixture(scope="module")
-def data(model: WorldModel, log: list[Trajectory], fitted: Fitted) -> list[EpisodeData]:
-    return [
-        read_episode(model, episode, n, fitted.ensemble.log_model.outcome_features)
-        for n, episode in enumerate(log[:12])
-    ]
+def data(model: WorldModel, log: list[Trajectory]) -> list[EpisodeData]:
+    return [read_episode(model, episode, n) for n, episode in enumerate(log[:12])]
 
 
 def noise() -> torch.Generator:
@@ -47,14 +52,30 @@ def test_encoding_does_not_depend_on_who_shares_the_batch(model: WorldModel, dat
         assert torch.equal(together.ended[row, :steps], alone.ended[0])
 
 
-def test_losses_are_means_over_real_steps(model: WorldModel, data: list[EpisodeData]) -> None:
-    """Two episodes in a batch: each head's loss is the step-weighted mean of the two alone."""
-    pair = losses(model, encode(model, data[:2]), noise())
-    alone = [losses(model, encode(model, [one]), noise()) for one in data[:2]]
-    steps = [len(one) for one in data[:2]]
-    for name in ("reward", "termination"):
-        expected = sum(n * terms[name].item() for n, terms in zip(steps, alone, strict=True)) / sum(steps)
-        assert pair[name].item() == pytest.approx(expected, rel=1e-3)
+def test_heads_are_means_over_real_steps(model: WorldModel, data: list[EpisodeData]) -> None:
+    """Two episodes in a batch, no end in either: the loss is the step-weighted mean of the two alone."""
+    going = [dataclasses.replace(one, ended=0 * one.ended) for one in data[:2]]
+    pair = losses(model, encode(model, going), noise())["termination"]
+    alone = [losses(model, encode(model, [one]), noise())["termination"] for one in going]
+    steps = [len(one) for one in going]
+    expected = sum(n * loss.item() for n, loss in zip(steps, alone, strict=True)) / sum(steps)
+    assert pair.item() == pytest.approx(expected, rel=1e-3)
+
+
+def test_contrast_is_the_cross_entropy_of_the_right_answer(model: WorldModel, data: list[EpisodeData]) -> None:
+    """By brute force over all pairs of the batch, answers of equal text being one."""
+    batch = encode(model, data[:4])
+    real = batch.real
+    expected = model.expectation(batch.h[:, :-1][real], batch.action[real])
+    after, same = batch.z[:, 1:][real], batch.same_after[real].tolist()
+    total_loss = 0.0
+    for row, query in enumerate(expected):
+        logits = [float(query @ other) / after.shape[-1] ** 0.5 for other in after]
+        right = sum(math.exp(x) for x, number in zip(logits, same, strict=True) if number == same[row])
+        total_loss -= math.log(right / sum(map(math.exp, logits)))
+    assert contrast_loss(model, batch).item() == pytest.approx(total_loss / len(same), rel=1e-4)
+    answers = [text for one in data[:4] for text in [t.ids.tobytes() for t in one.observations[1:]]]
+    assert len(set(same)) == len(set(answers)) < len(answers)
 
 
 def test_diversity_is_the_mean_squared_cosine_of_pairs() -> None:
@@ -92,12 +113,12 @@ def test_the_papers_heads_weigh_both_classes_alike(log: list[Trajectory]) -> Non
     for head in (model.termination_head, model.reward_head):
         torch.nn.init.zeros_(list(head.parameters())[-2])
         torch.nn.init.zeros_(list(head.parameters())[-1])
-    whole = [read_episode(model, episode, n, None) for n, episode in enumerate(log[:6])]
+    whole = [read_episode(model, episode, n) for n, episode in enumerate(log[:6])]
     batch = encode(model, windows(whole, model))
     ends = batch.ended[batch.real]
     negatives = (ends == 0).float().mean().item()
     expected = 2 * negatives * 0.6931 if ends.sum() > 0 else 0.6931
-    assert paper_head_losses(model, batch)["termination"].item() == pytest.approx(expected, rel=1e-3)
+    assert head_losses(model, batch)["termination"].item() == pytest.approx(expected, rel=1e-3)
 
 
 def test_total_weighs_the_terms(model: WorldModel, data: list[EpisodeData]) -> None:

@@ -5,8 +5,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldline.adwm.tokenizer import HashTokenizer, marks
-from worldline.narrator.linear import padded_ids
+from worldline.adwm.tokenizer import HashTokenizer, marks, padded_ids
 from worldline.kernel.words import words
 
 

@@ -1,20 +1,15 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
+from worldline.adwm import training
+from worldline.adwm.dynamics import next_latents
 from worldline.adwm.episodes import EpisodeData, facts_of, read_episode, windows
+from worldline.adwm.imagination import ImaginationConfig
 from worldline.adwm.model import PRESETS, WorldModel
-from worldline.adwm.training import Schedule, effective_rank, latents, priors, train
-from worldline.types import Trajectory, WorldlineError
-
-
-def episode(steps: int, won: bool) -> EpisodeData:
-    ended = np.zeros(steps, dtype=np.float32)
-    ended[-1] = won
-    nothing = [np.zeros(1, dtype=np.int64)] * steps
-    return EpisodeData(0, "t", None, [], [None] * steps, (), nothing, ended, ended, float(won))  # type: ignore[list-item, arg-type]
+from worldline.adwm.rivals.latent import Pairs
+from worldline.adwm.training import Schedule, effective_rank, latents, train, train_score
+from worldline.types import Trajectory
 
 
 def test_effective_rank_counts_the_dimensions_in_use() -> None:
@@ -26,29 +21,29 @@ def test_effective_rank_counts_the_dimensions_in_use() -> None:
     assert effective_rank(torch.ones(10, 8)) == 0.0
 
 
-def test_priors_say_what_upsampling_did() -> None:
-    """One success in ten, drawn up to 30 %: its weight is 0.3 * 9 / 0.7."""
-    data = [episode(5, won=True), *(episode(10, won=False) for _ in range(9))]
-    lift = 0.3 * 9 / 0.7
-    weight = lift / (lift + 9) * 10
-    other = (10 - weight) / 9
-    hazard = priors(data, 0.3).hazard
-    assert hazard[1] == pytest.approx(1 / 95)
-    assert hazard[0] == pytest.approx(weight / (5 * weight + 90 * other))
-    assert priors(data, 0.05).hazard[0] == pytest.approx(1 / 95)
-
-
-def test_collapsed_latents_are_an_error(log: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_score_network_learns_a_known_transition(log: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:
+    """z' = 0.8 (first 32 of h) + 0.3 noise: samples have that mean and spread, and the encoders are left alone."""
     torch.manual_seed(0)
     model = WorldModel(PRESETS["small"], facts_of(log))
-    data = [read_episode(model, one, n, None) for n, one in enumerate(log[:10])]
-    constant = model.observation_encoder.out
-    for weight in constant.parameters():
-        torch.nn.init.zeros_(weight)
-        weight.requires_grad_(False)
-    torch.nn.init.ones_(list(constant.parameters())[-1][:1])
-    with pytest.raises(WorldlineError, match="collapsed"):
-        train(model, data, data, Schedule(epochs=1, batch=8), seed=0)
+    before = {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("score.")}
+    generator = torch.Generator().manual_seed(1)
+
+    def drawn(n: int) -> Pairs:
+        h, action = torch.randn(n, 64, generator=generator), torch.zeros(n, 32)
+        after = 0.8 * h[:, :32] + 0.3 * torch.randn(n, 32, generator=generator)
+        return Pairs(h, action, after, after)
+
+    monkeypatch.setattr(training, "_SCORE_UPDATES", 400)
+    monkeypatch.setattr(training, "_SCORE_RATE", 3e-3)
+    train_score(model, drawn(4000), drawn(200), seed=0)
+    tested = drawn(400)
+    noise = torch.randn(1, 400, 32, generator=generator)
+    with torch.no_grad():
+        z = next_latents(model, None, ImaginationConfig(steps=50), tested.h, tested.action, noise)
+    mean = 0.8 * tested.h[:, :32]
+    assert float((z - mean).pow(2).mean().sqrt()) == pytest.approx(0.3, abs=0.1)
+    assert float((z * mean).mean() / mean.pow(2).mean()) == pytest.approx(1.0, abs=0.1)
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
 
 
 @pytest.mark.parametrize("preset", ["small", "paper"])
@@ -56,7 +51,7 @@ def test_collapsed_latents_are_an_error(log: list[Trajectory], tmp_path: Path, m
 def test_an_episode_longer_than_the_window_is_read_in_pieces(log: list[Trajectory], preset: str, steps: int) -> None:
     torch.manual_seed(0)
     model = WorldModel(PRESETS[preset], facts_of(log), ("go",))  # type: ignore[index]
-    whole = read_episode(model, log[0], 0, None)
+    whole = read_episode(model, log[0], 0)
     times = -(-steps // len(whole))
     long = EpisodeData(
         0,
@@ -65,7 +60,6 @@ def test_an_episode_longer_than_the_window_is_read_in_pieces(log: list[Trajector
         [*(whole.observations[:-1] * times)[:steps], whole.observations[-1]],
         (whole.actions * times)[:steps],
         (whole.action_texts * times)[:steps],
-        (whole.outcome_features * times)[:steps],
         np.zeros(steps, dtype=np.float32),
         np.zeros(steps, dtype=np.float32),
         0.0,
@@ -80,7 +74,7 @@ def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory], monkeypatch:
     """Held-out scores 1.0, 0.5, 0.7, ...: with a patience of one the third epoch is the last, the second is kept."""
     torch.manual_seed(0)
     model = WorldModel(PRESETS["small"], facts_of(log))
-    data = [read_episode(model, one, n, None) for n, one in enumerate(log[:16])]
+    data = [read_episode(model, one, n) for n, one in enumerate(log[:16])]
     scores = iter([1.0, 0.5, 0.7, 0.8, 0.9, 0.95])
 
     def evaluated(*given: object) -> dict[str, float]:

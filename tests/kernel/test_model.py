@@ -16,7 +16,7 @@ from worldline.envs.household.catalogue import ROOMS
 from worldline.envs.household.wording import GRAMMAR
 from worldline.envs.small import keydoor
 from worldline.kernel import candidates
-from worldline.kernel.model import KernelModel, StepRequest, drawn
+from worldline.kernel.model import KernelModel, StepRequest, draw
 
 PACKAGE = Path(candidates.__file__).parent
 
@@ -61,7 +61,7 @@ def test_a_drawn_answer_has_its_probability(lamp_model: KernelModel) -> None:
 
 def test_the_inverse_of_the_distribution() -> None:
     chances = np.array([0.5, 0.0, 0.25, 0.25])
-    assert [drawn(chances, draw) for draw in (0.0, 0.49, 0.5, 0.74, 0.75, 0.9999)] == [0, 0, 2, 2, 3, 3]
+    assert [draw(chances, at) for at in (0.0, 0.49, 0.5, 0.74, 0.75, 0.9999)] == [0, 0, 2, 2, 3, 3]
 
 
 def test_a_batch_is_answered_as_its_requests_alone(shelf_model: KernelModel) -> None:

@@ -50,6 +50,8 @@ HORIZON, METRICS = "horizon.json", "metrics.jsonl"
 KERNEL_FIGURES = "kernel.json"
 WIDE, NARROW = 0.1, 0.02
 """Shares of the range of rewards: an error in replay that is large, and one that is larger than the bag's."""
+LEAST_RANK, USEFUL = 2.0, 0.02
+"""Effective rank below which latents do not tell observations apart; nats by which they must be better than noise."""
 ADJUSTABLE = {"out", "device", "resume", "overwrite"}
 Watch = Callable[[dict[str, Any]], None]
 
@@ -274,6 +276,7 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
         log = FittingLog.of(kernel, config)
         notes += kernel_notes(figures, log.facts)
         members = [_kept_member(log, index, config.out, watch, torn) for index in range(config.members)]
+        notes += latent_notes(members)
         fitted = replace(log.measured(members), notes=tuple(notes), kernel_figures=figures)
         fitted.save_figures(config.out)
     return replace(fitted, notes=(*notes, *torn))
@@ -300,6 +303,17 @@ def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
         notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
     if error is not None and bag is not None and error > bag + NARROW * span:
         notes.append(f"wm does not beat the bag (wm-bag): their errors in replay are {error:.3g} and {bag:.3g}")
+    return notes
+
+
+def latent_notes(members: Sequence[Member]) -> list[str]:
+    """What the figures of the members say against the latent model."""
+    notes = []
+    figures = [member.figures for member in members]
+    if any(one["effective_rank"] < LEAST_RANK for one in figures):
+        notes.append("the latents collapsed: adwm cannot tell observations apart; fit with another --seed, or use wm")
+    if figures and _mean([one["nats_diffusion"] - one["nats_noise"] for one in figures]) > -USEFUL:
+        notes.append("the sampled latents say no more than noise about what is answered: adwm is not to be trusted")
     return notes
 
 

@@ -43,6 +43,7 @@ def diffusion_loss(model: WorldModel, batch: Encoded, generator: torch.Generator
     real = batch.real
     after, h, action = batch.z[:, 1:][real], batch.h[:, :-1][real], batch.action[real]
     after = after.detach() if model.architecture.text else after
+    after, h, action = (x.repeat(_DRAWS, 1) for x in (after, h, action))
     return score_loss(model, after, h, action, generator, hide)
 
 
@@ -50,7 +51,6 @@ def score_loss(
     model: WorldModel, after: Tensor, h: Tensor, action: Tensor, generator: torch.Generator, hide: float = 0.1
 ) -> Tensor:
     """(41) for transitions: the next latents (N, latent), the histories and the actions before them."""
-    after, h, action = (x.repeat(_DRAWS, 1) for x in (after, h, action))
     device, n = after.device, len(after)
     k = torch.randint(1, len(model.abar), (n,), generator=generator).to(device)
     eps = torch.randn(after.shape, generator=generator).to(device)

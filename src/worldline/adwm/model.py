@@ -58,8 +58,6 @@ class Architecture(BaseModel):
     diffusion_steps: int = 50
     text: bool = False
     """Actions and goal as text with marks, and the contrastive head; else the paper's action table."""
-    anchored: bool = False
-    """Latents start as fixed random projections of the words: texts are told apart before anything is learned."""
     dropout: float = 0.0
 
     @property
@@ -85,7 +83,6 @@ PRESETS: dict[Preset, Architecture] = {
         head_width=64,
         inverse_width=64,
         text=True,
-        anchored=True,
         dropout=0.1,
     ),
     "base": Architecture(
@@ -98,7 +95,6 @@ PRESETS: dict[Preset, Architecture] = {
         projector=(128, 4, 128),
         head_width=128,
         text=True,
-        anchored=True,
         dropout=0.1,
     ),
 }
@@ -148,7 +144,6 @@ class WorldModel(nn.Module):
     """p(z_{t+1} | h_t, a_t) by diffusion, and the heads that read it."""
 
     abar: Tensor
-    anchors: Tensor
 
     def __init__(self, architecture: Architecture, facts: LogFacts, actions: tuple[str, ...] = ()) -> None:
         super().__init__()
@@ -186,11 +181,6 @@ class WorldModel(nn.Module):
         self.inverse_head = mlp(3 * size.latent + size.width, size.inverse_width, named, activation=nn.ReLU)
         self.reward_head = mlp(read, size.head_width, size.head_width, 1)
         self.termination_head = mlp(read, size.head_width, 1)
-        if size.anchored:
-            generator = torch.Generator().manual_seed(0)
-            self.register_buffer(
-                "anchors", torch.randn(size.buckets, size.latent, generator=generator), persistent=False
-            )
         self.register_buffer("abar", cosine_schedule(size.diffusion_steps).float(), persistent=False)
 
     @property
@@ -204,9 +194,6 @@ class WorldModel(nn.Module):
     def encode_observation(self, texts: Texts) -> Tensor:
         """z (N, latent), each of unit mean square: the scale that the noise schedule takes for granted."""
         z = self.observation_encoder(texts.ids, texts.marks)
-        if self.architecture.anchored:
-            anchor = F.embedding_bag(texts.ids, self.anchors, mode="sum", padding_idx=0)
-            z = z + F.layer_norm(anchor, z.shape[-1:])
         return F.layer_norm(z, z.shape[-1:])
 
     def encode_action(self, texts: Texts) -> Tensor:

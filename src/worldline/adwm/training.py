@@ -24,7 +24,6 @@ from worldline.adwm.rivals.latent import Pairs
 from worldline.types import InputError, WorldlineError, derive_seed
 
 Watch = Callable[[dict[str, Any]], None]
-_LEAST_RANK = 2.0
 _SCORE_UPDATES, _SCORE_BATCH, _SCORE_RATE, _SCORE_EVERY = 1500, 128, 1e-3, 100
 _HELD_OUT_NOISE = 0, -1
 """Seed and epoch of the noise that held-out tasks are evaluated with, at every epoch the same."""
@@ -78,12 +77,6 @@ def train(
         state.keep(epoch, model, optimizer)  # after its row: a row that a crash doubles is cut off, a lost one is lost
     _seeded(*_HELD_OUT_NOISE)  # what is drawn from here on does not depend on how many epochs this process ran
     model.load_state_dict(state.best_weights)
-    rank = effective_rank(latents(model, held_out or training, schedule.batch))
-    if rank < _LEAST_RANK:
-        raise WorldlineError(
-            f"the latents collapsed (effective rank {rank:.2f} of {model.architecture.latent}): "
-            "observations cannot be distinguished by them; fit with another seed or a lower rate"
-        )
     return model.eval()
 
 

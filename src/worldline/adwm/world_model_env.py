@@ -6,8 +6,7 @@ earned and whether the episode ended, list the actions that come next. Candidate
 kernel model (`wm`); which candidate is answered is for the latent.
 
 All waiting episodes advance in one batch. Every draw is a function of the episode's seed and of what it is for, so
-policies given the same seed meet the same imagined world: the same cupboard holds the same cup, whoever opens it and
-whenever.
+policies that are given the same seed and do the same see the same, whoever else shares the batch.
 """
 
 import itertools

@@ -8,7 +8,7 @@ from tiny_house import mixed
 
 from tiny_llama import tiny_llama
 from worldline.adwm.fit import Fitted
-from worldline.adwm.rivals.language_model import Judge, TextWorld
+from worldline.adwm.rivals.language_model import TextWorld
 from worldline.policies import TEMPLATES, Encoder, PolicyConfig
 from worldline.policies.language_model.hf import HFPolicy, from_model
 from worldline.rollout import Rollout, plan
@@ -110,35 +110,22 @@ def test_a_clone_goes_its_own_way(memorised: TextWorld, few: list[Trajectory]) -
     twin = environment.clone()
     action = few[0].steps[0].action
     assert twin.step(action)[0] == environment.step(action)[0]
-    assert len(twin.history.actions) == 1
+    assert len(twin.state.actions) == 1
 
 
-def test_features_of_the_log_judge_where_the_model_says_nothing(fitted: Fitted) -> None:
-    """Ends that happened are thought likelier than ends that did not, and as frequent as they were."""
-    judge, log_model = Judge(fitted.ensemble.members[0]), fitted.ensemble.log_model
-    verdicts = [
-        judge(history, action, answer)
-        for number in range(len(log_model.episodes))
-        for history, _, action, answer in log_model.replay(number)
-    ]
-    ended = np.array([transition.ended for transition in log_model.index.transitions])
-    hazard = np.array([verdict.hazard for verdict in verdicts])
-    assert hazard[ended].mean() > 0.7
-    assert hazard[~ended].mean() < 0.05
-    assert hazard.mean() == pytest.approx(ended.mean(), rel=0.15)
-
-
-def test_a_model_without_outcomes_ends_by_the_judge(
+def test_a_model_without_outcomes_leaves_them_to_the_kernel(
     fitted: Fitted, few: list[Trajectory], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """The world's own answer written again: reward and end are those that the kernel model gives it."""
     policy = generator(few, tmp_path_factory.mktemp("silent"), 0, outcome=False)
     world = TextWorld(policy, fitted.ensemble)
-    world.generator.longest = 8
-    assert world.judge is not None
+    won = next(episode for episode in few if episode.success)
+    written = iter(won.next_observations)
+    world.generator.answers = lambda turns, actions, seeds: [next(written)]  # type: ignore[method-assign]
     environment = world.make()
-    environment.reset(seed=0, task=few[0].task_id)
-    _, reward, _, _, _ = environment.step(few[0].steps[0].action)
-    assert 0 <= reward <= 1
+    environment.reset(seed=0, task=won.task_id)
+    ends = [environment.step(step.action)[1:3] for step in won.steps]
+    assert ends == [(step.reward, at + 1 == len(won)) for at, step in enumerate(won.steps)]
     assert world.malformed == 0
 
 

@@ -60,11 +60,11 @@ def test_neighbours_repeat_the_nearest_step() -> None:
 
 
 def test_pairs_cover_every_step_in_order(fitted: Fitted) -> None:
-    member, log_model = fitted.ensemble.members[0], fitted.ensemble.log_model
-    data = [read_episode(member.model, episode, n, None) for n, episode in enumerate(log_model.episodes[:5])]
+    member, episodes = fitted.ensemble.members[0], fitted.ensemble.episodes[:5]
+    data = [read_episode(member.model, episode, n) for n, episode in enumerate(episodes)]
     pair = pairs(member.model, data)
-    assert len(pair.h) == sum(len(episode) for episode in log_model.episodes[:5])
-    assert torch.allclose(pair.after, member.narrator.latents[: len(pair.after)], atol=1e-4)
+    assert len(pair.h) == sum(len(episode) for episode in episodes)
+    assert torch.allclose(pair.after, member.decoder.latents[: len(pair.after)], atol=1e-4)
     latent, action = member.model.architecture.latent, member.model.architecture.action
     assert torch.equal(pair.ahead[:, :latent], pair.after)
     assert pair.ahead.shape[1] == SPAN * (latent + action)

@@ -1,7 +1,6 @@
 """The adapter: its loss against brute force, its shape against the paper's, and what it retrieves."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -17,12 +16,14 @@ from worldline.adwm.soft_tokens.adapter import (
     mean_embeddings,
     retrieval,
 )
-from worldline.narrator.log_model import LogModel
-from worldline.narrator.narrator import Narrator
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError
 
 QUICK = AdapterConfig()
+
+
+def answers(fitted: Fitted) -> list[str]:
+    return [row.answer for row in fitted.ensemble.kernel.log.rows]
 
 
 def test_sizes_are_the_published_ones() -> None:
@@ -64,13 +65,13 @@ def test_mean_embeddings_are_means_over_the_tokens(reader: HFPolicy) -> None:
 @pytest.fixture(scope="module")
 def learned(fitted: Fitted, reader: HFPolicy) -> FittedAdapter:
     table = reader.model.get_input_embeddings().weight
-    return fit_adapter(fitted.ensemble.members[0], reader.encoder.tokenizer, table, QUICK)
+    return fit_adapter(fitted.ensemble.members[0], answers(fitted), reader.encoder.tokenizer, table, QUICK)
 
 
 def test_held_out_latents_find_their_own_text(learned: FittedAdapter, fitted: Fitted, reader: HFPolicy) -> None:
     table = reader.model.get_input_embeddings().weight
     idle = QUICK.model_copy(update={"epochs": 0})
-    untrained = fit_adapter(fitted.ensemble.members[0], reader.encoder.tokenizer, table, idle)
+    untrained = fit_adapter(fitted.ensemble.members[0], answers(fitted), reader.encoder.tokenizer, table, idle)
     assert learned.figures["texts"] >= 10
     assert learned.figures["top1"] > 5 * learned.figures["top1_chance"]
     assert learned.figures["top1"] > 3 * untrained.figures["top1"]
@@ -81,20 +82,12 @@ def test_soft_tokens_lie_where_the_embeddings_of_the_text_lie(
     learned: FittedAdapter, fitted: Fitted, reader: HFPolicy
 ) -> None:
     """The mean of the soft tokens is closer to the mean embedding of its own text than the average text's is."""
-    narrator = fitted.ensemble.members[0].narrator
-    texts = [transition.answer for transition in narrator.log_model.index.transitions]
-    target = mean_embeddings(texts, reader.encoder.tokenizer, reader.model.get_input_embeddings().weight)
-    adapted = learned.adapter(narrator.latents).mean(1)
+    target = mean_embeddings(answers(fitted), reader.encoder.tokenizer, reader.model.get_input_embeddings().weight)
+    adapted = learned.adapter(fitted.ensemble.members[0].decoder.latents).mean(1)
     assert float((adapted - target).pow(2).mean()) < 0.5 * float((target - target.mean(0)).pow(2).mean())
 
 
 def test_a_log_of_one_observation_is_refused(fitted: Fitted, reader: HFPolicy) -> None:
-    episode = fitted.ensemble.log_model.episodes[0]
-    same = episode.model_copy(
-        update={"steps": episode.steps[:1], "final_observation": "Nothing happens.", "id": "only"}
-    )
-    log_model = LogModel.of([same], 64)
-    member = replace(fitted.ensemble.members[0], narrator=Narrator(log_model, 32))
     table = reader.model.get_input_embeddings().weight
     with pytest.raises(InputError, match="--interface text"):
-        fit_adapter(member, reader.encoder.tokenizer, table, QUICK)
+        fit_adapter(fitted.ensemble.members[0], ["Nothing happens."], reader.encoder.tokenizer, table, QUICK)

@@ -54,9 +54,12 @@ def test_distillation_teaches_what_contrast_does_not(fitted: Fitted, agent: HFPo
     member = fitted.ensemble.members[1]
     table = agent.model.get_input_embeddings().weight
     weights = table.detach().clone()
-    contrast = fit_adapter(member, agent.encoder.tokenizer, table, AdapterConfig(epochs=8, hidden=128)).adapter
+    answers = [row.answer for row in fitted.ensemble.kernel.log.rows]
+    schedule = AdapterConfig(epochs=8, hidden=128)
+    contrast = fit_adapter(member, answers, agent.encoder.tokenizer, table, schedule).adapter
     start = {name: value.clone() for name, value in contrast.state_dict().items()}
-    learned = distil(agent, member, 1, contrast, DistillationConfig(episodes=60, epochs=6, rate=3e-3, compared=40))
+    config = DistillationConfig(episodes=60, epochs=6, rate=3e-3, compared=40)
+    learned = distil(agent, member, 1, fitted.ensemble.episodes, contrast, config)
     figures = learned.figures
     assert figures["kl_after"] < 0.5 * figures["kl_before"]
     assert figures["choice_kl_after"] < 0.5 * figures["choice_kl_before"]

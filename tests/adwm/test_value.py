@@ -1,0 +1,47 @@
+"""Values by imagination against reality, and how they are put together."""
+
+import numpy as np
+import pytest
+from tiny_house import mixed, play
+
+from worldline.adwm.fit import Fitted
+from worldline.adwm.value import discounted, enough, imagine, imagine_kernel
+from worldline.types import Trajectory, World
+
+
+def test_values_of_wm_agree_with_reality(fitted: Fitted, house: World) -> None:
+    """Policies of graded quality that are not in the log: imagined value against 96 real episodes."""
+    errors = []
+    for epsilon in (0.0, 0.4, 0.8):
+        true = np.mean([episode.episode_return for episode in play(house, epsilon, 96, seed=5)])
+        values = imagine_kernel(fitted.ensemble, mixed(house, epsilon), rollouts=2, seed=3).values
+        errors.append(abs(values.mean() - true))
+    assert np.mean(errors) < 0.08
+    assert max(errors) < 0.15
+
+
+def test_each_loggers_own_value_comes_back(fitted: Fitted, house: World, log: list[Trajectory]) -> None:
+    """The null test."""
+    for epsilon in (0.2, 0.6):
+        logged = np.array([episode.episode_return for episode in log if episode.epsilon == epsilon])
+        values = imagine_kernel(fitted.ensemble, mixed(house, epsilon), rollouts=1, seed=4).values
+        error = np.sqrt(logged.var() / len(logged) + values.var() / 24)
+        assert abs(values.mean() - logged.mean()) < 2.5 * error + 0.02
+
+
+def test_an_episode_has_the_mean_of_its_task(fitted: Fitted, house: World, log: list[Trajectory]) -> None:
+    """Every logged episode of a task has the mean over that task's rollouts, by `adwm` too."""
+    played = imagine(fitted.ensemble, mixed(house, 0.6), starts=log[:6] + log[24:27], rollouts=2, seed=1, gamma=0.9)
+    assert len(played.trajectories) == 12
+    for start, value in zip(log[:6] + log[24:27], played.values, strict=True):
+        returns = [discounted(t, 0.9) for t in played.trajectories if t.task_id == start.task_id]
+        assert value == pytest.approx(np.mean(returns))
+
+
+def test_rollouts_make_up_what_is_enough() -> None:
+    assert [enough(tasks) for tasks in (1, 512, 513, 100)] == [512, 1, 1, 6]
+
+
+def test_later_rewards_are_discounted(log: list[Trajectory]) -> None:
+    episode = log[0]
+    assert discounted(episode, 0.5) == sum(0.5**at * step.reward for at, step in enumerate(episode.steps))
