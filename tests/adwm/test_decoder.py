@@ -58,9 +58,11 @@ def test_features_by_hand(fitted: Fitted) -> None:
     latents = torch.arange(len(one.candidates)).float().unsqueeze(1).expand(-1, 32)
     described = latent_features(latents, z, one)
     assert described[:, 0].tolist() == [float(at) ** 2 for at in range(len(one.candidates))]
-    assert described.shape[1] == len(FEATURES) == 2 + len(KINDS)
-    assert (described[:, 2:].sum(1) == 1).all()
-    assert described[:, 2:].argmax(1).tolist() == one.candidates.kinds.tolist()
+    assert described[3, 1] == pytest.approx(np.log(9 + 1e-4))
+    assert described[:, 2].tolist() == [1.0] + [0.0] * (len(one.candidates) - 1)
+    assert described.shape[1] == len(FEATURES) == 4 + len(KINDS)
+    assert (described[:, 4:].sum(1) == 1).all()
+    assert described[:, 4:].argmax(1).tolist() == one.candidates.kinds.tolist()
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,7 @@ def test_a_decoder_learns_to_trust_latents_that_tell_the_answer(clairvoyant: tup
     nats = clairvoyant[1]
     assert nats["diffusion"] < nats["noise"] - 0.2
     assert nats["diffusion"] < nats["wm"], "nobody who must guess knows as much"
-    assert nats["wm_and_latent"] < nats["wm"] - 0.05, "and what it knows is seen to add"
+    assert nats["wm_and_latent"] < nats["wm"] - 0.02, "and what it knows is seen to add"
 
 
 def test_an_imagined_world_answers_what_was_sampled(

@@ -24,7 +24,8 @@ from worldline.kernel.gate import Exercise, Gate
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.types import Trajectory, derive_seed
 
-FEATURES = ("distance", "place", *KINDS)
+FEATURES = ("distance", "log distance", "nearest", "place", *KINDS)
+_CLOSE = 1e-4
 STEPS = 800
 """Held-out steps that a decoder is fitted on."""
 _UPDATES = 200
@@ -78,9 +79,11 @@ def latent_features(latents: Tensor, z: Tensor, considered: Considered) -> Featu
     """(n, len(FEATURES)) of a step's candidates, given their latents (n, latent) and the sampled one (latent,)."""
     possible = considered.candidates
     out = np.zeros((len(possible), len(FEATURES)), np.float32)
-    out[:, 0] = (latents - z.cpu()).square().mean(-1).numpy()
-    out[:, 1] = possible.places / KEPT
-    out[np.arange(len(possible)), 2 + possible.kinds] = 1.0
+    distance = (latents - z.cpu()).square().mean(-1).numpy()
+    out[:, 0], out[:, 1] = distance, np.log(distance + _CLOSE)
+    out[:, 2] = distance <= distance.min() + _CLOSE
+    out[:, 3] = possible.places / KEPT
+    out[np.arange(len(possible)), 4 + possible.kinds] = 1.0
     return out
 
 
@@ -124,9 +127,9 @@ def _beside_kernel(
     described = [kernel.described(one.considered, one.row.episode) for one in steps]
     weighed = kernel.gate.chances(np.concatenate(described), [len(one) for one in described])
     nats = {}
-    for name, columns in (("wm", 1), ("wm_and_latent", 2)):
+    for name, columns in (("wm", 1), ("wm_and_latent", 4)):
         both = [
-            np.stack([np.log(chances + 1e-6), one.features[:, 0]], 1)[:, :columns].astype(np.float32)
+            np.column_stack([np.log(chances + 1e-6), one.features[:, :3]])[:, :columns].astype(np.float32)
             for chances, one in zip(weighed, exercises, strict=True)
         ]
         stacked = [replace(one, features=features) for one, features in zip(exercises, both, strict=True)]
