@@ -97,7 +97,7 @@ def _break_every_call(work: Callable[[Path], Any], run: Path, how: How) -> list[
             _reopen(original, run)
             return True
         status = _ended(child)
-        assert status == (KILLED if how == "killed" else REFUSED), f"call {number}, broken, ended the work with {status}"
+        assert status == (KILLED if how == "killed" else REFUSED), f"call {number} broken: the work ended with {status}"
         run.rename(copy(number))
         original.rename(run)
         return False

@@ -174,7 +174,7 @@ def test_the_models_error_is_as_confident_as_asked(folder: Path, confidence: flo
     """Known by two instances: Student's quantile at the confidence asked for, not at 95 %."""
     case = Case(EvaluateConfig(log=(folder / "log",), confidence=confidence), {}, {}, lambda what, done, total: None)
     world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
-    world.null = lambda names: [  # type: ignore[method-assign]
+    world.null = lambda names: [  # type: ignore[method-assign]  # stands in for what is imagined
         Trial("a", ("a",), 0.0, {"adwm": Interval(error, None, None, 9)}, {}) for error in (0.3, -0.1)
     ]
     both = (1 + confidence) / 2
@@ -214,7 +214,7 @@ def test_the_sensitivity_is_to_guidance_alone(
 
     def imagine(*args: object, **settings: object) -> Imagined:
         how.add((settings["seed"], settings["batch_size"]))
-        return value.imagine(*args, **settings)  # type: ignore[arg-type]
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
     how: set[tuple[object, object]] = set()
     monkeypatch.setattr(imagination, "connect", connect)
@@ -285,7 +285,7 @@ def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
 
     def imagine(*args: object, **settings: object) -> Imagined:
         calls["imagine"] += 1
-        return value.imagine(*args, **settings)  # type: ignore[arg-type]
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
     def fit_ensemble(*args: object) -> SimpleNamespace:
         calls["fit"] += 1
@@ -318,7 +318,7 @@ def test_only_the_estimators_named_are_certified_by_refits(folder: Path, house: 
     case = Case(config.model_copy(update={"refit_estimators": ("wm-knn",)}), {}, loggers, lambda *progress: None)
     world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
     tried: list[Sequence[str]] = []
-    world.leave_out_fold = lambda fold, names: tried.append(names) or []  # type: ignore[method-assign, func-returns-value]
+    world.leave_out_fold = lambda fold, names: tried.append(names) or []  # type: ignore[method-assign, func-returns-value]  # notes the call and answers with nothing
     world.leave_out(["adwm", "wm-knn", "am-dr"])
     assert tried == [("wm-knn",), ("wm-knn",)]
 
