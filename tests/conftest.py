@@ -1,4 +1,5 @@
-"""What tests share: where the real data sets are, that no hub is asked, accelerate as if it had just been imported."""
+"""What tests share: where the real data sets are, that no hub is asked, accelerate as if it had just been imported,
+workers that have imported everything already."""
 
 import os
 from collections.abc import Iterator
@@ -19,6 +20,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the real data sets: no folder {folder} (set WORLDLINE_DATA)")
     return folder
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are forks, which need not import anything; that fresh ones can do the work, `test_demo` shows."""
+    monkeypatch.setattr("worldline.worker_pool._START", "fork")
 
 
 @pytest.fixture

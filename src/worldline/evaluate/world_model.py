@@ -206,7 +206,8 @@ class WorldModelEstimators:
     def _refitted(self, episodes: Sequence[Trajectory], pool: str, names: Sequence[str]) -> Model:
         """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
         networks = [name for name in names if name not in (KERNEL, BAG)]
-        settings = FitSettings(members=0, replayed_episodes=0, seed=self.case.config.seed)
+        kernel = len(networks) < len(names)
+        settings = FitSettings(members=0, kernel=kernel, replayed_episodes=0, seed=self.case.config.seed)
         if networks:
             own = self.ensemble.members[0].model
             rivals = any(name in self.presets and self.presets[name].dynamics != "diffusion" for name in networks)
