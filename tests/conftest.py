@@ -24,7 +24,7 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers are forks, which need not import anything; that fresh ones can do the work, `test_demo` shows."""
+    """Workers are forks, which need not import anything; `cli/test_demo.py` has one that starts afresh."""
     monkeypatch.setattr("worldline.worker_pool._START", "fork")
 
 
