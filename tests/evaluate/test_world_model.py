@@ -123,9 +123,7 @@ def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
     assert all(trial.estimates["adwm"].covers for trial in evaluation.meta.null_test)
 
 
-def test_the_certificate_measures_world_models_too(
-    folder: Path, house: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_certificate_measures_world_models_too(folder: Path, house: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """In refits as short as the fit: the default is made for real logs."""
 
     def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
