@@ -46,7 +46,7 @@ def stand_in() -> Iterator[str]:
     server.shutdown()
 
 
-def run(folder: Path, episodes: int = 120) -> None:
+def run(folder: Path, episodes: int = 120, epochs: int | None = None, rollouts: int = 20) -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     world = "own_environment:Stairs"
     with stand_in() as url:
@@ -59,9 +59,9 @@ def run(folder: Path, episodes: int = 120) -> None:
         candidates = {"policy": [f"v3=api:v3@{url}"], "log": [folder / "log"], "env": world, "prompt": "plain"}
         refused = worldline.evaluate(**candidates, estimators=["wis", "naive"]).value("v3", "wis")
         print("wis", refused.doubt)
-        worldline.fit(folder / "log", folder / "wm", members=1, rivals=False)
+        worldline.fit(folder / "log", folder / "wm", members=1, epochs=epochs, rivals=False)
         imagined = worldline.evaluate(
-            **candidates, world_model=folder / "wm", estimators=["adwm"], refit=False, rollouts=20
+            **candidates, world_model=folder / "wm", estimators=["adwm"], refit=False, rollouts=rollouts
         )
         value = imagined.value("v3", "adwm")
         print(f"v3 by adwm: {value.value:.2f} [{value.low:.2f}, {value.high:.2f}]")

@@ -36,7 +36,7 @@ def climber(turn: Turn) -> str:
     return "up" if turn.goal <= "reach floor 3" or turn.step % 3 else "down"
 
 
-def run(folder: Path, epochs: int = 8, updates: int = 8, episodes: int = 80) -> None:
+def run(folder: Path, epochs: int = 8, updates: int = 8, episodes: int = 80, group_size: int = 8) -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     world, me = "own_environment:Stairs", "own_environment:climber"
     log = folder / "log"
@@ -45,7 +45,7 @@ def run(folder: Path, epochs: int = 8, updates: int = 8, episodes: int = 80) -> 
     model = str(clone.summary()["model"])
     print(worldline.collect(world, f"hf:{model}", episodes=episodes, name="clone", max_new_tokens=8))
     trained = worldline.train(
-        world, model, folder / "paw", updates=updates, groups=4, group_size=8, batch_size=32, checkpoint_every=updates,
+        world, model, folder / "paw", updates=updates, groups=4, group_size=group_size, batch_size=32, checkpoint_every=updates,
         rollout={"max_new_tokens": 8}, update={"lr": 3e-4}, evaluation={"every": 0},
     )  # fmt: skip
     print(worldline.collect(world, f"hf:{trained.checkpoint}", episodes=episodes, name="trained", max_new_tokens=8))

@@ -1,4 +1,5 @@
-"""What tests share: where the real data sets are, that no hub is asked, accelerate as if it had just been imported."""
+"""What tests share: where the real data sets are, that no hub is asked, accelerate as if it had just been imported,
+workers that have imported everything already; and which modules come first."""
 
 import os
 from collections.abc import Iterator
@@ -10,6 +11,34 @@ pytest_plugins = ["paw.start_policy"]
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test never asks the model hub
 
+LONGEST = (
+    "adwm/soft_tokens",
+    "adwm/test_faults_fit.py",
+    "adwm",
+    "evaluate/test_world_model.py",
+    "cli/test_demo.py",
+    "bench/test_ablate.py",
+    "store/test_writer.py",
+    "narrator",
+    "ope/test_bounds.py",
+    "bench",
+    "paw",
+    "evaluate",
+    "test_collect.py",
+    "kernel",
+)
+"""Folders and modules that take longest begin first: else one process works on them while the others are done."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(tests).as_posix()
+        return next((at for at, name in enumerate(LONGEST) if f"{path}/".startswith(f"{name}/")), len(LONGEST))
+
+    items.sort(key=place)
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
@@ -19,6 +48,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the real data sets: no folder {folder} (set WORLDLINE_DATA)")
     return folder
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are forks, which need not import anything; `cli/test_demo.py` has one that starts afresh."""
+    monkeypatch.setattr("worldline.worker_pool._START", "fork")
 
 
 @pytest.fixture

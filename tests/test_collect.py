@@ -169,6 +169,10 @@ def run(out: Path, *words: str) -> subprocess.Popen[bytes]:
         "household",
         "--policy",
         "random",
+        "--options.level",
+        "tiny",
+        "--max-steps",
+        "20",
         "--out",
         str(out),
         *words,
@@ -177,7 +181,7 @@ def run(out: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def test_kill_nine_then_resume_equals_the_undisturbed_run(tmp_path: Path) -> None:
-    words = ("--episodes", "400", "--batch-size", "8")
+    words = ("--episodes", "800", "--batch-size", "8")
     killed = run(tmp_path / "a", *words)
     while not store.shards(tmp_path / "a"):
         assert killed.poll() is None
@@ -185,9 +189,9 @@ def test_kill_nine_then_resume_equals_the_undisturbed_run(tmp_path: Path) -> Non
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
     kept = store.count(tmp_path / "a")
-    assert 0 < kept < 400, "killed in the middle"
-    assert run(tmp_path / "a", *words, "--resume").wait() == 0
-    assert run(tmp_path / "b", *words).wait() == 0
+    assert 0 < kept < 800, "killed in the middle"
+    again = [run(tmp_path / "a", *words, "--resume"), run(tmp_path / "b", *words)]
+    assert [process.wait() for process in again] == [0, 0]
     store.check_unique(tmp_path / "a")
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
@@ -203,9 +207,13 @@ def test_the_very_same_run_at_once_is_refused(tmp_path: Path) -> None:
     first = run(tmp_path, "--episodes", "600")
     while not list(tmp_path.glob(".*.lock")):
         time.sleep(0.01)
-    second = run(tmp_path, "--episodes", "600", "--resume")
-    assert second.wait() == 2
-    assert b"another process is collecting this very run" in (second.stderr.read() if second.stderr else b"")
+    first.send_signal(signal.SIGSTOP)  # it holds the lock for as long as the second takes to start
+    try:
+        second = run(tmp_path, "--episodes", "600", "--resume")
+        assert second.wait() == 2
+        assert b"another process is collecting this very run" in (second.stderr.read() if second.stderr else b"")
+    finally:
+        first.send_signal(signal.SIGCONT)
     assert first.wait() == 0
     store.check_unique(tmp_path)
 

@@ -139,4 +139,4 @@ def test_help_shows_every_setting_with_its_default() -> None:
 def test_settings_are_frozen() -> None:
     settings = read(Outer, ["x"])
     with pytest.raises(ValueError, match="frozen"):
-        settings.count = 2  # type: ignore[misc]
+        settings.count = 2  # type: ignore[misc]  # frozen: that is tested

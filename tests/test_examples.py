@@ -32,7 +32,7 @@ def test_own_logs_to_is_v3_better_than_v2(
 def test_own_environment_and_policy_to_a_trained_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loaded("own_environment", monkeypatch).run(tmp_path, epochs=1, updates=1, episodes=16)
+    loaded("own_environment", monkeypatch).run(tmp_path, epochs=1, updates=1, episodes=16, group_size=2)
     printed = capsys.readouterr().out
     assert printed.count("own_environment:Stairs: ") == 3
     assert (tmp_path / "paw" / "metrics.jsonl").is_file()
@@ -41,7 +41,7 @@ def test_own_environment_and_policy_to_a_trained_agent(
 def test_an_api_agent_scored_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=40)
+    loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=40, epochs=2, rollouts=4)
     printed = capsys.readouterr().out
     assert "v2 is better than v1" in printed or "does not tell whether v2 is better" in printed
     assert "what works: worldline fit and --world-model" in printed

@@ -26,7 +26,8 @@ def test_a_broken_collection_resumes_to_the_same(how: faults.How, tmp_path: Path
     play(tmp_path / "whole")
     whole = episodes(tmp_path / "whole")
     assert len(whole) == 70
-    for left in faults.broken_everywhere(play, tmp_path, how):
+    for state in faults.states_left(play, tmp_path, how):
+        left = state.path
         assert episodes(left).items() <= whole.items()
         play(left)
         assert episodes(left) == whole
@@ -40,10 +41,10 @@ def test_a_broken_overwrite_resumes_to_the_same(how: faults.How, tmp_path: Path)
     def replace(out: Path) -> None:
         play(out, overwrite=True)
 
-    count = faults.points(lambda: replace(tmp_path / "whole"))
-    for number in range(count):
-        play(tmp_path / str(number))
-        assert faults.broken(lambda out=tmp_path / str(number): replace(out), number, how) != 0
-        play(tmp_path / str(number))
-        assert episodes(tmp_path / str(number)) == episodes(tmp_path / "whole")
-    assert count > 2  # the lock and two shards, at least
+    replace(tmp_path / "whole")
+    broken = 0
+    for state in faults.states_left(replace, tmp_path, how, before=play):
+        play(state.path)
+        assert episodes(state.path) == episodes(tmp_path / "whole")
+        broken += state.calls
+    assert broken > 2  # the lock and two shards, at least

@@ -120,7 +120,7 @@ def test_a_decision_with_a_failure_costs_its_episode() -> None:
 
 def test_bad_input_is_not_retried() -> None:
     class Refusing(CountingWorld):
-        def make(self) -> None:  # type: ignore[override]
+        def make(self) -> None:  # type: ignore[override]  # it never makes one
             raise InputError("data: no such file")
 
     with pytest.raises(InputError, match="no such file"):
@@ -148,10 +148,10 @@ def test_a_lazy_admissible_list_nobody_looked_at_is_not_computed() -> None:
     lazy = LazyActions(boom)
 
     class LazyWorld(CountingWorld):
-        def make(self):  # type: ignore[no-untyped-def]
+        def make(self):  # type: ignore[no-untyped-def]  # an environment of one's own
             env = super().make()
             reset = env.reset
-            env.reset = lambda **kw: (reset(**kw)[0], {**reset(**kw)[1], "admissible": lazy})  # type: ignore[method-assign]
+            env.reset = lambda **kw: (reset(**kw)[0], {**reset(**kw)[1], "admissible": lazy})  # type: ignore[method-assign]  # reset with actions that are made late
             return env
 
     (trajectory,) = Rollout(LazyWorld(), SeededPolicy()).play(plan(CountingWorld(), "train", 1, seed=0, run="r"))

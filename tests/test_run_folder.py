@@ -16,12 +16,12 @@ from worldline.types import InputError
 
 
 def fitting(out: Path, inputs: dict[str, str] | None = None, **given: object) -> Run:
-    config = FitConfig(log=(Path("log"),), out=out, **given)  # type: ignore[arg-type]
+    config = FitConfig(log=(Path("log"),), out=out, **given)  # type: ignore[arg-type]  # settings of several types
     return Run(config, "world model", ADJUSTABLE, {"log": "1"} if inputs is None else inputs)
 
 
 def begin(out: Path, **given: object) -> None:
-    with fitting(out, **given).opened():  # type: ignore[arg-type]
+    with fitting(out, **given).opened():  # type: ignore[arg-type]  # settings of several types
         (out / "model").mkdir()
 
 

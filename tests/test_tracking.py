@@ -15,9 +15,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What a stand-in for trackio was told."""
     recorded: list[tuple[Any, ...]] = []
     fake = types.ModuleType("trackio")
-    fake.init = lambda **kwargs: recorded.append(("init", kwargs))  # type: ignore[attr-defined]
-    fake.log = lambda metrics, step: recorded.append(("log", metrics, step))  # type: ignore[attr-defined]
-    fake.finish = lambda: recorded.append(("finish",))  # type: ignore[attr-defined]
+    fake.init = lambda **kwargs: recorded.append(("init", kwargs))  # type: ignore[attr-defined]  # a module made here has no attributes
+    fake.log = lambda metrics, step: recorded.append(("log", metrics, step))  # type: ignore[attr-defined]  # a module made here has no attributes
+    fake.finish = lambda: recorded.append(("finish",))  # type: ignore[attr-defined]  # a module made here has no attributes
     monkeypatch.setitem(sys.modules, "trackio", fake)
     return recorded
 

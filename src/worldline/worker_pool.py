@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 
+_START = "spawn"
+"""How a process starts: afresh, with none of its parent's threads."""
+
 
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """`jobs` fresh processes; when the block raises, what has not begun is not done; an interrupt ends them at once."""
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context(_START), _begin)
     try:
         yield pool
     except BaseException as error:

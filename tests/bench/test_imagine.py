@@ -38,7 +38,7 @@ def test_both_samplers_are_measured_together_and_alone(monkeypatch: pytest.Monke
     evaluations: dict[tuple[int, int], int] = {}
     plain = imagine.sample
 
-    def counted(predict, start, abar, **how):  # type: ignore[no-untyped-def]
+    def counted(predict, start, abar, **how):  # type: ignore[no-untyped-def]  # passed on as they came
         def counting(zk: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
             key = (len(zk), how["steps"])
             evaluations[key] = evaluations.get(key, 0) + 1

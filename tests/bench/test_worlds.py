@@ -11,6 +11,8 @@ from worldline.bench import worlds
 from worldline.bench.worlds import Settings, run, summary, targets
 from worldline.types import InputError, ScoringPolicy
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 
 def settings(out: Path, **changes: Any) -> Settings:
     chosen = {"worlds": ("echo",), "tasks": 8, "seeds": 2, "jobs": 1, "estimators": ("naive", "pdwis")} | changes

@@ -1,4 +1,4 @@
-"""The demo: the whole loop, on a smaller scale."""
+"""The demo: the whole loop, on a smaller scale, and that a fresh process can do a part of it."""
 
 import json
 from pathlib import Path
@@ -7,15 +7,22 @@ import pytest
 
 from worldline import store
 from worldline.cli import demo
+from worldline.kernel import gate, lists, outcome, wordings
+from worldline.policies.faulty_expert import Faults
 from worldline.types import InputError
+from worldline.worker_pool import worker_pool
 
 
-def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_workers: None) -> None:
     every = demo.candidates
     names = ["1/2 trained", "expert that forgets"]
-    monkeypatch.setattr(demo, "CLONING", {"episodes": 60, "checkpoints": 6})
+    monkeypatch.setattr(demo, "OPTIONS", {"level": "tiny"})
+    monkeypatch.setattr(demo, "CLONING", {"episodes": 20, "checkpoints": 6, "batch_tokens": 512, "vocabulary": 400})
     monkeypatch.setattr(demo, "candidates", lambda paths: {name: every(paths)[name] for name in names})
+    monkeypatch.setattr(demo, "WRITE", demo.WRITE.model_copy(update={"max_new_tokens": 6}))
     monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "wm"))
+    for brief in (gate, lists, outcome, wordings):
+        monkeypatch.setattr(brief, "_STEPS", 20)
     settings, out = demo.Settings(out=tmp_path / "demo", tasks=8), tmp_path / "demo"
     result = demo.run(settings).data
     assert [policy["name"] for policy in result["policies"]] == names
@@ -33,3 +40,12 @@ def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert all(name in page for name in names)
     with pytest.raises(InputError, match="--overwrite"):
         demo.run(settings)
+
+
+def test_a_fresh_process_plays_as_this_one(tmp_path: Path) -> None:
+    """It has to import all that it needs, and to make the policy of what is sent to it."""
+    with worker_pool(1) as pool:
+        there = pool.submit(demo.play, "a", Faults(chance=0.3), 2, 1, 0, tmp_path / "there").result()
+    here = demo.play("a", Faults(chance=0.3), 2, 1, 0, tmp_path / "here")
+    assert [episode.steps for episode in there] == [episode.steps for episode in here]
+    assert len(list(store.read(tmp_path / "there"))) == 2

@@ -26,7 +26,7 @@ def episode(policy: str, task: str, value: float | None, steps: int = 1, **more:
     )
     success = None if value is None else value == 1.0
     name = f"{policy}/{task}/{len(str(more))}/{more.pop('trial', 0)}"
-    return Trajectory(id=name, env="e", task_id=task, policy=policy, steps=played, success=success, **more)  # type: ignore[arg-type]
+    return Trajectory(id=name, env="e", task_id=task, policy=policy, steps=played, success=success, **more)  # type: ignore[arg-type]  # fields of several types
 
 
 def log_of(folder: Path, episodes: list[Trajectory]) -> Path:
@@ -146,7 +146,7 @@ def test_the_tables_fit_80_columns(
 def by_hand(rows: list[dict[str, object]], policies: tuple[str, str]) -> dict[str, float]:
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        values[str(row["policy"])][str(row["task_id"])].append(float(row["reward"]))  # type: ignore[arg-type]
+        values[str(row["policy"])][str(row["task_id"])].append(float(row["reward"]))  # type: ignore[arg-type]  # a column of numbers
     before, after = (values[name] for name in policies)
     differences = [mean(after[task]) - mean(before[task]) for task in before if task in after]
     test = stats.ttest_1samp(differences, 0).confidence_interval()

@@ -86,14 +86,14 @@ def test_an_environment_becomes_a_world_of_seeds(module: str, attribute: str) ->
     assert finish(world, world.get_task("all", 1)) == (5, 1.0)
     assert world.make().reset(task="1")[1]["task_id"] == "1"
     with pytest.raises(InputError, match="no expert"):
-        world.expert(None)  # type: ignore[arg-type]
+        world.expert(None)  # type: ignore[arg-type]  # there is no expert to look at it
 
 
 def test_tasks_and_expert_of_its_own(module: str) -> None:
     world = load(f"{module}:Named")
     assert [world.get_task("all", index) for index in range(world.num_tasks("all"))] == ["easy", "hard"]
     assert finish(world, "hard") == (5, 1.0)
-    assert world.expert(None) == "down"  # type: ignore[arg-type]
+    assert world.expert(None) == "down"  # type: ignore[arg-type]  # this expert looks at no turn
 
 
 def test_a_copy_goes_its_own_way(module: str) -> None:

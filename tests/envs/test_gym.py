@@ -16,7 +16,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="needs the extra 'gymnasium'
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
 
-class Guess(gymnasium.Env):  # type: ignore[misc, name-defined]
+class Guess(gymnasium.Env):  # type: ignore[misc, name-defined]  # gymnasium is skipped by mypy
     """Guess a number from 0 to 9 by 'higher' and 'lower'."""
 
     observation_space = gymnasium.spaces.Text(40, charset=CHARACTERS)

@@ -126,7 +126,7 @@ def test_of_many_under_way_only_the_culprit_is_lost(world: WorkerWorld) -> None:
     episodes = [climbing(world, str(task), rungs=0) for task in range(5)]
     actions = ["up", "up", "crash", "up", "up"]
     for episode, action in zip(episodes, actions, strict=True):
-        episode.begin(action)  # type: ignore[attr-defined]
+        episode.begin(action)  # type: ignore[attr-defined]  # what only a worker's episode has
     outcomes = []
     for task in (4, 3, 2, 1, 0):
         try:

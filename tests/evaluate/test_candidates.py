@@ -49,9 +49,9 @@ def test_mixing_is_that_of_the_policies(text: TextLog, epsilon: float) -> None:
     target = target_log(score(seeker, text), epsilon, lambda: text)
     assert target is not None
     assert target.choices is not None
-    direct = mix(seeker, epsilon).logprobs(text.turns, text.options)  # type: ignore[attr-defined]
+    direct = mix(seeker, epsilon).logprobs(text.turns, text.options)  # type: ignore[attr-defined]  # mix of a policy that scores can score
     np.testing.assert_allclose(target.choices.logprobs, np.concatenate(direct), atol=1e-12)
-    own = mix(seeker, epsilon).logprobs(text.turns, [[a] for a in text.taken])  # type: ignore[attr-defined]
+    own = mix(seeker, epsilon).logprobs(text.turns, [[a] for a in text.taken])  # type: ignore[attr-defined]  # mix of a policy that scores can score
     np.testing.assert_allclose(target.logprobs, np.concatenate(own), atol=1e-12)
 
 
@@ -87,7 +87,7 @@ def test_a_policy_that_cannot_be_scored_has_no_target(text: TextLog) -> None:
         def act(self, turns: object) -> list[object]:
             return []
 
-    assert score(Mute(), text) is None  # type: ignore[arg-type]
+    assert score(Mute(), text) is None  # type: ignore[arg-type]  # no scorer: that is tested
     assert target_log(None, 0.2, lambda: text) is None
 
 

@@ -102,7 +102,7 @@ def test_a_clone_stands_in_for_log_probs_that_were_never_logged(episodes: list[T
     config = EvaluateConfig(
         log=(write([blank(t) for t in episodes[480:]]),), policy=("random",), logger=("seeker2.5=clone",),
         estimators=("wis", "pdwis"),
-    )  # fmt: skip
+    )  # packed lines read better  # fmt: skip
     name = episodes[480].policy
     config = config.model_copy(update={"logger": (f"{name}=clone",)})
     result = evaluate(config)

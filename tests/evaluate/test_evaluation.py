@@ -58,7 +58,7 @@ def test_evaluation_json_has_the_contracts_shape(episodes: list[Trajectory], wri
     assert set(content) == {"policies", "comparison", "agreement", "recommended", "warnings", "audit", "meta"}
     assert [(p["name"], p["epsilon"]) for p in content["policies"]] == [
         ("random", 0.0), ("random", 0.5), ("keen", 0.0), ("keen", 0.5)
-    ]  # fmt: skip
+    ]  # packed lines read better  # fmt: skip
     for row in content["policies"]:
         assert set(row) == {"name", "epsilon", "estimates", "predictors", "diagnostics", "truth"}
         for name in QUICK:
@@ -168,7 +168,7 @@ def test_zero_reward_everywhere(episodes: list[Trajectory], write: Write) -> Non
 
 def test_a_policy_that_never_acts_so(episodes: list[Trajectory], write: Write) -> None:
     class Never(GoalSeeker):
-        def logprobs(self, turns: object, actions: list[list[str]]) -> list[np.ndarray]:  # type: ignore[override]
+        def logprobs(self, turns: object, actions: list[list[str]]) -> list[np.ndarray]:  # type: ignore[override]  # narrower than the protocol: lists are given
             return [np.full(len(options), -np.inf) for options in actions]
 
     config = EvaluateConfig(log=(write(episodes[:80]),), estimators=QUICK, certificate=False)
@@ -375,7 +375,7 @@ def test_one_evaluation_at_a_time_writes_a_folder(episodes: list[Trajectory], wr
         def logprobs(self, turns: Sequence[object], actions: object) -> list[np.ndarray]:
             with pytest.raises(InputError, match=r"--out \S+out: another evaluation is writing there"):
                 evaluate(config, {"inner": GoalSeeker(1.0)})
-            return super().logprobs(turns, actions)  # type: ignore[arg-type]
+            return super().logprobs(turns, actions)  # type: ignore[arg-type]  # passed on as they came
 
     config = EvaluateConfig(log=(write(episodes[:6]),), estimators=("wis",), certificate=False, out=tmp_path / "out")
     evaluate(config, {"outer": Nested(1.0)})

@@ -16,7 +16,7 @@ from worldline import envs, policies, store
 from worldline.adwm import value
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.fit import FitConfig, FitSettings, fit
+from worldline.adwm.fit import FitConfig, FitSettings, Fitted, Watch, fit, fit_ensemble
 from worldline.adwm.soft_tokens.connect import PolicyInterface
 from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
@@ -33,6 +33,8 @@ from worldline.types import Decision, InputError, Policy, Trajectory, Turn, Worl
 
 LOGGERS = (0.2, 0.6, 0.9)
 TARGETS = (0.0, 0.4, 0.75, 1.0)
+SHORT = tuple(f"train/{number}" for number in range(4))
+"""Tasks of the short log."""
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +53,16 @@ def play(house: World, epsilon: float, episodes: int, name: str, seed: int) -> l
 
 @pytest.fixture(scope="module")
 def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """log/ by three loggers, wm/ fitted on it."""
+    """log/ by three loggers, short/ with their first tasks alone, wm/ fitted on log/."""
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("case")
-    with store.StoreWriter(out / "log") as writer:
+    with store.StoreWriter(out / "log") as whole, store.StoreWriter(out / "short") as short:
         for epsilon in LOGGERS:
             for episode in play(house, epsilon, 24, f"logger{epsilon:g}", seed=0):
-                writer.append(episode)
-    chosen = {"members": 2, "epochs": 3, "text_steps": 400, "replayed_episodes": 12, "kernel": False}
+                whole.append(episode)
+                if episode.task_id in SHORT:
+                    short.append(episode)
+    chosen = {"members": 2, "epochs": 2, "text_steps": 200, "replayed_episodes": 2}
     fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
     return out
 
@@ -71,17 +75,32 @@ def evaluation(folder: Path, house: World) -> Evaluation:
         log=(folder / "log",),
         world_model=folder / "wm",
         truth=folder / "truth.json",
-        rollouts=2,
-        rival_rollouts=1,
-        sensitivity=4,
+        rollouts=1,
         refit=False,
-        estimators=("naive", "dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn"),
+        bootstrap=200,
+        estimators=("naive", "dr", "adwm", "am-dr"),
     )
     return evaluate(
         config.model_copy(update={"out": folder / "evaluation"}),
         {f"expert{epsilon:g}": expert(house, epsilon) for epsilon in TARGETS},
         loggers={f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS},
     )
+
+
+@pytest.fixture(scope="module")
+def every_model(folder: Path, house: World, evaluation: Evaluation) -> Evaluation:
+    """Two candidates by every world model, on the short log."""
+    config = EvaluateConfig(
+        log=(folder / "short",),
+        world_model=folder / "wm",
+        truth=folder / "truth.json",
+        rollouts=2,
+        sensitivity=4,
+        certificate=False,
+        bootstrap=200,
+        estimators=("naive", "dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn"),
+    )
+    return evaluate(config, {f"expert{epsilon:g}": expert(house, epsilon) for epsilon in TARGETS[::3]})
 
 
 def test_imagined_values_agree_with_the_truth(evaluation: Evaluation) -> None:
@@ -91,8 +110,9 @@ def test_imagined_values_agree_with_the_truth(evaluation: Evaluation) -> None:
     assert (agreement["coverage"] or 0) >= 0.75
 
 
-def test_every_world_model_is_in_the_table(evaluation: Evaluation) -> None:
-    content = evaluation.as_dict()
+def test_every_world_model_is_in_the_table(every_model: Evaluation) -> None:
+    content = every_model.as_dict()
+    assert len(content["policies"]) == 2
     for policy in content["policies"]:
         assert {"adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "dr"} <= set(policy["estimates"])
     assert {"adwm", "wm-knn", "naive"} <= set(content["agreement"])
@@ -103,7 +123,13 @@ def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
     assert all(trial.estimates["adwm"].covers for trial in evaluation.meta.null_test)
 
 
-def test_the_certificate_measures_world_models_too(folder: Path, house: World) -> None:
+def test_the_certificate_measures_world_models_too(folder: Path, house: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In refits as short as the fit: the default is made for real logs."""
+
+    def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
+        return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 200}), watch)
+
+    monkeypatch.setattr(world_model, "fit_ensemble", short)
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm", "wis"), rollouts=1)
     record = evaluate(config, {"expert": expert(house, 0.0)}, loggers=loggers).record("adwm")
@@ -121,7 +147,7 @@ def test_who_did_not_log_is_not_played_as_a_logger(folder: Path, house: World) -
         def act(self, turns: Sequence[Turn]) -> list[Decision]:
             return expert(house, 0.9).act(turns)
 
-    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    config = EvaluateConfig(log=(folder / "short",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
     given = {"logger0.2": expert(house, 0.2), "logger0.6": expert(house, 0.0), "logger0.9": Mute()}
     evaluation = evaluate(config.model_copy(update={"refit": False}), {"expert": expert(house, 0.0)}, loggers=given)
     assert any("is not the policy that logged 'logger0.6'" in note for note in evaluation.warnings)
@@ -152,7 +178,7 @@ class Singer:
 
 
 def test_what_nobody_ever_did_is_flagged(folder: Path) -> None:
-    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    config = EvaluateConfig(log=(folder / "short",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
     evaluation = evaluate(config.model_copy(update={"certificate": False}), {"singer": Singer()})
     flag = evaluation.policies[0].estimates["adwm"].flag
     assert flag is not None
@@ -174,7 +200,7 @@ def test_the_models_error_is_as_confident_as_asked(folder: Path, confidence: flo
     """Known by two instances: Student's quantile at the confidence asked for, not at 95 %."""
     case = Case(EvaluateConfig(log=(folder / "log",), confidence=confidence), {}, {}, lambda what, done, total: None)
     world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
-    world.null = lambda names: [  # type: ignore[method-assign]
+    world.null = lambda names: [  # type: ignore[method-assign]  # stands in for what is imagined
         Trial("a", ("a",), 0.0, {"adwm": Interval(error, None, None, 9)}, {}) for error in (0.3, -0.1)
     ]
     both = (1 + confidence) / 2
@@ -191,11 +217,11 @@ def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folde
         assert mean == pytest.approx(evaluation.value(name, "adwm").value, abs=1e-6)
 
 
-def test_the_sensitivity_to_guidance_is_told(evaluation: Evaluation) -> None:
-    rows = evaluation.meta.sensitivity
+def test_the_sensitivity_to_guidance_is_told(every_model: Evaluation) -> None:
+    rows = every_model.meta.sensitivity
     assert [(row["w"], row["alpha"]) for row in rows] == [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0)]  # nobody has a gradient
     assert rows[0]["spearman_with_plain"] == pytest.approx(1.0)
-    assert all(len(row["values"]) == len(TARGETS) for row in rows)
+    assert all(len(row["values"]) == 2 for row in rows), "one of each candidate"
 
 
 def test_the_sensitivity_is_to_guidance_alone(
@@ -214,7 +240,7 @@ def test_the_sensitivity_is_to_guidance_alone(
 
     def imagine(*args: object, **settings: object) -> Imagined:
         how.add((settings["seed"], settings["batch_size"]))
-        return value.imagine(*args, **settings)  # type: ignore[arg-type]
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
     how: set[tuple[object, object]] = set()
     monkeypatch.setattr(imagination, "connect", connect)
@@ -234,14 +260,14 @@ def test_the_sensitivity_is_to_guidance_alone(
 
 
 def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path: Path) -> None:
-    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
+    config = EvaluateConfig(log=(folder / "short",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
     config = config.model_copy(update={"certificate": False, "out": tmp_path, "overwrite": True})
     evaluate(config, {"old": Singer(), "singer": Singer()})
     evaluate(config, {"singer": Singer()})  # replaced
     (tmp_path / "evaluation.json").unlink()
     evaluate(config.model_copy(update={"overwrite": False}), {"singer": Singer()})  # interrupted
     kept = [t.id for t in store.read([tmp_path / "imagined"])]
-    assert len(kept) == len(set(kept)) == 24
+    assert len(kept) == len(set(kept)) == len(SHORT)
     assert all(name.startswith("singer-") for name in kept)
     with pytest.raises(InputError, match="give another --out"):
         evaluate(config.model_copy(update={"log": (tmp_path / "imagined",)}), {"singer": Singer()})
@@ -285,7 +311,7 @@ def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
 
     def imagine(*args: object, **settings: object) -> Imagined:
         calls["imagine"] += 1
-        return value.imagine(*args, **settings)  # type: ignore[arg-type]
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
     def fit_ensemble(*args: object) -> SimpleNamespace:
         calls["fit"] += 1
@@ -296,7 +322,7 @@ def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
     candidates = {f"expert{epsilon:g}": Noisy(epsilon) for epsilon in (0.0, 1.0)}
     loggers = {f"logger{epsilon:g}": Noisy(epsilon) for epsilon in LOGGERS}
     options = {"level": "tiny", "families": ("pick", "heat")}
-    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", rollouts=1, options=options)
+    config = EvaluateConfig(log=(folder / "short",), world_model=folder / "wm", rollouts=1, options=options)
     config = config.model_copy(update={"estimators": ("adwm",)})
     plain = evaluate(config, candidates, loggers=loggers)
     assert calls == {"imagine": 8, "fit": 2}, "two candidates, three loggers in null tests and in refits"
@@ -307,7 +333,7 @@ def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
     again = evaluate(config.model_copy(update={"out": tmp_path}), candidates, loggers=loggers)
     assert not calls
     assert again.as_dict() == plain.as_dict()
-    assert len(list(store.read(tmp_path / "imagined"))) == 2 * 24, "the episodes can be read all the same"
+    assert len(list(store.read(tmp_path / "imagined"))) == 2 * len(SHORT), "the episodes can be read all the same"
     evaluate(part.model_copy(update={"seed": 1, "certificate": False}), {"expert0": Noisy(0.0)})
     assert calls == {"imagine": 1}, "another seed is another imagination"
 
@@ -318,13 +344,13 @@ def test_only_the_estimators_named_are_certified_by_refits(folder: Path, house: 
     case = Case(config.model_copy(update={"refit_estimators": ("wm-knn",)}), {}, loggers, lambda *progress: None)
     world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
     tried: list[Sequence[str]] = []
-    world.leave_out_fold = lambda fold, names: tried.append(names) or []  # type: ignore[method-assign, func-returns-value]
+    world.leave_out_fold = lambda fold, names: tried.append(names) or []  # type: ignore[method-assign, func-returns-value]  # notes the call and answers with nothing
     world.leave_out(["adwm", "wm-knn", "am-dr"])
     assert tried == [("wm-knn",), ("wm-knn",)]
 
 
 def test_a_broken_entry_of_the_cache_is_named(folder: Path, tmp_path: Path) -> None:
-    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", rollouts=1, options={"level": "tiny"})
+    config = EvaluateConfig(log=(folder / "short",), world_model=folder / "wm", rollouts=1, options={"level": "tiny"})
     config = config.model_copy(update={"estimators": ("adwm",), "certificate": False, "cache": tmp_path})
     evaluate(config, {"expert": Noisy(0.0)})
     (entry,) = tmp_path.glob("imagined-*")

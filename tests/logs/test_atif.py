@@ -30,7 +30,7 @@ TRAJECTORY: dict[str, Any] = {
         {"step_id": 6, "source": "agent", "message": "There are 3 files.", "llm_call_count": 1},
     ],
     "final_metrics": {"total_cost_usd": 0.03, "total_prompt_tokens": 12},
-}  # fmt: skip
+}  # packed lines read better  # fmt: skip
 RESULT: dict[str, Any] = {
     "task_name": "count-files",
     "trial_name": "count-files__x1",

@@ -37,7 +37,7 @@ def test_every_field_is_where_the_mapping_says(tmp_path: Path) -> None:
     entries = [
         "reward=score", "task_id=question.id", "goal=question.text", "policy=agent.name", "thought=state.history[].why",
         "logprob=state.history[].lp", "final_observation=state.end", "meta.end=state.end",
-    ]  # fmt: skip
+    ]  # packed lines read better  # fmt: skip
     (episode,) = imported(tmp_path, ROW, *STEPS, *entries)
     assert [step.observation for step in episode.steps] == ["start", '{"room": 2}']
     assert [step.action for step in episode.steps] == ["go", '["look", 1]']

@@ -33,7 +33,7 @@ MESSAGES: list[dict[str, Any]] = [
         {"id": "u1", "name": "toggle", "arguments": {}, "requestor": "user"}]},
     {"id": "u1", "role": "tool", "content": "toggled", "requestor": "user", "error": False},
     {"role": "user", "content": "It works. ###STOP###", "tool_calls": None},
-]  # fmt: skip
+]  # packed lines read better  # fmt: skip
 
 
 def simulation(number: int, task: str, reward: float | None, **more: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def simulation(number: int, task: str, reward: float | None, **more: Any) -> dic
         "agent_cost": 0.25,
         "user_cost": 0.1, "messages": MESSAGES,
         "reward_info": None if reward is None else {"reward": reward, "reward_breakdown": {"DB": reward}}, **more,
-    }  # fmt: skip
+    }  # packed lines read better  # fmt: skip
 
 
 def imported(path: Path, simulations: list[Any], indent: int | None = 2, **options: str) -> list[Trajectory]:

@@ -20,7 +20,7 @@ CHAT = {
         {"role": "assistant", "content": "It is 15:00."},
     ],
     "reward": 1.0, "task_id": "clock", "policy": "v3",
-}  # fmt: skip
+}  # packed lines read better  # fmt: skip
 
 
 def test_a_chat_comes_out_as_it_went_in(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from worldline.types import InputError, Trajectory
 
 USER = {"role": "user", "content": "2 + 2?"}
 CALL = {"role": "assistant", "content": None, "reasoning_content": "a sum",
-        "tool_calls": [{"id": "c", "name": "add", "arguments": '{"a": 2}'}]}  # fmt: skip
+        "tool_calls": [{"id": "c", "name": "add", "arguments": '{"a": 2}'}]}  # packed lines read better  # fmt: skip
 TOOL = {"role": "tool", "tool_call_id": "c", "content": "4"}
 DONE = {"role": "assistant", "content": "4"}
 
@@ -73,7 +73,7 @@ def test_older_results_with_their_metadata_and_tokens(tmp_path: Path) -> None:
         "example_id": 4, "prompt": [{"role": "system", "content": "Play."}, USER], "completion": [CALL, TOOL, DONE],
         "reward": 0.5, "task": "default", "answer": "4", "metrics": {"m": 1.0}, "is_completed": True,
         "is_truncated": False, "trajectory": [{"tokens": tokens}, {"tokens": None}],
-    }  # fmt: skip
+    }  # packed lines read better  # fmt: skip
     first, second = imported(tmp_path / "results.jsonl", [row, {**row, "reward": 1.0, "is_truncated": True}])
     assert (first.policy, first.env, first.task_id, first.episode_return) == ("qwen-2", "wordle", "4", 0.5)
     assert (first.steps[0].token_ids, first.steps[0].token_logprobs, first.steps[0].prompt_ids) == (

@@ -1,6 +1,7 @@
 """Agreement measures against scipy, brute force and worked examples."""
 
 from itertools import combinations, permutations
+from random import Random
 
 import numpy as np
 import pytest
@@ -23,8 +24,8 @@ small = st.lists(st.integers(0, 4), min_size=3, max_size=6)
 
 
 @given(small, st.randoms(use_true_random=False))
-def test_spearman_is_scipys_and_undefined_for_constants(x: list[int], random: object) -> None:
-    y = [random.randint(0, 4) for _ in x]  # type: ignore[attr-defined]
+def test_spearman_is_scipys_and_undefined_for_constants(x: list[int], random: Random) -> None:
+    y = [random.randint(0, 4) for _ in x]
     ours = spearman(np.array(x, float), np.array(y, float))
     if len(set(x)) == 1 or len(set(y)) == 1:
         assert ours is None

@@ -28,7 +28,7 @@ def bandit(seed: int, episodes: int) -> tuple[EstimatorInput, float]:
     log = RaggedLog(
         paid.astype(float), np.log(np.where(chosen, 0.2, 0.8)), np.arange(episodes + 1), np.arange(episodes), zeros,
         zeros.astype(bool),
-    )  # fmt: skip
+    )  # packed lines read better  # fmt: skip
     return EstimatorInput(log, 1.0, target=TargetLog(np.log(np.where(chosen, 0.6, 0.4)))), 0.6 * 0.8 + 0.4 * 0.3
 
 

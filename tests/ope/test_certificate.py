@@ -28,15 +28,15 @@ def test_certificate_measures_the_real_error(evidence: EstimatorInput, logs: lis
     trials = leave_out(evidence, NAMES, loggers)
     assert {(t.policy, t.pool) for t in trials} == {
         ("a", ("b", "d")), ("c", ("b", "d")), ("b", ("a", "c")), ("d", ("a", "c"))
-    }  # fmt: skip
+    }  # packed lines read better  # fmt: skip
     naive, dr = record(trials, "naive"), record(trials, "dr")
     assert naive is not None
     assert dr is not None
     pool = {k: np.mean([evidence.log.returns(1.0)[300 * i : 300 * i + 300].mean() for i in who]) for k, who in
-            (("ac", (1, 3)), ("bd", (0, 2)))}  # fmt: skip
+            (("ac", (1, 3)), ("bd", (0, 2)))}  # packed lines read better  # fmt: skip
     true = [evidence.log.returns(1.0)[300 * i : 300 * i + 300].mean() for i in range(4)]
     expected = np.mean([abs(pool["ac"] - true[0]), abs(pool["ac"] - true[2]), abs(pool["bd"] - true[1]),
-                        abs(pool["bd"] - true[3])])  # fmt: skip
+                        abs(pool["bd"] - true[3])])  # packed lines read better  # fmt: skip
     assert naive.mae == pytest.approx(expected)
     assert naive.pairwise == 0.5
     assert dr.mae < 0.5 * naive.mae

@@ -1,6 +1,7 @@
 """Every estimator against exact values: on a log that holds each path as often as it is likely, and as n grows."""
 
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pytest
@@ -229,11 +230,11 @@ def test_reward_scale_and_shift(
 
 
 @given(logs(), st.randoms(use_true_random=False))
-def test_order_of_episodes_does_not_matter(made: tuple[RaggedLog, TargetLog, e.Value], random: object) -> None:
+def test_order_of_episodes_does_not_matter(made: tuple[RaggedLog, TargetLog, e.Value], random: Random) -> None:
     log, target, value = made
     weights = cumulative(log_ratios(log, target), log.offsets)
     order = np.arange(log.episodes)
-    random.shuffle(order)  # type: ignore[attr-defined]
+    random.shuffle(order)
     rows = log.step_rows(order)
     shuffled = all_values(log.take(order), weights[rows], e.Value(value.q[rows], value.v[rows]), 0.9)
     np.testing.assert_allclose(shuffled, all_values(log, weights, value, 0.9), rtol=1e-7, atol=1e-9)

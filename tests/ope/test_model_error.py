@@ -80,4 +80,4 @@ def test_low_overlap_flags_fitted_estimators_too(evidence: EstimatorInput, logs:
         assert "effective episodes" in (flag or ""), name
     assert {name for name, entry in ESTIMATORS.items() if entry.modelled} == {
         "lfqe", "fqe", "dice", "qreg", "mips", "mis", "magic"
-    }  # fmt: skip
+    }  # packed lines read better  # fmt: skip

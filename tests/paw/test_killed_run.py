@@ -1,44 +1,49 @@
 """A run that is killed by the system in the middle of an update, and what its folder is good for afterwards."""
 
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from accelerate.state import AcceleratorState
 from counting_recipe import RECIPE
 
 import worldline
+from worldline.cli import main
 from worldline.collect import CollectConfig, collect
-
-DEADLY = """
-import os, signal, sys
 from worldline.paw import update
 
-real, calls = update.gradient, []
 
-def deadly(*args, **kwargs):
-    calls.append(1)
-    if len(calls) == 6:  # two steps an update: the second of update 3, before its weights are changed
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*args, **kwargs)
-
-if sys.argv.pop(1) == "deadly":
-    update.gradient = deadly
-from worldline.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def run(kind: str, recipe: Path, out: Path, *flags: str) -> int:
+def run(recipe: Path, out: Path, *flags: str, deadly: bool = False) -> int | None:
     """`worldline train` in a process of its own; its exit code."""
-    here = Path(__file__).resolve().parents[1]
-    path = os.pathsep.join([str(here), str(Path(worldline.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-c", DEADLY, kind, "train", str(recipe), "--out", str(out), *flags]
-    return subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, check=False).returncode
+    command = ["train", str(recipe), "--out", str(out), *flags]
+    process = multiprocessing.get_context("fork").Process(target=_train, args=(command, deadly))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def _train(command: list[str], deadly: bool) -> None:
+    AcceleratorState._reset_state(reset_partial_state=True)  # that of the process which this is a fork of
+    if deadly:
+        _kill_at_the_gradient(6)  # two an update: the second of update 3, before its weights are changed
+    sys.exit(main(command))
+
+
+def _kill_at_the_gradient(number: int) -> None:
+    real, calls = update.gradient, []
+
+    def deadly(*given: Any, **named: Any) -> Any:
+        calls.append(1)
+        if len(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*given, **named)
+
+    update.gradient = deadly
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
@@ -56,15 +61,15 @@ def recipe(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def whole(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole") / "run"
-    assert run("whole", recipe, out) == 0
+    assert run(recipe, out) == 0
     return out
 
 
 def test_killed_in_the_middle_of_an_update_and_resumed(recipe: Path, whole: Path, tmp_path: Path) -> None:
     killed = tmp_path / "run"
-    assert run("deadly", recipe, killed) == -signal.SIGKILL
+    assert run(recipe, killed, deadly=True) == -signal.SIGKILL
     assert [line["update"] for line in lines(killed)] == [0, 1, 2]
-    assert run("whole", recipe, killed, "--resume") == 0
+    assert run(recipe, killed, "--resume") == 0
     assert lines(killed) == lines(whole)
 
 

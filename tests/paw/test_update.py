@@ -1,6 +1,7 @@
 """Eq. 11 is one number and one gradient, however its rows are batched, ordered, padded or dealt to processes."""
 
 import json
+import os
 import random
 import socket
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from tiny import random_experience, tiny_lm
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -192,8 +194,7 @@ def test_a_step_that_is_not_finite_is_not_taken() -> None:
 
 
 def _process(rank: int, port: int, folder: str, start: str) -> None:
-    import os
-
+    AcceleratorState._reset_state(reset_partial_state=True)  # that of the process which this is a fork of
     torch.set_num_threads(1)
     os.environ |= {
         "RANK": str(rank),
@@ -254,7 +255,7 @@ def test_two_processes_are_one(tmp_path: Path, start: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    mp.spawn(_process, (port, str(tmp_path), str(start)), nprocs=2)
+    mp.start_processes(_process, (port, str(tmp_path), str(start)), nprocs=2, start_method="fork")
     experience = random_experience()
     alone = run(experience, SPLIT)
     expected = score(wrap(tiny_lm(), LearnerConfig()), experience.rows, Accelerator(cpu=True), 1000, 1.0)

@@ -13,7 +13,7 @@ METRICS: list[dict[str, Any]] = [
      "seconds_rollout": 3.0, "seconds_update": 1.0, "seconds_wm": 0.5},
     {"update": 2, "success": 0.5, "reward": 0.49, "wm_loss": 1.0, "lambda": 0.3, "kl": 0.03, "entropy": 0.5,
      "seconds_rollout": 2.0, "seconds_update": 2.0, "seconds_wm": 1.0, "eval_success": 0.625, "eval_return": 0.6},
-]  # fmt: skip
+]  # packed lines read better  # fmt: skip
 FIGURES = {"effective_rank": 5.4054, "hazard_auc": 0.9375, "reward_at_end_error": None}
 CURVES: dict[str, dict[str, Any]] = {
     "adwm": {"latent_error": [0.1, 0.2, None], "recall_1": [0.9, 0.8, 0.7], "reward_auc": 0.8125},
@@ -40,4 +40,4 @@ def episode(number: int, success: bool | None = True, policy: str = "p", **field
     return Trajectory(
         id=f"e{number:05d}", env="e", task_id=f"t{number}", policy=policy, steps=(step,), terminated=True,
         success=success, **fields,
-    )  # fmt: skip
+    )  # packed lines read better  # fmt: skip

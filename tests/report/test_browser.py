@@ -92,7 +92,7 @@ def log(tmp_path: Path) -> Path:
                     policy=policy, steps=steps, final_observation="lost" if failed else "there", terminated=True,
                     success=not failed, meta={"steps.thought": '["Where am I?", "", "", ""]'},
                 )
-            )  # fmt: skip
+            )  # packed lines read better  # fmt: skip
     return write_log(tmp_path / "log", episodes)
 
 

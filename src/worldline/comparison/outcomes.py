@@ -15,7 +15,7 @@ COSTS = ("cost", "total_cost", "total_cost_usd", "cost_usd", "agent_cost")
 COLUMNS = (
     "id", "env", "env_version", "family", "task_id", "split", "policy", "epsilon", "success", "score", "return",
     "length", "meta",
-)  # fmt: skip
+)  # packed lines read better  # fmt: skip
 _GROUPS = ("env", "env_version", "family", "split", "task_id")
 
 

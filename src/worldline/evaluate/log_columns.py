@@ -67,7 +67,7 @@ def read_columns(folders: Sequence[Path]) -> LogColumns:
     ids = table["id"].to_pylist()
     if len(set(ids)) < len(ids):
         seen: set[str] = set()
-        twice = next(name for name in ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        twice = next(name for name in ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]  # add returns None, which is the point
         raise InputError(f"episode id '{twice}' occurs {ids.count(twice)} times: was a log folder given twice?")
     steps = table["steps"].combine_chunks() if table.num_rows else pa.array([], table["steps"].type)
     flat = steps.flatten()

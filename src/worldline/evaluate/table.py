@@ -73,7 +73,7 @@ def _diagnostics(evaluation: Evaluation) -> Table:
     columns = (
         "policy", "effective episodes", "largest weight's share", "mean weight", "importance-weight tail index k",
         "overlap", "never taken", "in support",
-    )  # fmt: skip
+    )  # packed lines read better  # fmt: skip
     table = _table(title, columns)
     for policy in evaluation.policies:
         if (d := policy.diagnostics) is not None:

@@ -73,7 +73,7 @@ class Gate(nn.Module):
         for step in range(steps):
             batch = torch.randint(len(training.weight), (min(_BATCH, len(training.weight)),), generator=generator)
             optimizer.zero_grad()
-            self._loss(training.rows(batch)).backward()  # type: ignore[no-untyped-call]
+            self._loss(training.rows(batch)).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
             schedule.step()
             if (step + 1) % _EVERY == 0:

@@ -248,7 +248,7 @@ class ListModel(nn.Module):
             rows = torch.randint(len(y), (min(_BATCH, len(y)),), generator=generator)
             optimizer.zero_grad()
             loss = F.binary_cross_entropy_with_logits(weights[x[rows]].sum(1), y[rows])
-            (loss + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]
+            (loss + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
             schedule.step()
         with torch.no_grad():

@@ -142,7 +142,7 @@ class OutcomeModel(nn.Module):
         for step in range(_STEPS):
             rows = training[torch.randint(len(training), (min(_BATCH, len(training)),), generator=generator)]
             optimizer.zero_grad()
-            (loss(rows) + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]
+            (loss(rows) + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
             if (step + 1) % _EVERY == 0:
                 with torch.no_grad():

@@ -167,7 +167,7 @@ class WordingModel(nn.Module):
             optimizer.zero_grad()
             scores = (weights * counts)[x[rows]].sum(-1).masked_fill(~there[rows], -torch.inf)
             loss = torch.nn.functional.cross_entropy(scores, y[rows])
-            (loss + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]
+            (loss + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
             schedule.step()
         with torch.no_grad():

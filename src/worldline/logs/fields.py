@@ -39,7 +39,7 @@ Texts = Annotated[list[str], BeforeValidator(_texts)]
 PER_STEP = (
     "observation", "next_observation", "action", "thought", "response", "rewards", "admissible", "valid", "logprob",
     "token_ids", "token_logprobs", "prompt_ids", "entropy",
-)  # fmt: skip
+)  # packed lines read better  # fmt: skip
 """Fields that are lists with a value per step."""
 
 

@@ -124,7 +124,10 @@ def spearman_interval(
     resampled: Annotated[npt.NDArray[np.float64], "replicates policies"], truth: Values, confidence: float
 ) -> tuple[float | None, float | None]:
     """Percentiles of rho over resampled logs: all policies' estimates move together, as they share the log."""
-    rhos = [rho for rho in (spearman(row, truth) for row in resampled) if rho is not None]
+    if _constant(truth):
+        return None, None
+    ranks, true = stats.rankdata(resampled, axis=1), stats.rankdata(truth)
+    rhos = [rho for rho in (_pearson(row, true) for row in ranks) if rho is not None]
     if not rhos:
         return None, None
     low, high = np.quantile(rhos, [(1 - confidence) / 2, (1 + confidence) / 2])

@@ -66,7 +66,7 @@ def fit(log: RaggedLog, gamma: float, features: Features, choices: Choices, conf
             )
             loss = nn.functional.mse_loss(data.taken(online, batch), y)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimiser.step()
             with torch.no_grad():
                 for slow, fast in zip(target.parameters(), online.parameters(), strict=True):

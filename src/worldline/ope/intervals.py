@@ -7,6 +7,7 @@ says so.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -85,7 +86,7 @@ def _limit(value: float) -> float | None:
 def widened(interval: Interval, error: float, confidence: float) -> Interval:
     """The interval with an independent normal error of standard deviation `error` added to each limit it has."""
     value, low, high = interval.value, interval.low, interval.high
-    extra = float(stats.norm.ppf((1 + confidence) / 2)) * error
+    extra = _normal_quantile((1 + confidence) / 2) * error
     low = None if low is None else value - float(np.hypot(value - low, extra))
     high = None if high is None else value + float(np.hypot(high - value, extra))
     return Interval(value, low, high, interval.n)
@@ -96,8 +97,18 @@ def error_by(errors: Sequence[float], confidence: float) -> float:
     fewer they are, by as much as Student's quantile exceeds the normal one. None at all: 0."""
     if not errors:
         return 0.0
-    few = stats.t.ppf((1 + confidence) / 2, len(errors)) / stats.norm.ppf((1 + confidence) / 2)
+    few = _student_quantile((1 + confidence) / 2, len(errors)) / _normal_quantile((1 + confidence) / 2)
     return float(few * np.sqrt(np.mean(np.square(errors))))
+
+
+@cache
+def _normal_quantile(share: float) -> float:
+    return float(stats.norm.ppf(share))
+
+
+@cache
+def _student_quantile(share: float, freedom: int) -> float:
+    return float(stats.t.ppf(share, freedom))
 
 
 def task_units(values: Annotated[Matrix, "episodes estimators"], tasks: Codes) -> Matrix:

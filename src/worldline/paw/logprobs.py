@@ -37,7 +37,7 @@ def token_stats(
     size = chunk or max(1, CHUNK_LOGITS.get(hidden.device.type, 2**24) // head.shape[0])
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else head.dtype
-    logprob, spread = _Chunked.apply(hidden, head, bias, targets, temperature, entropy, size, dtype)  # type: ignore[no-untyped-call]
+    logprob, spread = _Chunked.apply(hidden, head, bias, targets, temperature, entropy, size, dtype)  # type: ignore[no-untyped-call]  # torch gives it no types
     return TokenStats(logprob, spread if entropy else None)
 
 

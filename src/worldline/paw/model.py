@@ -75,7 +75,7 @@ class SharedCritic(nn.Module):
         self.head = _zero_head(width)
 
     def forward(self, batch: Batch, acting: Tensor) -> Tensor:  # (actions,)
-        return self.head(acting.to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]
+        return self.head(acting.to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]  # a module's call is Any to torch
 
 
 class OwnCritic(nn.Module):
@@ -88,7 +88,7 @@ class OwnCritic(nn.Module):
 
     def forward(self, batch: Batch, acting: Tensor) -> Tensor:  # (actions,)
         states = _states(self.decoder, batch)
-        return self.head(states[batch.action_at].to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]
+        return self.head(states[batch.action_at].to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]  # a module's call is Any to torch
 
 
 def load(path: str) -> tuple[Any, Any]:
@@ -139,7 +139,7 @@ def quiet() -> Iterator[None]:
 
 
 def _states(decoder: Any, batch: Batch) -> Tensor:  # (sequences * length, width)
-    return decoder(input_ids=batch.tokens, use_cache=False).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]
+    return decoder(input_ids=batch.tokens, use_cache=False).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]  # transformers has no types
 
 
 def _critic(lm: Any, config: LearnerConfig) -> nn.Module:

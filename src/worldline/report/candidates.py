@@ -42,7 +42,7 @@ def _candidates(evaluation: Evaluation) -> Table:
             figure(together.low if together else None),
             figure(together.high if together else None),
             figure(winner.corrected, winner.low, winner.high) if winner is not None and picked else Cell("–"),
-        ])  # fmt: skip
+        ])  # packed lines read better  # fmt: skip
     columns = ("policy", "P(best)", "all hold together: from", "to", "value, corrected for having been picked")
     return Table("The best candidate", columns, rows, "Blue: the highest estimate.")
 

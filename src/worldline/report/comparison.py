@@ -48,7 +48,7 @@ def _facts(comparison: LogComparison) -> Facts:
         ("measured by", comparison.metric, f"{comparison.confidence:.0%} intervals, tasks as units"),
         ("baseline", comparison.baseline, ""),
         ("episodes", f"{comparison.episodes:,}", f"{len(comparison.policies)} policies"),
-    ])  # fmt: skip
+    ])  # packed lines read better  # fmt: skip
 
 
 def _policies(comparison: LogComparison) -> Table:
@@ -81,7 +81,7 @@ def _pairs(comparison: LogComparison) -> Table:
             figure(pair.tasks),
             _difference(pair.steps, ""),
             _difference(pair.cost, "") if pair.cost else Cell("–"),
-        ])  # fmt: skip
+        ])  # packed lines read better  # fmt: skip
     verdict = f"than {comparison.baseline}"
     columns = (
         "policy",

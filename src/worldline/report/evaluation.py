@@ -162,7 +162,7 @@ def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], b
             Cell(f"{sum(tried)} of {len(tried)}" if tried else "–", tone="doubt" if not all(tried) else ""),
             figure(record.mae) if record else Cell("–"),
             *(_cell(policy.estimates.get(name, _NO_ESTIMATE), notes) for policy in policies),
-        ])  # fmt: skip
+        ])  # packed lines read better  # fmt: skip
     predictors = list(policies[0].predictors)
     rows += [
         [Cell(name, "trivial"), Cell("–"), Cell("–"), *(figure(p.predictors.get(name)) for p in policies)]

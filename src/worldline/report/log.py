@@ -80,7 +80,7 @@ def _policies(rows: Sequence[Mapping[str, Any]]) -> Table:
             figure(success.value, success.low, success.high) if has_outcome else Cell("–"),
             figure(mean.value, mean.low, mean.high),
             figure(sum(row["length"] for row in own) / len(own)),
-        ])  # fmt: skip
+        ])  # packed lines read better  # fmt: skip
     more = len(by_policy) - len(cells)
     caption = "95 % intervals: Wilson's of the success rate, Student's of the return, with tasks as units."
     columns = ("policy", "episodes", "success", "return", "steps per episode")

@@ -174,7 +174,7 @@ class _Drawing:
             "ytick.color": FAINT, "axes.titlesize": 9.5, "axes.titleweight": "bold", "axes.spines.top": False,
             "axes.spines.right": False, "axes.linewidth": 0.8, "lines.linewidth": 1.6, "axes.axisbelow": True,
             "axes.unicode_minus": False, "legend.borderpad": 0.2,
-        }  # fmt: skip
+        }  # packed lines read better  # fmt: skip
         self._style = matplotlib.rc_context(style)
         self._style.__enter__()
         self.figure = Figure(figsize=self.size, layout="constrained")

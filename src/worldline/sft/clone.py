@@ -92,7 +92,7 @@ def clone(
         loss = cloning_loss(model, batch, pad, schedule.reading)
         if not torch.isfinite(loss):
             raise WorldlineError(f"the loss became {loss.item()} at step {step}: lower --learning-rate")
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
         for optimiser in optimisers:
             for group in optimiser.param_groups:

@@ -43,7 +43,7 @@ def test_best_cosine_first(query: str) -> None:
 def test_vectors_are_made_once_and_e5_gets_its_prefixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = Letters()
     module = ModuleType("sentence_transformers")
-    module.SentenceTransformer = lambda name: encoder  # type: ignore[attr-defined]
+    module.SentenceTransformer = lambda name: encoder  # type: ignore[attr-defined]  # a module made here has no attributes
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
     open_dense(PASSAGES, tmp_path, "intfloat/e5-base")
     assert encoder.texts[0] == "passage: t aaa bbb"

@@ -77,7 +77,7 @@ def test_words() -> None:
     game._own, game._shown = [1, 6], 1
     assert game.introduction() == "Your hand is worth 17 with a usable ace. The dealer shows an ace."
     game._own = [10, 10]
-    game._draw.choice = lambda cards: 5  # type: ignore[assignment, method-assign]
+    game._draw.choice = lambda cards: 5  # type: ignore[assignment, method-assign]  # every card is a five
     outcome = game.act(HIT)
     assert (outcome.reward, outcome.over, outcome.won) == (-1.0, True, False)
     assert outcome.observation.endswith("You are bust and lose the hand.")

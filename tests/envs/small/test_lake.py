@@ -21,7 +21,7 @@ class ForcedChoice(random.Random):
 
 
 def test_transitions_are_gymnasiums() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
+    gymnasium = pytest.importorskip("gymnasium", reason="needs the extra 'gymnasium'")
     official = gymnasium.make("FrozenLake-v1", map_name="4x4", is_slippery=True).unwrapped
     ours = transitions()
     for square in range(16):

@@ -9,7 +9,7 @@ from worldline.rollout import Rollout, plan
 
 
 def test_the_map_is_gymnasiums() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
+    gymnasium = pytest.importorskip("gymnasium", reason="needs the extra 'gymnasium'")
     name = next(name for name in ("Taxi-v4", "Taxi-v3") if name in gymnasium.registry)
     official = gymnasium.make(name).unwrapped
     for street in range(SIZE):

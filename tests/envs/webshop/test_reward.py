@@ -4,6 +4,7 @@ import pytest
 from webshop_tiny import GOAL, MUG, TOWEL, product
 
 from worldline.envs.webshop.goals import Goal
+from worldline.envs.webshop.product import Product
 from worldline.envs.webshop.reward import score, type_score
 
 
@@ -11,8 +12,8 @@ def words(title: str) -> list[str]:
     return title.lower().split()
 
 
-def worth(goal: Goal, bought: object, *chosen: str) -> float:
-    return score(goal, bought, chosen, words).total  # type: ignore[arg-type]
+def worth(goal: Goal, bought: Product, *chosen: str) -> float:
+    return score(goal, bought, chosen, words).total
 
 
 def test_parts_are_counted_one_by_one() -> None:

@@ -17,7 +17,7 @@ def product(asin: str, title: str, **fields: object) -> Product:
         "query": "towels",
         "product_category": "Home › Bath › Towels",
     }
-    return Product(asin=asin, title=title, **{**given, **fields})  # type: ignore[arg-type]
+    return Product(asin=asin, title=title, **{**given, **fields})  # type: ignore[arg-type]  # fields of several types
 
 
 TOWEL = product(

@@ -145,7 +145,7 @@ def fit_adapter(
             )
             loss = info_nce(summaries, embeddings, config.temperature) + config.mse * F.mse_loss(summaries, embeddings)
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
     rows = torch.tensor([occurrence(text) for text in apart], device=device)
     return FittedAdapter(adapter.eval().requires_grad_(False), _measured(adapter, latents[rows], target[apart], config))

@@ -90,7 +90,7 @@ def distil(
         for start in range(0, len(shown), config.batch):
             loss = _divergence(policy, soft, [training[at] for at in shown[start : start + config.batch]]).mean()
             optimizer.zero_grad()
-            loss.backward(inputs=list(learner.parameters()))  # type: ignore[no-untyped-call]
+            loss.backward(inputs=list(learner.parameters()))  # type: ignore[no-untyped-call]  # torch gives it no types
             torch.nn.utils.clip_grad_norm_(learner.parameters(), config.clip)
             optimizer.step()
             schedule.step()

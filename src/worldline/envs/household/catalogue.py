@@ -49,7 +49,7 @@ ROOMS: dict[str, Room] = {
         },
         ("coffeetable", "sofa"),
     ),
-}  # fmt: skip
+}  # packed lines read better  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

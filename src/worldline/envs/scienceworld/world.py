@@ -30,7 +30,7 @@ VARIATIONS = {
     "mendelian-genetics-known-plant": 120, "mendelian-genetics-unknown-plant": 480, "power-component": 20,
     "power-component-renewable-vs-nonrenewable-energy": 20, "test-conductivity": 900,
     "test-conductivity-of-unknown-substances": 600, "use-thermometer": 540,
-}  # fmt: skip
+}  # packed lines read better  # fmt: skip
 """Number of variations of each task: the simulator's own figures, without starting it."""
 
 NOT_UNDERSTOOD = ("No known action matches that input.", "Unknown action.")

@@ -18,7 +18,7 @@ SPLITS = ("train", "test")
 _TEST_SHARE = 0.2
 _SHARES = {
     "person": 33, "town": 14, "film": 13, "book": 13, "company": 9, "school": 6, "mountain": 5, "river": 5, "region": 2,
-}  # fmt: skip
+}  # packed lines read better  # fmt: skip
 _YEARS = {"charter": (1180, 1680), "opening": (1700, 1930), "founding": (1820, 1960)}
 _NUMBERS = {"population": (800, 95_000), "length": (40, 900), "height": (600, 4_200)}
 _RARE = {"spouse": 0.6, "tributary": 0.6}

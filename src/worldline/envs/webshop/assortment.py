@@ -132,7 +132,7 @@ KINDS: tuple[ProductKind, ...] = (
     _kind("Water Bottle", "flask", f"{_SPORT} › Hydration › Bottles",
           "leak proof, bpa free, vacuum insulated, dishwasher safe, wide mouth, easy carry, sweat proof",
           {"color": "COLOURS", "capacity": "18 ounce, 32 ounce, 64 ounce"}, "gym, school, hiking", (11, 46)),
-)  # fmt: skip
+)  # packed lines read better  # fmt: skip
 
 _ATTRIBUTE_WORDS = frozenset(word for kind in KINDS for attribute in kind.attributes for word in attribute.split())
 

@@ -39,7 +39,7 @@ def _torchs(config: Any) -> bool:
 @contextmanager
 def without_plans() -> Iterator[None]:
     """Without cuDNN's attention: it makes a plan for every new length, and behind a cache every token is one."""
-    before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]  # torch gives it no types
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield

@@ -116,7 +116,7 @@ class RecordedSteps(Steps):
     def _record(self) -> None:
         """Record a step; a model that synchronises within a step cannot be recorded, and keeps running step by step."""
         graph, device = torch.cuda.CUDAGraph(), self._at.device
-        stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch gives it no types
         try:
             with torch.cuda.device(device), torch.cuda.graph(graph, stream=stream):
                 self._logits = self._step()
