@@ -46,7 +46,7 @@ def stand_in() -> Iterator[str]:
     server.shutdown()
 
 
-def run(folder: Path, episodes: int = 120, epochs: int | None = None, rollouts: int = 20) -> None:
+def run(folder: Path, episodes: int = 120, rollouts: int = 20) -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     world = "own_environment:Stairs"
     with stand_in() as url:
@@ -59,12 +59,12 @@ def run(folder: Path, episodes: int = 120, epochs: int | None = None, rollouts: 
         candidates = {"policy": [f"v3=api:v3@{url}"], "log": [folder / "log"], "env": world, "prompt": "plain"}
         refused = worldline.evaluate(**candidates, estimators=["wis", "naive"]).value("v3", "wis")
         print("wis", refused.doubt)
-        worldline.fit(folder / "log", folder / "wm", members=1, epochs=epochs, rivals=False)
+        worldline.fit(folder / "log", folder / "wm", members=0)
         imagined = worldline.evaluate(
-            **candidates, world_model=folder / "wm", estimators=["adwm"], refit=False, rollouts=rollouts
+            **candidates, world_model=folder / "wm", estimators=["wm"], refit=False, rollouts=rollouts
         )
-        value = imagined.value("v3", "adwm")
-        print(f"v3 by adwm: {value.value:.2f} [{value.low:.2f}, {value.high:.2f}]")
+        value = imagined.value("v3", "wm")
+        print(f"v3 by wm: {value.value:.2f} [{value.low:.2f}, {value.high:.2f}]")
         print("in truth:", worldline.collect(world, f"api:v3@{url}", name="v3", episodes=episodes, prompt="plain"))
 
 

@@ -41,7 +41,7 @@ def test_own_environment_and_policy_to_a_trained_agent(
 def test_an_api_agent_scored_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=40, epochs=2, rollouts=4)
+    loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=40, rollouts=4)
     printed = capsys.readouterr().out
     assert "v2 is better than v1" in printed or "does not tell whether v2 is better" in printed
     assert "what works: worldline fit and --world-model" in printed

@@ -78,7 +78,7 @@ def evaluation(folder: Path, house: World) -> Evaluation:
         rollouts=1,
         refit=False,
         bootstrap=200,
-        estimators=("naive", "dr", "adwm", "am-dr"),
+        estimators=("naive", "dr", "wm", "adwm", "am-dr"),
     )
     return evaluate(
         config.model_copy(update={"out": folder / "evaluation"}),
@@ -98,13 +98,13 @@ def every_model(folder: Path, house: World, evaluation: Evaluation) -> Evaluatio
         sensitivity=4,
         certificate=False,
         bootstrap=200,
-        estimators=("naive", "dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn"),
+        estimators=("naive", "dr", "wm", "adwm", "adwm-noise", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn"),
     )
     return evaluate(config, {f"expert{epsilon:g}": expert(house, epsilon) for epsilon in TARGETS[::3]})
 
 
 def test_imagined_values_agree_with_the_truth(evaluation: Evaluation) -> None:
-    agreement = evaluation.agreement["adwm"]
+    agreement = evaluation.agreement["wm"]
     assert agreement["spearman"] == pytest.approx(1.0)
     assert (agreement["mae"] or 1) < 0.1
     assert (agreement["coverage"] or 0) >= 0.75
@@ -114,13 +114,15 @@ def test_every_world_model_is_in_the_table(every_model: Evaluation) -> None:
     content = every_model.as_dict()
     assert len(content["policies"]) == 2
     for policy in content["policies"]:
-        assert {"adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "dr"} <= set(policy["estimates"])
+        assert {"wm", "adwm", "adwm-noise", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "dr"} <= set(
+            policy["estimates"]
+        )
     assert {"adwm", "wm-knn", "naive"} <= set(content["agreement"])
 
 
 def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
     assert len(evaluation.meta.null_test) == len(LOGGERS)
-    assert all(trial.estimates["adwm"].covers for trial in evaluation.meta.null_test)
+    assert all(trial.estimates["wm"].covers for trial in evaluation.meta.null_test)
 
 
 def test_the_certificate_measures_world_models_too(folder: Path, house: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,8 +133,8 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World, m
 
     monkeypatch.setattr(world_model, "fit_ensemble", short)
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
-    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("adwm", "wis"), rollouts=1)
-    record = evaluate(config, {"expert": expert(house, 0.0)}, loggers=loggers).record("adwm")
+    config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("wm", "wis"), rollouts=1)
+    record = evaluate(config, {"expert": expert(house, 0.0)}, loggers=loggers).record("wm")
     assert record is not None
     assert record.trials == len(LOGGERS)
     assert record.mae < 0.25
