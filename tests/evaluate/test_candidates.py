@@ -12,7 +12,8 @@ import pytest
 from goal_seekers import GoalSeeker
 
 from worldline.evaluate import candidates
-from worldline.evaluate.candidates import Scores, cached, from_file, named, target_log
+from worldline.evaluate.candidates import Scores, cached, named, target_log
+from worldline.evaluate.logprob_file import from_file
 from worldline.ope.log import RaggedLog, ragged_log
 from worldline.ope.text import TextLog, text_log
 from worldline.policies import mix

@@ -44,7 +44,8 @@ from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial, record
 from worldline.ope.estimation import ESTIMATORS, WEIGHTS_ONLY, Estimator, EstimatorInput
 from worldline.ope.intervals import Interval, bootstrap_means
-from worldline.ope.log import Coded, Episodes, TargetLog
+from worldline.ope.log import Episodes, TargetLog
+from worldline.ope.names import Coded, lean_memory
 from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.policies import PolicySource
 from worldline.types import InputError, Policy, Trajectory
@@ -85,7 +86,7 @@ def evaluate(
     in `config.cache` if what decides it is known: that of a specification or a `PolicySource`, not of a bare object.
     """
     refuse_idle(config)
-    with reserved(config):
+    with reserved(config), lean_memory():
         case = Case(config, candidates or {}, loggers or {}, watch)
         world = _world_model(case)
         evaluation = judge(case, world, extra)

@@ -28,14 +28,15 @@ def naive(log: RaggedLog, gamma: float) -> Episodes:
 
 def importance(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
     """IS: rho_{1:T} G (Precup, Sutton & Singh 2000)."""
-    _refuse_without_evidence(weights[log.ends])
-    return exp(weights[log.ends]) * log.returns(gamma)
+    final = log.last(weights)
+    _refuse_without_evidence(final)
+    return exp(final) * log.returns(gamma)
 
 
 def weighted_importance(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
     """WIS: sum_i w_i G_i / sum_i w_i, w = rho_{1:T} (Precup et al. 2000)."""
-    _refuse_without_evidence(weights[log.ends])
-    final = weights[log.ends]
+    final = log.last(weights)
+    _refuse_without_evidence(final)
     scaled = np.exp(final - final.max())
     returns = log.returns(gamma)
     estimate = float(scaled @ returns / scaled.sum())
@@ -45,13 +46,13 @@ def weighted_importance(log: RaggedLog, gamma: float, weights: Steps) -> Episode
 
 def per_decision(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
     """PDIS: sum_t gamma^(t-1) rho_{1:t} r_t (Precup et al. 2000)."""
-    _refuse_without_evidence(weights[log.starts])
-    return log.total(exp(weights) * log.rewards * log.discounts(gamma))
+    _refuse_without_evidence(log.each_episode(lambda part, steps: weights[steps][part.starts]))
+    return log.each_episode(lambda part, steps: part.total(exp(weights[steps]) * part.rewards * part.discounts(gamma)))
 
 
 def weighted_per_decision(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
     """PDWIS: sum_t gamma^(t-1) sum_i rho_{1:t} r_t / sum_i rho_{1:t}, ended episodes at their last weight (ibid.)."""
-    return self_normalised(log.rewards, normalised(weights, weights[log.ends], log), log, gamma)
+    return self_normalised(log.rewards, normalised(weights, log.last(weights), log), log, gamma)
 
 
 def doubly_robust(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episodes:
