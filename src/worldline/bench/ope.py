@@ -21,7 +21,7 @@ WEIGHT_BASED = tuple(name for name, entry in ESTIMATORS.items() if set(entry.nee
 class Settings(Config):
     """Weights, diagnostics, all weight-based estimators and their task-clustered bootstrap intervals, on synthetic
     ragged logs of 5 to 60 steps an episode, 20 on average; time after loading, memory including the log's own arrays.
-    Then the whole command on a log folder, reading included.
+    Then the whole command on a log folder and on one a tenth as large, reading included.
     """
 
     examples: ClassVar[tuple[str, ...]] = ("worldline bench ope", "worldline bench ope --steps 10000 100000 --json")
@@ -33,7 +33,9 @@ class Settings(Config):
     replicates: int = option(1000, help="bootstrap resamples", ge=100)
     repeats: int = option(3, help="runs of each size; the fastest counts", ge=1)
     evaluate: int = option(
-        1_000_000, help="also time the whole command on a log of so many steps, 3 candidates by file; 0: not", ge=0
+        1_000_000,
+        help="also time the whole command on a log of so many steps and on a tenth, 3 candidates by file; 0: not",
+        ge=0,
     )
     seed: int = option(0, help="decides the logs")
 
@@ -44,11 +46,10 @@ def run(settings: Settings) -> Figures:
         raise InputError(f"--steps: logs of 1,000 steps at least, got {min(settings.steps)}")
     rows = [_row(steps, settings) for steps in settings.steps]
     largest, smallest = rows[-1], rows[0]
-    whole = (
-        [evaluated(synthetic(n, settings.tasks, settings.seed), WEIGHT_BASED, settings.replicates, settings.seed)]
-        if (n := settings.evaluate)
-        else []
-    )
+    whole = [
+        evaluated(synthetic(n, settings.tasks, settings.seed), WEIGHT_BASED, settings.replicates, settings.seed)
+        for n in ((settings.evaluate // 10, settings.evaluate) if settings.evaluate else ())  # peaks only grow
+    ]
     growth = (largest["seconds"] / smallest["seconds"]) / (largest["steps"] / smallest["steps"])
     return Figures(
         {
@@ -58,7 +59,8 @@ def run(settings: Settings) -> Figures:
             "peak_memory_over_log": largest["peak_memory_over_log"],
             "growth_over_linear": growth,
         }
-        | {name: row[name] for row in whole for name in ("evaluate_seconds", "evaluate_peak_gb")},
+        | {name: row[name] for row in whole for name in ("evaluate_seconds", "evaluate_peak_gb")}
+        | ({"evaluate_peak_growth": whole[1]["evaluate_peak_gb"] / whole[0]["evaluate_peak_gb"]} if whole else {}),
         [*rows, *whole],
     )
 
