@@ -60,8 +60,12 @@ class RaggedLog:
     ids: Sequence[str] = field(default=(), repr=False)
     scratch: Scratch | None = field(default=None, repr=False)
     """Where arrays of one number per step are kept; None: in memory."""
+    checked: bool = field(default=False, repr=False)
+    """Whether these numbers were checked before, as those of a part of a log were."""
 
     def __post_init__(self) -> None:
+        if self.checked:
+            return
         if len(self.offsets) < 2:
             raise InputError("the log is empty: no episode to evaluate on")
         if not np.all(np.diff(self.offsets) > 0):
@@ -138,7 +142,19 @@ class RaggedLog:
         """The log in parts of about `BLOCK` steps, in order; one part if it is small."""
         if self.steps <= BLOCK:
             yield Block(self, slice(0, self.steps), slice(0, self.episodes))
-            return
+        elif self.scratch is None:
+            yield from self._parts
+        else:
+            for part in self._cut():
+                yield part
+                self.release()
+
+    @cached_property
+    def _parts(self) -> list[Block]:
+        """Of a log in memory, where what a part has computed may stay."""
+        return list(self._cut())
+
+    def _cut(self) -> Iterator[Block]:
         first = 0
         while first < self.episodes:
             fitting = int(np.searchsorted(self.offsets, self.offsets[first] + BLOCK, side="right")) - 1
@@ -152,9 +168,9 @@ class RaggedLog:
                 policies=self.policies[episodes],
                 terminated=self.terminated[episodes],
                 policy_names=self.policy_names,
+                checked=True,
             )
             yield Block(part, steps, episodes)
-            self.release()
             first = after
 
     def each_step(self, compute: Callable[["RaggedLog", slice], Steps]) -> Steps:
