@@ -50,7 +50,7 @@ from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.policies import PolicySource
 from worldline.types import InputError, Policy, Trajectory
 
-WORLD_MODELS = ("wm", "wm-bag", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
+WORLD_MODELS = ("wm", "wm-bag", "wm-dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
 

@@ -88,6 +88,24 @@ def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:
     return imagined
 
 
+def imagined_critic(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> Episodes:
+    """WM-DR: V + rho_{1:T} (G - V), V the world model's imagined value of the episode's start.
+
+    This is DR (eq. 47) with the critic Q_t = V_t = what V leaves after the rewards so far, whose sum telescopes. It takes
+    one imagined value per task and not one per logged step and rollout, which would cost as many imagined episodes as
+    the log has steps. Such a critic looks at no action, so the mean is the target's value whatever V is (E rho = 1),
+    and the better V is, the less the weights scatter it. The world model is fitted on the log itself: by as much as one
+    episode decides its own V, the estimate leans on it.
+    """
+    if len(imagined) != log.episodes:
+        raise RefusalError(
+            f"{len(imagined)} imagined returns for {log.episodes} logged starts: one per episode is needed"
+        )
+    final = log.last(weights)
+    _refuse_without_evidence(final)
+    return np.asarray(imagined + exp(final) * (log.returns(gamma) - imagined))
+
+
 def following(x: Steps, log: RaggedLog) -> Steps:
     """x at the next step; 0 after the last step of an episode."""
     shifted = np.empty_like(x)
