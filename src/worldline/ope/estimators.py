@@ -91,11 +91,11 @@ def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:
 def imagined_critic(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> Episodes:
     """WM-DR: V + rho_{1:T} (G - V), V the world model's imagined value of the episode's start.
 
-    This is DR (eq. 47) with the critic Q_t = V_t = what V leaves after the rewards so far, whose sum telescopes. It takes
-    one imagined value per task and not one per logged step and rollout, which would cost as many imagined episodes as
-    the log has steps. Such a critic looks at no action, so the mean is the target's value whatever V is (E rho = 1),
-    and the better V is, the less the weights scatter it. The world model is fitted on the log itself: by as much as one
-    episode decides its own V, the estimate leans on it.
+    This is DR (eq. 47) with the critic Q_t = V_t = what V leaves after the rewards so far, whose sum telescopes. It
+    takes an imagined value per task; one per logged step would cost as many imagined episodes as the log has steps.
+    Such a critic looks at no action, so the mean is the target's value whatever V is (E rho = 1), and the better V is,
+    the less the weights scatter it. The world model is fitted on the log itself: by as much as one episode decides its
+    own V, the estimate leans on it.
     """
     if len(imagined) != log.episodes:
         raise RefusalError(
