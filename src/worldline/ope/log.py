@@ -37,7 +37,7 @@ class RefusalError(WorldlineError):
     """Why an estimator gives no number on this evidence. Shown in the place of the number, never replaced by 0."""
 
 
-class Block(NamedTuple):
+class LogPart(NamedTuple):
     """Some episodes of a log, end to end, as a log of their own, and where in the whole they are."""
 
     log: "RaggedLog"
@@ -138,10 +138,10 @@ class RaggedLog:
         """x at the last step of each episode."""
         return self.each_episode(lambda part, steps: x[steps][part.ends])
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[LogPart]:
         """The log in parts of about `BLOCK` steps, in order; one part if it is small."""
         if self.steps <= BLOCK:
-            yield Block(self, slice(0, self.steps), slice(0, self.episodes))
+            yield LogPart(self, slice(0, self.steps), slice(0, self.episodes))
         elif self.scratch is None:
             yield from self._parts
         else:
@@ -150,11 +150,11 @@ class RaggedLog:
                 self.release()
 
     @cached_property
-    def _parts(self) -> list[Block]:
+    def _parts(self) -> list[LogPart]:
         """Of a log in memory, where what a part has computed may stay."""
         return list(self._cut())
 
-    def _cut(self) -> Iterator[Block]:
+    def _cut(self) -> Iterator[LogPart]:
         first = 0
         while first < self.episodes:
             fitting = int(np.searchsorted(self.offsets, self.offsets[first] + BLOCK, side="right")) - 1
@@ -170,7 +170,7 @@ class RaggedLog:
                 policy_names=self.policy_names,
                 checked=True,
             )
-            yield Block(part, steps, episodes)
+            yield LogPart(part, steps, episodes)
             first = after
 
     def each_step(self, compute: Callable[["RaggedLog", slice], Steps]) -> Steps:
