@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import socket
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,6 +85,21 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
         io.BufferedWriter(_Writer(file), _BUFFER) as buffered,
     ):
         yield buffered
+
+
+def unnamed(folder: Path, size: int) -> IO[bytes]:
+    """An open file of `size` bytes without a name, on the disk of `folder`: it is gone with its last user.
+
+    The bytes are reserved at once: a disk that is too small is an error here, and no signal later to whoever maps them.
+    """
+    with _named(folder / f"a temporary file of {size:,} bytes"):
+        file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - the caller closes it
+        try:
+            _reserve(file, size)
+        except BaseException:
+            file.close()
+            raise
+    return file
 
 
 def digest(paths: Iterable[Path]) -> str:
@@ -255,6 +271,14 @@ def _write(file: IO[bytes], data: Any) -> None:
     view = memoryview(data).cast("B")
     while view:
         view = view[file.write(view) :]
+
+
+def _reserve(file: IO[bytes], size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+        return
+    for first in range(0, size, _BUFFER):
+        _write(file, bytes(min(_BUFFER, size - first)))
 
 
 def _sync(path: Path) -> None:

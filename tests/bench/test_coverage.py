@@ -22,6 +22,19 @@ def test_finished_cells_are_used_again(tmp_path: Path, monkeypatch: pytest.Monke
     assert coverage.run(settings) == first
 
 
+def test_the_network_is_judged_on_as_many_logs_as_are_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = coverage.Settings(logs=3, sizes=(20,), kinds=("good",), equal=2, network=1, out=tmp_path)
+    judged: list[bool] = []
+    monkeypatch.setattr(coverage, "worker_pool", _none)
+    monkeypatch.setattr(coverage, "run_all", lambda pool, work, watch: [one() for one in work.values()])
+    monkeypatch.setattr(coverage, "summary", lambda rows: rows)
+    monkeypatch.setattr(coverage, "judge", lambda situation, names, replicates: judged.append("fqe" in names) or {})
+    coverage.run(settings)
+    assert judged == [True, False, False, False, False]
+    with pytest.raises(InputError, match="--network 4: there are 3 logs"):
+        coverage.run(settings.model_copy(update={"network": 4}))
+
+
 class _none:  # noqa: N801 - stands in for a function
     def __init__(self, jobs: int) -> None: ...
 

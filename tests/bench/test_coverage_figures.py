@@ -25,6 +25,25 @@ def test_a_silent_error_is_large_uncovered_and_unflagged() -> None:
     assert row["good, 50"] == "50% flagged"
 
 
+def test_the_lowest_cell_has_an_error_by_log() -> None:
+    """Ten logs with both candidates wrong, thirty with both right: a share of .75 of forty, not of eighty."""
+    wrong, right = log("good", 200, [0.9, 0.8, 1.0, False]), log("good", 200, [0.5, 0.4, 0.6, False])
+    wrong["estimates"]["b"]["wis"] = [0.1, 0.0, 0.2, False]  # type: ignore[index]
+    row = estimator_row("wis", [wrong] * 10 + [right] * 30)
+    assert row["lowest cell"] == pytest.approx(0.75)
+    assert row["its error"] == pytest.approx((0.75 * 0.25 / 39) ** 0.5)
+
+
+def test_a_network_judged_on_some_logs_is_no_constant_choice() -> None:
+    some, others = log("good", 200, [0.6, 0.4, 0.7, False]), log("good", 200, [0.6, 0.4, 0.7, False])
+    for estimates in some["estimates"].values():  # type: ignore[attr-defined]
+        estimates["fqe"] = [0.5, 0.4, 0.6, False]
+    tables = summary([some, others]).rows
+    assert [row["estimator"] for row in tables if row["table"] == "estimators"] == ["wis", "is", "fqe"]
+    assert "fqe" not in [row["estimator"] for row in tables if row["table"] == "choice of estimator"]
+    assert "fqe" in [row["estimator"] for row in summary([some]).rows if row["table"] == "choice of estimator"]
+
+
 def test_calibration_counts_the_likelier_side() -> None:
     pairs = [["a", "b", 0.95], ["b", "a", 0.05], ["b", "a", 0.92], ["a", "b", 0.55]]
     rows = calibration_rows([log("good", 200, [0.5, 0.4, 0.6, False], pairs=pairs)])

@@ -8,8 +8,9 @@ import pytest
 from worldline import store
 from worldline.bench.ope import synthetic
 from worldline.bench.ope_log import CANDIDATES, evaluated, write_log
-from worldline.evaluate.candidates import ELSEWHERE, from_file, named
+from worldline.evaluate.candidates import ELSEWHERE, named
 from worldline.evaluate.log_columns import read_columns
+from worldline.evaluate.logprob_file import from_file
 
 
 def test_the_folder_is_the_log(tmp_path: Path) -> None:

@@ -1,18 +1,15 @@
 """What candidates say about a log: exact mixing, log-probs from elsewhere, the cache."""
 
 import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from goal_seekers import GoalSeeker
 
 from worldline.evaluate import candidates
-from worldline.evaluate.candidates import Scores, cached, from_file, named, target_log
+from worldline.evaluate.candidates import Scores, cached, named, target_log
 from worldline.ope.log import RaggedLog, ragged_log
 from worldline.ope.text import TextLog, text_log
 from worldline.policies import mix
@@ -89,47 +86,6 @@ def test_a_policy_that_cannot_be_scored_has_no_target(text: TextLog) -> None:
 
     assert score(Mute(), text) is None  # type: ignore[arg-type]  # no scorer: that is tested
     assert target_log(None, 0.2, lambda: text) is None
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_log_probs_from_elsewhere(log: RaggedLog, text: TextLog, tmp_path: Path, suffix: str) -> None:
-    expected = score(GoalSeeker(1.0), text)
-    assert expected is not None
-    assert expected.options is not None
-    rows = []
-    for episode, name in reversed(list(enumerate(log.ids))):  # the order of the file does not matter
-        steps = range(log.offsets[episode], log.offsets[episode + 1])
-        listed = [expected.options[text.option_offsets[s] : text.option_offsets[s + 1]].tolist() for s in steps]
-        logged = [float(expected.logged[s]) for s in steps]
-        rows.append({"id": name, "logprobs": logged, "admissible_logprobs": listed})
-    path = tmp_path / f"scores{suffix}"
-    if suffix == ".jsonl":
-        path.write_text("\n".join(map(json.dumps, rows)))
-    else:
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    scores = from_file(path, log, lambda: text)
-    np.testing.assert_allclose(scores.logged, expected.logged)
-    assert scores.options is not None
-    np.testing.assert_allclose(scores.options, expected.options)
-
-
-@pytest.mark.parametrize(
-    ("row", "line"),
-    [
-        ({"id": "other", "logprobs": [-1.0]}, "has no row for episode"),
-        ({"logprobs": [-1.0]}, "row 1 must have 'id'"),
-        ({"id": "x", "logprobs": [-1.0, -1.0]}, "has 1 steps, 'logprobs' has 2"),
-        ({"id": "x", "logprobs": [0.7]}, "0.7 is no log-probability"),
-        ({"id": "x", "logprobs": [-1.0], "admissible_logprobs": [[-1.0]]}, "one value per admissible action"),
-    ],
-)
-def test_broken_log_probs_get_a_clear_line(tmp_path: Path, row: dict[str, object], line: str) -> None:
-    step = Step(observation="o", admissible=("look", "wait"), action="look", logprob=-1.0)
-    one = [Trajectory(id="x", env="e", task_id="t", policy="p", steps=(step,))]
-    path = tmp_path / "scores.jsonl"
-    path.write_text(json.dumps(row))
-    with pytest.raises(InputError, match=line):
-        from_file(path, ragged_log(one), lambda: text_log(one))
 
 
 class Counting(GoalSeeker):

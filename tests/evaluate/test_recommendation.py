@@ -1,11 +1,14 @@
 """Which estimator is recommended, on certificates and estimates made for the purpose."""
 
-from worldline.evaluate.recommendation import expected_error, fallback, recommend
+import numpy as np
+import pytest
+
+from worldline.evaluate.recommendation import episodes_needed, expected_error, fallback, recommend
 from worldline.evaluate.result import Estimate, PolicyResult, Recommendation
 from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial
 from worldline.ope.diagnostics import Diagnostics
-from worldline.ope.intervals import Interval
+from worldline.ope.intervals import Interval, interval
 
 
 def sound(value: float, error: float = 0.1) -> Estimate:
@@ -103,7 +106,30 @@ def test_nothing_beats_the_behaviour_mean() -> None:
     assert (
         "nothing here beats the behaviour mean: its error on the log's own policies is 0.100, that of wis 0.300" in none
     )
+    assert none.endswith("collect episodes of each of a, b")  # the behaviour mean has no interval here
     assert isinstance(recommend(["naive", "wis"], [trial(naive=0.5, wis=0.3)] * 3, policies), Recommendation)
+    wide = Estimate(value=0.1, low=0.05, high=0.15, n=4000, error=0.0255)
+    only = [PolicyResult(name="a", estimates={"naive": wide, "wis": flagged(0.2)})]
+    none = recommend(["naive", "wis"], [trial(naive=0.1, wis=0.3)] * 3, only)
+    assert isinstance(none, str)
+    assert none.endswith("collect about 1,000 episodes of a")  # 4,000 (.05 / .1)^2
+
+
+def test_so_many_episodes_are_as_sure_as_is_said() -> None:
+    """The interval of the mean of so many new episodes is as wide as the error that it was to match."""
+    rng = np.random.default_rng(0)
+    logged = interval((rng.random(700) < 0.3).astype(float), np.arange(700))
+    assert logged.low is not None
+    assert logged.high is not None
+    for error in (0.02, 0.05):
+        needed = episodes_needed((logged.high - logged.low) / 2, 700, error)
+        assert 0.9 < needed / (1.96**2 * 0.3 * 0.7 / error**2) < 1.15
+        fresh = interval((rng.random(needed) < 0.3).astype(float), np.arange(needed))
+        assert fresh.low is not None
+        assert fresh.high is not None
+        assert (fresh.high - fresh.low) / 2 == pytest.approx(error, rel=0.1)
+    assert episodes_needed(0.05, 4000, 0.049) == 4200  # 4,165, rounded up to two digits
+    assert episodes_needed(0.001, 100, 0.5) == 25  # a mean of fewer is not trusted
 
 
 def test_candidates_are_compared_by_the_least_uncertain_where_nothing_is_recommended() -> None:

@@ -414,3 +414,20 @@ def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:
         assert control_variate(EstimatorInput(log, 1.0), weights, imagined).mean() == pytest.approx(1.0)
     nothing = np.full(2, -np.inf)
     assert control_variate(EstimatorInput(log, 1.0), nothing, np.full(2, 0.3)).mean() == pytest.approx(0.3)
+
+
+def test_the_kernel_model_is_the_critic_of_wm_dr(folder: Path, house: World) -> None:
+    """What it plays is stubbed; values are imagined 0.5 everywhere, weights are those of the log."""
+    config = EvaluateConfig(log=(folder / "log",), estimators=("wm-dr",), epsilon=(0.0,))
+    case = Case(config, {"expert": expert(house, 0.4)}, {}, lambda *progress: None)
+    kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_replay_error=0.0, replay_error=0.0)
+    world = WorldModelEstimators(case, kernel)  # type: ignore[arg-type]
+    assert "wm-dr" in world.names
+    assert "am-dr" not in world.names
+    half = np.full(case.log.episodes, 0.5)
+    world.imagined = lambda candidate, name: SimpleNamespace(values=half)  # type: ignore[method-assign, assignment, return-value]
+    (candidate,) = case.candidates
+    evidence = case.plain.aimed(case.target(candidate))
+    values = world.table(candidate, evidence)["wm-dr"](evidence)
+    rho = np.exp(evidence.weights[case.log.ends])
+    np.testing.assert_allclose(values, 0.5 + rho * (case.log.returns(1.0) - 0.5))

@@ -34,6 +34,24 @@ def test_p_is_the_share_of_draws() -> None:
     assert after.above(0, 1) + after.above(1, 0) == pytest.approx(1)
 
 
+def test_policies_that_differ_by_rounding_share_the_first_place() -> None:
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=400)
+    result = comparison(shared[:, None] + 1e-12 * rng.normal(size=(400, 3)))
+    assert list(result.p_best.values()) == pytest.approx([1 / 3] * 3, abs=1e-3)
+    assert all(difference.p == pytest.approx(0.5, abs=1e-3) for difference in result.differences)
+
+
+def test_p_best_of_two_is_p_of_their_difference() -> None:
+    """Whatever the log can tell, a little or a lot."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=2000)
+    for noise, distance in ((0.01, 0.0002), (0.1, 0.001), (0.1, 0.01)):
+        result = comparison(np.stack([shared, shared + distance + noise * rng.normal(size=2000)], axis=1))
+        (difference,) = result.differences
+        assert result.p_best[difference.a] == pytest.approx(difference.p, abs=0.02)
+
+
 def test_differences_are_paired() -> None:
     """Two candidates that move together: the difference is far surer than each of them."""
     rng = np.random.default_rng(0)

@@ -136,6 +136,23 @@ def test_cross_fitted_dr_is_exact_up_to_the_draw_of_its_folds(everything: Tabula
     np.testing.assert_allclose(value.q, exact_values(everything, TARGET, 0.9).q, atol=0.05)
 
 
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_an_imagined_critic_is_exact_whatever_it_imagines(everything: TabularLog, gamma: float) -> None:
+    """On every path of the world; it is DR with the imagined value less the rewards so far, and a good one helps."""
+    log, weights = everything.ragged, weights_of(everything, TARGET)
+    start = everything.state[log.starts]
+    exact = everything.world.values(TARGET, gamma)[1][0][start]
+    for imagined in (np.zeros(log.episodes), np.array([0.3, -2.0])[start], exact):
+        values = e.imagined_critic(log, gamma, weights, imagined)
+        assert values.mean() == pytest.approx(everything.world.value(TARGET, gamma), abs=1e-9)
+        earned = cumulative(log.rewards * log.discounts(gamma), log.offsets) - log.rewards * log.discounts(gamma)
+        left = (np.repeat(imagined, log.lengths) - earned) / log.discounts(gamma)
+        np.testing.assert_allclose(values, e.doubly_robust(log, gamma, weights, e.Value(left, left)), atol=1e-9)
+    assert values.std() < e.importance(log, gamma, weights).std()
+    with pytest.raises(RefusalError, match="one per episode is needed"):
+        e.imagined_critic(log, gamma, weights, exact[1:])
+
+
 def test_mips_pools_actions_that_are_alike() -> None:
     """Two action texts that do the same: pooling their ratios keeps the mean and takes away spread."""
     world = dyadic_world()

@@ -15,7 +15,7 @@ import numpy as np
 
 from worldline import files
 from worldline.bench import Figures
-from worldline.bench.coverage_figures import summary
+from worldline.bench.coverage_figures import NETWORK, summary
 from worldline.bench.small_mdp import KINDS, LoggedSituation, equal_candidates
 from worldline.config import Config, Folder, option
 from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared, judged, known_errors
@@ -25,8 +25,8 @@ from worldline.ope.estimation import ESTIMATORS, EstimatorInput
 from worldline.types import InputError
 from worldline.worker_pool import run_all, worker_pool
 
-ESTIMATED = tuple(name for name in ESTIMATORS if name != "fqe")
-"""All but the network, which takes seconds per log."""
+ESTIMATED = tuple(name for name in ESTIMATORS if name != NETWORK)
+"""All but the network, which takes 3 to 50 seconds per log."""
 EQUAL = "ten equal candidates"
 REFERENCE = "wdr"
 """The estimator whose comparisons are judged where every candidate must have a value."""
@@ -45,6 +45,7 @@ class Settings(Config):
     logs: int = option(40, help="logs of each kind and size", ge=2)
     sizes: tuple[int, ...] = option((50, 200, 1000), help="episodes of a log, 20 at least", min_length=1)
     kinds: tuple[str, ...] = option(tuple(KINDS), help="situations: see the table")
+    network: int = option(0, help="logs of each kind and size on which fqe is judged too: up to a minute each", ge=0)
     equal: int = option(200, help="logs with ten candidates of equal value, for the winner's bias; 0: none", ge=0)
     first_seed: int = option(1000, help="seed of the first log; settings were chosen on seeds below 200", ge=0)
     replicates: int = option(1000, help="bootstrap resamples", ge=100)
@@ -59,6 +60,8 @@ def run(settings: Settings) -> Figures:
             raise InputError(f"--kinds: unknown '{kind}': there are {', '.join(KINDS)}")
     if min(settings.sizes) < 20:
         raise InputError(f"--sizes: logs of 20 episodes at least, got {min(settings.sizes)}")
+    if settings.network > settings.logs:
+        raise InputError(f"--network {settings.network}: there are {settings.logs} logs of each kind and size (--logs)")
     cells = [(kind, n, settings.logs) for n in sorted(settings.sizes, reverse=True) for kind in settings.kinds]
     cells += [(EQUAL, 200, settings.equal)] if settings.equal else []
     missing = [cell for cell in cells if not _path(settings, *cell).is_file()]
@@ -74,7 +77,8 @@ def _watch(done: int, total: int, name: str) -> None:
 
 def _path(settings: Settings, kind: str, n: int, logs: int) -> Path:
     seeds = f"{settings.first_seed}-{settings.first_seed + logs - 1}"
-    return settings.out / f"{kind.replace(' ', '-')}-{n}-{seeds}-{settings.replicates}.json"
+    network = f"-fqe{settings.network}" if settings.network and kind != EQUAL else ""
+    return settings.out / f"{kind.replace(' ', '-')}-{n}-{seeds}-{settings.replicates}{network}.json"
 
 
 def _cell(settings: Settings, kind: str, n: int, logs: int) -> None:
@@ -85,6 +89,8 @@ def _cell(settings: Settings, kind: str, n: int, logs: int) -> None:
         order = list(KINDS).index(kind) if kind in KINDS else len(KINDS)
         situation = make(np.random.default_rng([seed, order, n]), n)
         names = (REFERENCE,) if kind == EQUAL else ESTIMATED
+        if kind != EQUAL and seed - settings.first_seed < settings.network:
+            names = (*names, NETWORK)
         rows.append({"kind": kind, "n": n, "seed": seed} | judge(situation, names, settings.replicates))
     files.write_json(_path(settings, kind, n, logs), rows)
 

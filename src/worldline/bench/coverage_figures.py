@@ -11,6 +11,8 @@ from worldline.ope.estimation import TARGET_INDEPENDENT
 LARGE_ERROR = 0.1
 """An error beyond this, outside the interval and without a flag, is a silent one."""
 BINS = ((0.5, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1.0))
+NETWORK = "fqe"
+"""Dear: judged on as many logs as one can afford."""
 GOOD = ("good", "several loggers")
 """Situations in which a flag is a false one."""
 FEWEST = 20
@@ -26,7 +28,8 @@ def summary(rows: Rows) -> Figures:
     names = [name for name in names if name not in TARGET_INDEPENDENT]
     estimators = [estimator_row(name, logs) for name in names]
     calibration = calibration_rows(logs)
-    constants = constant_rows(logs, names)
+    everywhere = [name for name in names if name != NETWORK or all(_values(row, NETWORK) for row in logs)]
+    constants = constant_rows(logs, everywhere)
     figures: dict[str, float] = {"logs": float(len(logs))}
     if estimators:
         figures |= {
@@ -46,11 +49,17 @@ def summary(rows: Rows) -> Figures:
     return Figures(figures, [*estimators, *calibration, *constants])
 
 
+def _values(row: dict[str, Any], name: str) -> list[list[float]]:
+    return [estimates[name] for estimates in row["estimates"].values() if name in estimates]
+
+
 def estimator_row(name: str, logs: Rows) -> dict[str, Any]:
     """One estimator over all logs, and per kind and size the coverage of what is not flagged and the share that is."""
     cells: dict[str, list[tuple[bool, bool, bool]]] = {}
+    by_log: dict[str, list[float]] = {}
     good: list[bool] = []
     for row in logs:
+        cell, unflagged_here = f"{row['kind']}, {row['n']}", []
         for label, estimates in row["estimates"].items():
             if name not in estimates:
                 continue
@@ -58,13 +67,17 @@ def estimator_row(name: str, logs: Rows) -> dict[str, Any]:
             truth = row["truth"][label]
             covered = low <= truth <= high
             silent = not covered and not flagged and abs(value - truth) > LARGE_ERROR
-            cells.setdefault(f"{row['kind']}, {row['n']}", []).append((covered, flagged, silent))
+            cells.setdefault(cell, []).append((covered, flagged, silent))
+            unflagged_here += [] if flagged else [covered]
             if row["kind"] in GOOD and row["n"] >= 200:
                 good.append(flagged)
+        if unflagged_here:
+            by_log.setdefault(cell, []).append(float(np.mean(unflagged_here)))
     every = [outcome for outcomes in cells.values() for outcome in outcomes]
     unflagged = [covered for covered, flagged, _ in every if not flagged]
     table = {cell: _cell(outcomes) for cell, outcomes in cells.items()}
     measured = [value for value in table.values() if isinstance(value, float)]
+    lowest = min((cell for cell in table if isinstance(table[cell], float)), key=lambda cell: table[cell], default="")
     return {
         "table": "estimators",
         "estimator": name,
@@ -72,8 +85,14 @@ def estimator_row(name: str, logs: Rows) -> dict[str, Any]:
         "false flags": float(np.mean(good)) if good else 0.0,
         "coverage": float(np.mean(unflagged)) if unflagged else 1.0,
         "lowest cell": min(measured, default=1.0),
+        "its error": _error_by_log(by_log.get(lowest, [])),
         "highest cell": max(measured, default=1.0),
     } | table
+
+
+def _error_by_log(shares: Sequence[float]) -> float:
+    """Standard error of a coverage: the candidates of one log are right or wrong together."""
+    return float(np.std(shares, ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else 0.0
 
 
 def _cell(outcomes: Sequence[tuple[bool, bool, bool]]) -> float | str:

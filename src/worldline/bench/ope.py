@@ -2,11 +2,11 @@
 
 import time
 import tracemalloc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from worldline.bench import Figures
+from worldline.bench import Figures, scope_rl
 from worldline.bench.ope_log import evaluated
 from worldline.config import Config, option
 from worldline.ope.diagnostics import diagnostics
@@ -21,10 +21,14 @@ WEIGHT_BASED = tuple(name for name, entry in ESTIMATORS.items() if set(entry.nee
 class Settings(Config):
     """Weights, diagnostics, all weight-based estimators and their task-clustered bootstrap intervals, on synthetic
     ragged logs of 5 to 60 steps an episode, 20 on average; time after loading, memory including the log's own arrays.
-    Then the whole command on a log folder, reading included.
+    Then the whole command on a log folder and on one a tenth as large, reading included.
     """
 
-    examples: ClassVar[tuple[str, ...]] = ("worldline bench ope", "worldline bench ope --steps 10000 100000 --json")
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline bench ope",
+        "worldline bench ope --steps 10000 100000 --json",
+        "worldline bench ope --against scope-rl",
+    )
 
     steps: tuple[int, ...] = option(
         (10_000, 100_000, 1_000_000), help="sizes of the logs, 1,000 at least", min_length=1
@@ -33,22 +37,29 @@ class Settings(Config):
     replicates: int = option(1000, help="bootstrap resamples", ge=100)
     repeats: int = option(3, help="runs of each size; the fastest counts", ge=1)
     evaluate: int = option(
-        1_000_000, help="also time the whole command on a log of so many steps, 3 candidates by file; 0: not", ge=0
+        1_000_000,
+        help="also time the whole command on a log of so many steps and on a tenth, 3 candidates by file; 0: not",
+        ge=0,
     )
+    against: Literal["", "scope-rl"] = option(
+        "", help="instead, the same estimators of SCOPE-RL in this run, on logs of equal episodes: values and time"
+    )
+    episodes: tuple[int, ...] = option((1_000, 10_000), help="sizes of the logs for --against, in episodes of 20 steps")
     seed: int = option(0, help="decides the logs")
 
 
 def run(settings: Settings) -> Figures:
     """Time and memory at every size; the figures are those of the largest."""
+    if settings.against:
+        return _against(settings)
     if min(settings.steps) < 1000:
         raise InputError(f"--steps: logs of 1,000 steps at least, got {min(settings.steps)}")
     rows = [_row(steps, settings) for steps in settings.steps]
     largest, smallest = rows[-1], rows[0]
-    whole = (
-        [evaluated(synthetic(n, settings.tasks, settings.seed), WEIGHT_BASED, settings.replicates, settings.seed)]
-        if (n := settings.evaluate)
-        else []
-    )
+    whole = [
+        evaluated(synthetic(n, settings.tasks, settings.seed), WEIGHT_BASED, settings.replicates, settings.seed)
+        for n in ((settings.evaluate // 10, settings.evaluate) if settings.evaluate else ())  # peaks only grow
+    ]
     growth = (largest["seconds"] / smallest["seconds"]) / (largest["steps"] / smallest["steps"])
     return Figures(
         {
@@ -58,8 +69,26 @@ def run(settings: Settings) -> Figures:
             "peak_memory_over_log": largest["peak_memory_over_log"],
             "growth_over_linear": growth,
         }
-        | {name: row[name] for row in whole for name in ("evaluate_seconds", "evaluate_peak_gb")},
+        | {name: row[name] for row in whole for name in ("evaluate_seconds", "evaluate_peak_gb")}
+        | ({"evaluate_peak_growth": whole[1]["evaluate_peak_gb"] / whole[0]["evaluate_peak_gb"]} if whole else {}),
         [*rows, *whole],
+    )
+
+
+def _against(settings: Settings) -> Figures:
+    rows: list[dict[str, Any]] = []
+    for episodes in settings.episodes:
+        rows += scope_rl.compared(
+            scope_rl.equal_log(episodes, seed=settings.seed), settings.replicates, settings.repeats
+        )
+    summaries = [row for row in rows if row["estimator"] == "all"]
+    return Figures(
+        {
+            "largest_difference": max(row["largest_difference"] for row in summaries),
+            "times_faster": min(row["times_faster"] for row in summaries),
+            "times_faster_with_intervals": min(row["times_faster_with_intervals"] for row in summaries),
+        },
+        rows,
     )
 
 

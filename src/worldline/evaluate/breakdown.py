@@ -13,7 +13,8 @@ from worldline.evaluate.judgement import IntervalSettings, Judged, judged
 from worldline.evaluate.result import Breakdown, DifferenceResult, Estimate, GroupResult
 from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput
 from worldline.ope.intervals import interval
-from worldline.ope.log import Coded, Episodes
+from worldline.ope.log import Episodes
+from worldline.ope.names import Coded
 
 FEWEST_EPISODES = 5
 MOST_GROUPS = 50

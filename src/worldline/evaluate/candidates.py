@@ -3,11 +3,10 @@
 A policy is asked once per log, in batches, for the log-probabilities of everything that could be done at each step;
 epsilon is then mixed in exactly (ADWM eq. 39). A language model's log-probs are kept, batch by batch, under a digest of
 the log, the model's files and its settings, so that a second evaluation, or one that was interrupted, does not compute
-them again. Log-probs computed elsewhere are read from a file: `NAME=logprobs:FILE`.
+them again. Log-probs computed elsewhere, `NAME=logprobs:FILE`, are read in `logprob_file`.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline import __version__, files
-from worldline.ope.log import Choices, RaggedLog, TargetLog
+from worldline.ope.log import Choices, TargetLog
 from worldline.ope.text import TextLog
 from worldline.policies import public_name
 from worldline.policies.mixing import mixed_logprobs
@@ -110,25 +109,6 @@ def _read_batch(path: Path, size: int) -> npt.NDArray[np.float64]:
     return log_probs
 
 
-def from_file(path: Path, log: RaggedLog, text: Callable[[], TextLog]) -> Scores:
-    """Log-probs computed elsewhere: a row per episode, `id`, `logprobs` per step, perhaps `admissible_logprobs`."""
-    rows = {str(row["id"]): row for row in _rows(path)}
-    logged: list[float] = []
-    listed: list[float] = []
-    whole = all(row.get("admissible_logprobs") is not None for row in rows.values()) and not text().unlisted
-    for episode, name in enumerate(log.ids):
-        if name not in rows:
-            raise InputError(f"{path}: has no row for episode '{name}' of the log")
-        values = rows[name].get("logprobs")
-        if not isinstance(values, list) or len(values) != log.lengths[episode]:
-            got = len(values) if isinstance(values, list) else "no list"
-            raise InputError(f"{path}: episode '{name}' has {log.lengths[episode]} steps, 'logprobs' has {got}")
-        logged += [_number(value, path, name) for value in values]
-        if whole:
-            listed += _options(rows[name]["admissible_logprobs"], values, episode, log, text(), path)
-    return Scores(np.array(logged), np.array(listed) if whole else None)
-
-
 def target_log(scores: Scores | None, epsilon: float, read: Callable[[], TextLog]) -> TargetLog | None:
     """(1 - eps) pi + eps uniform over the admissible actions, exactly; over all options, normalised, where known.
 
@@ -185,48 +165,3 @@ def _digests(identity: str, text: TextLog) -> Iterator[str]:
         digest.update(repr(content).encode())
         if number % BATCH == 0 or number == len(text.turns):
             yield digest.hexdigest()
-
-
-def _rows(path: Path) -> Iterator[dict[str, object]]:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file of log-probs")
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        rows = pq.read_table(path).to_pylist()
-    else:
-        try:
-            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        except ValueError as error:
-            raise InputError(f"{path}: neither Parquet nor JSON lines: {error}") from None
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, dict) or "id" not in row or "logprobs" not in row:
-            raise InputError(f"{path}: row {number} must have 'id' (of the episode) and 'logprobs' (one per step)")
-        yield row
-
-
-def _number(value: object, path: Path, episode: str) -> float:
-    if value is None:
-        return float("-inf")
-    if not isinstance(value, int | float) or value != value or value > 1e-4:
-        raise InputError(f"{path}: episode '{episode}': {value!r} is no log-probability (at most 0; null for 'never')")
-    return min(float(value), 0.0)
-
-
-def _options(
-    rows: object, logged: Sequence[object], episode: int, log: RaggedLog, text: TextLog, path: Path
-) -> list[float]:
-    """Log-probs in the order of the step's options: as admissible, then the logged action if it is not among them."""
-    log_probs: list[float] = []
-    name = log.ids[episode]
-    if not isinstance(rows, list) or len(rows) != log.lengths[episode]:
-        raise InputError(f"{path}: episode '{name}': 'admissible_logprobs' must have a list for every step")
-    for t, listed in enumerate(rows):
-        turn = text.turns[log.offsets[episode] + t]
-        distinct = dict(zip(turn.admissible or (), listed, strict=False)) if isinstance(listed, list) else {}
-        if not isinstance(listed, list) or len(listed) != len(turn.admissible or ()):
-            raise InputError(f"{path}: episode '{name}', step {t + 1}: one value per admissible action is needed")
-        taken = text.taken[log.offsets[episode] + t]
-        distinct.setdefault(taken, logged[t])
-        log_probs += [_number(value, path, name) for value in distinct.values()]
-    return log_probs

@@ -16,18 +16,19 @@ from worldline.evaluate.candidates import (
     Scores,
     Watch,
     cached,
-    from_file,
     logged_rows,
     named,
     target_log,
 )
 from worldline.evaluate.judgement import LogEvidence
 from worldline.evaluate.log_columns import LogColumns, read_columns
+from worldline.evaluate.logprob_file import from_file
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.clone import cloned_logprobs
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.features import Featuriser, HashedNgrams
-from worldline.ope.log import Choices, RaggedLog, RefusalError, TargetLog
+from worldline.ope.log import Choices, RaggedLog, RefusalError, Steps, TargetLog
+from worldline.ope.scratch import Scratch
 from worldline.ope.text import TextLog, text_log
 from worldline.policies import PolicySource, PolicySpec
 from worldline.types import InputError, Policy, Trajectory, World
@@ -67,10 +68,10 @@ class Case:
     def columns(self) -> LogColumns:
         """The log without its text. Episodes that lack log-probs are left out where there are few of them."""
         whole = self._whole
-        unknown = np.isnan(whole.log.behaviour)
         labels = whole.log.policy_names
         given = np.array([label in self.logger_specs for label in labels], dtype=np.bool_)
-        lacking = (whole.log.total(unknown.astype(np.float64)) > 0) & ~given[whole.log.policies]
+        missing = whole.log.each_episode(lambda part, _: part.total(np.isnan(part.behaviour).astype(np.float64)))
+        lacking = (missing > 0) & ~given[whole.log.policies]
         share = float(lacking.mean())
         if not 0 < share <= MOST_LEFT_OUT:
             return whole
@@ -80,7 +81,8 @@ class Case:
             for code, label in enumerate(labels)
             if (lacking & (whole.log.policies == code)).any()
         )
-        first, last = np.quantile(whole.log.time[unknown], [0, 1]).astype(int) + 1
+        times = [part.time[np.isnan(part.behaviour)] + 1 for part, _, _ in whole.log.blocks()]
+        first, last = (int(extreme(np.concatenate(times))) for extreme in (np.min, np.max))
         self.notes.append(
             f"column 'logprob' is empty at steps {first} to {last} of {int(lacking.sum()):,} episodes ({by_logger}): "
             f"these are left out, {share:.1%} of the log; had they been valued, a value could differ by "
@@ -90,7 +92,8 @@ class Case:
 
     @cached_property
     def _whole(self) -> LogColumns:
-        return read_columns(self.config.log)
+        out = self.config.out
+        return read_columns(self.config.log, Scratch(out if out is not None and out.is_dir() else None))
 
     @cached_property
     def trajectories(self) -> list[Trajectory]:
@@ -117,14 +120,14 @@ class Case:
             self.notes.append("one episode: estimates have no interval")
         elif len(log.task_names) == 1:
             self.notes.append("one task: intervals are over its episodes, and say nothing about other tasks")
-        if not log.rewards.any():
+        if not log.summed(lambda part, _: np.count_nonzero(part.rewards)):
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
-        unknown = np.isnan(log.behaviour)
-        if unknown.any():
-            lacking = np.bincount(np.repeat(log.policies, log.lengths), unknown)
+        missing = log.each_episode(lambda part, _: part.total(np.isnan(part.behaviour).astype(np.float64)))
+        if missing.any():
+            lacking = np.bincount(log.policies, missing)
             by_logger = ", ".join(f"{int(n):,} of {log.policy_names[k]}" for k, n in enumerate(lacking) if n)
             self.notes.append(
-                f"column 'logprob' is empty in {int(unknown.sum()):,} of {log.steps:,} steps ({by_logger}): importance "
+                f"column 'logprob' is empty in {int(missing.sum()):,} of {log.steps:,} steps ({by_logger}): importance "
                 "weights need it; --logger NAME=SPEC computes it, --logger NAME=clone estimates it"
             )
         return log
@@ -163,19 +166,26 @@ class Case:
         )
 
     def _filled(self) -> RaggedLog:
-        unknown = np.isnan(self.log.behaviour)
-        if not unknown.any():
+        if not self._lacks_logprobs:
             return self.log
-        behaviour, owner = self.log.behaviour.copy(), np.repeat(self.log.policies, self.log.lengths)
-        for label, logger in self.loggers.items():
-            mine = unknown & (owner == self.log.policy_names.index(label))
-            behaviour[mine] = logger.logprobs[mine]
-        return replace(self.log, behaviour=behaviour)
+
+        def filled(part: RaggedLog, steps: slice) -> Steps:
+            behaviour, owner = part.behaviour.copy(), np.repeat(part.policies, part.lengths)
+            for label, logger in self.loggers.items():
+                mine = np.isnan(behaviour) & (owner == self.log.policy_names.index(label))
+                behaviour[mine] = logger.logprobs[steps][mine]
+            return behaviour
+
+        return replace(self.log, behaviour=self.log.each_step(filled))
+
+    @cached_property
+    def _lacks_logprobs(self) -> bool:
+        return bool(self.log.summed(lambda part, _: np.isnan(part.behaviour).sum()))
 
     def evidence(self, reads_text: bool) -> LogEvidence:
         """The log for `judgement`; loggers are scored only where that serves weights, audit or certificate."""
         several = len(self.log.policy_names) > 1 or bool(self.config.logger) or bool(self.given_loggers)
-        needed = several or bool(np.isnan(self.log.behaviour).any())
+        needed = several or self._lacks_logprobs
         loggers = self.loggers if needed else {}
         return LogEvidence(
             self.plain,
@@ -226,25 +236,25 @@ class Case:
     def _checked(self, label: str, name: str, spec: str, epsilon: float) -> TargetLog | None:
         if label not in self.log.policy_names:
             return None  # all of its episodes were left out
-        own = np.repeat(self.log.policies == self.log.policy_names.index(label), self.log.lengths)
+        code = self.log.policy_names.index(label)
         if spec == CLONE:
-            return self._clone(label, own)
+            return self._clone(label, np.repeat(self.log.policies == code, self.log.lengths))
         if epsilon > 0 and self.text.unlisted:
             return None  # chance cannot be mixed in
         target = target_log(self._scored(name, spec), epsilon, self._text)
         if target is None:
             return None
-        difference = np.abs(target.logprobs - self.log.behaviour)[own & ~np.isnan(self.log.behaviour)]
-        if len(difference) and not float(difference.mean()) <= CLOSE_ENOUGH:
+        difference = _difference(self.log, target, code)
+        if not difference <= CLOSE_ENOUGH:
             self._mismatches.add(label)
             given = name if (name, spec) in self._objects else spec
             if name in self.given_loggers or name in named(self.config.logger, "--logger"):
                 self._contradictions[label] = (
                     f"the logged log-probs of '{label}' contradict --logger {name}={given}, by "
-                    f"{difference.mean():.2g} nats per step: one of them is wrong"
+                    f"{difference:.2g} nats per step: one of them is wrong"
                 )
             self.notes.append(
-                f"'{given}' is not the policy that logged '{label}': log-probs differ by {difference.mean():.3g} nats "
+                f"'{given}' is not the policy that logged '{label}': log-probs differ by {difference:.3g} nats "
                 "per step (another checkpoint, prompt or temperature?); it is not used as a logger"
             )
             return None
@@ -307,6 +317,17 @@ class Case:
         if config.env:
             return envs.load(config.env, config.data, config.options)
         return envs.load_builtin(self._whole.worlds[0], config.data, config.options, source="the log")
+
+
+def _difference(log: RaggedLog, target: TargetLog, code: int) -> float:
+    """Mean distance, in nats per step, of a policy's log-probs to those that a logger wrote; 0 where it wrote none."""
+
+    def distances(part: RaggedLog, steps: slice) -> npt.NDArray[np.float64]:
+        own = np.repeat(part.policies == code, part.lengths) & ~np.isnan(part.behaviour)
+        return np.array([np.abs(target.logprobs[steps] - part.behaviour)[own].sum(), own.sum()])
+
+    total, count = log.summed(distances)
+    return float(total / count) if count else 0.0
 
 
 def featuriser(spec: str) -> Featuriser:

@@ -44,12 +44,13 @@ from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial, record
 from worldline.ope.estimation import ESTIMATORS, WEIGHTS_ONLY, Estimator, EstimatorInput
 from worldline.ope.intervals import Interval, bootstrap_means
-from worldline.ope.log import Coded, Episodes, TargetLog
+from worldline.ope.log import Episodes, TargetLog
+from worldline.ope.names import Coded, lean_memory
 from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.policies import PolicySource
 from worldline.types import InputError, Policy, Trajectory
 
-WORLD_MODELS = ("wm", "wm-bag", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
+WORLD_MODELS = ("wm", "wm-bag", "wm-dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
 
@@ -85,7 +86,7 @@ def evaluate(
     in `config.cache` if what decides it is known: that of a specification or a `PolicySource`, not of a bare object.
     """
     refuse_idle(config)
-    with reserved(config):
+    with reserved(config), lean_memory():
         case = Case(config, candidates or {}, loggers or {}, watch)
         world = _world_model(case)
         evaluation = judge(case, world, extra)

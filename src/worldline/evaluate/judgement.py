@@ -128,7 +128,7 @@ def _intervals(
     """By name; and why there is none, where a bound is not proven."""
     log, valued = evidence.log, list(values.values)
     if settings.method == "bootstrap" or settings.method == "student-t":
-        columns = np.stack([values.values[name] for name in valued], axis=1) if valued else np.empty((log.episodes, 0))
+        columns = [values.values[name] for name in valued]
         made = intervals(columns, log.tasks, settings.method, settings.confidence, settings.replicates, settings.seed)
         return dict(zip(valued, made, strict=True)), {}
     assert settings.bounds is not None
@@ -138,7 +138,7 @@ def _intervals(
     unproven: dict[str, str] = {}
     for name in valued:
         weighted = name != "naive" and evidence.target is not None
-        final = evidence.weights[log.ends] if weighted and name in PROVEN[settings.method] else None
+        final = log.last(evidence.weights) if weighted and name in PROVEN[settings.method] else None
         given = BoundInput(log, evidence.gamma, settings.bounds, clip, final)
         try:
             rows[name] = bounded(name, values.values[name], settings.method, given, settings.confidence)
@@ -159,7 +159,7 @@ def robustness(
     a, b = sorted(values, key=lambda label: -float(values[label] or 0.0))[:2]
     log = inputs[a].log
     try:
-        weights = inputs[a].weights[log.ends], inputs[b].weights[log.ends]
+        weights = log.last(inputs[a].weights), log.last(inputs[b].weights)
     except RefusalError:
         return None
     if any(np.isneginf(each).all() for each in weights):

@@ -13,7 +13,7 @@ import numpy as np
 from worldline.evaluate.result import PolicyResult, Recommendation
 from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial, comparable, record
-from worldline.ope.diagnostics import lacks_actions
+from worldline.ope.diagnostics import LEAST_ESS, lacks_actions
 from worldline.ope.estimation import ESTIMATORS, TARGET_INDEPENDENT, WEIGHTED
 
 SELF_NORMALISED = frozenset({"wis", "pdwis", "wis-clip", "pdwis-clip"})
@@ -42,7 +42,7 @@ def recommend(
     errors = {name: error for name in pool if (error := expected_error(name, policies)) is not None}
     if not errors:
         return f"the error of {', '.join(pool)} is not measured: give more than one episode"
-    if reason := _below_the_floor(sound, pool, trials):
+    if reason := _below_the_floor(sound, pool, trials, policies):
         return reason
     best, *rest = sorted(errors, key=lambda name: errors[name])
     following = f"; next is {rest[0]}, {errors[rest[0]]:.3f}" if rest else ""
@@ -82,7 +82,9 @@ def _rests_on_logprobs(name: str) -> bool:
     return bool(needs & WEIGHTED)
 
 
-def _below_the_floor(sound: Sequence[str], pool: Sequence[str], trials: Sequence[Trial]) -> str | None:
+def _below_the_floor(
+    sound: Sequence[str], pool: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult]
+) -> str | None:
     """Where every estimator is flagged and none was closer to policies of known value than the logged mean."""
     errors = comparable(trials, [FLOOR, *pool])
     if sound or FLOOR not in errors or len(trials) < TRIALS_FOR_A_VERDICT or len(errors) < 2:
@@ -92,8 +94,29 @@ def _below_the_floor(sound: Sequence[str], pool: Sequence[str], trials: Sequence
         return None
     return (
         f"nothing here beats the behaviour mean: its error on the log's own policies is {errors[FLOOR]:.3f}, that of "
-        f"{best} {errors[best]:.3f}, and every estimator is flagged: collect episodes of the candidates"
+        f"{best} {errors[best]:.3f}, and every estimator is flagged: collect {_episodes(policies, errors[FLOOR])} of "
+        f"{'each of ' if len(policies) > 1 else ''}{', '.join(policy.label for policy in policies)}"
     )
+
+
+def _episodes(policies: Sequence[PolicyResult], error: float) -> str:
+    """In words, how many episodes to collect; without a number where the behaviour mean has no interval."""
+    logged = policies[0].estimates[FLOOR]
+    if logged.low is None or logged.high is None or not error > 0:
+        return "episodes"
+    return f"about {episodes_needed((logged.high - logged.low) / 2, logged.n, error):,} episodes"
+
+
+def episodes_needed(half_width: float, episodes: int, error: float) -> int:
+    """How many episodes of its own make a candidate's mean surer than the behaviour mean is right.
+
+    The interval of a mean of N episodes is w sqrt(n / N) wide on either side, if they scatter like the n logged ones,
+    whose mean has w. It is as wide as the behaviour mean's `error` at N = n (w / error)^2; rounded up to two digits,
+    and never fewer than it takes to trust a mean at all.
+    """
+    needed = max(LEAST_ESS, episodes * (half_width / error) ** 2)
+    digits = 10 ** max(0, int(np.floor(np.log10(needed))) - 1)
+    return int(np.ceil(round(needed / digits, 9)) * digits)
 
 
 def _is_measured(name: str, trials: Sequence[Trial]) -> bool:

@@ -38,7 +38,9 @@ class EvaluateConfig(PolicyConfig):
     estimators: tuple[str, ...] = option(
         (AUTO,), help="which estimators; auto: the default ones and those of the world model; all: every estimator"
     )
-    world_model: Path | None = option(None, help="folder of a fitted world model: adds adwm, am-dr and its rivals")
+    world_model: Path | None = option(
+        None, help="folder of a fitted world model: adds wm, wm-dr, adwm, am-dr and its rivals"
+    )
     interface: Literal["auto", "text", "soft", "distilled"] = option(
         "auto", help="how policies read imagined observations: as text, or as soft tokens if their weights are local"
     )

@@ -1,4 +1,4 @@
-"""What a world model says of candidates: the estimators `wm`, `adwm`, `am-dr` and the rival world models.
+"""What a world model says of candidates: the estimators `wm`, `wm-dr`, `adwm`, `am-dr` and the rival world models.
 
 A candidate is played in imagination from the start of every logged episode, with the same random draws as all others.
 The interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
@@ -24,13 +24,15 @@ from worldline.evaluate.imagination import TEXT_MODEL, Imagination, Model, Playe
 from worldline.evaluate.sensitivity import sensitivity
 from worldline.ope.certificate import Trial
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
-from worldline.ope.estimators import model_based
+from worldline.ope.estimators import imagined_critic, model_based
 from worldline.ope.intervals import Interval, error_by, interval, widened
-from worldline.ope.log import Codes, Episodes, RefusalError, Steps
+from worldline.ope.log import Codes, Episodes, RaggedLog, RefusalError, Steps
 from worldline.ope.weights import exp
 from worldline.types import Trajectory
 
 CORRECTED = "am-dr"
+KERNEL_CRITIC = "wm-dr"
+"""Doubly robust with `wm` as the critic."""
 FOLDS = 2
 """Halves of the loggers; each is left out of the log that a world model is fitted on again."""
 MOST_UNSUPPORTED = 0.2
@@ -55,7 +57,8 @@ class WorldModelEstimators:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*self._played_in, CORRECTED) if self.presets else self._played_in
+        corrected = (CORRECTED,) if self.presets else ()
+        return (*self._played_in, *corrected, *((KERNEL_CRITIC,) if KERNEL in self._played_in else ()))
 
     @property
     def _played_in(self) -> tuple[str, ...]:
@@ -77,9 +80,14 @@ class WorldModelEstimators:
         def corrected(log: object, gamma: float, weights: Steps) -> Episodes:
             return control_variate(evidence, weights, self.imagined(candidate, "adwm").values)
 
-        return estimators | (
-            {CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm"))} if CORRECTED in self.names else {}
-        )
+        def critic(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
+            return imagined_critic(log, gamma, weights, self.imagined(candidate, KERNEL).values)
+
+        combined = {
+            CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm")),
+            KERNEL_CRITIC: Estimator(critic, ("weights",)),
+        }
+        return estimators | {name: estimator for name, estimator in combined.items() if name in self.names}
 
     def imagined(self, candidate: Candidate, name: str) -> Imagined:
         """The candidate's imagined episodes, from every start of the log."""
@@ -228,7 +236,7 @@ def control_variate(evidence: EstimatorInput, weights: Steps, imagined: Episodes
 
     Unbiased without clipping whatever V is; where nothing overlaps, rho is 0 and the world model is left.
     """
-    rho: Episodes = exp(weights[evidence.log.ends])
+    rho: Episodes = exp(evidence.log.last(weights))
     return imagined + rho * (evidence.log.returns(evidence.gamma) - imagined)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.ope.intervals import task_units
-from worldline.ope.log import Codes, RaggedLog, RefusalError, Steps, TargetLog
+from worldline.ope.log import Codes, Episodes, RaggedLog, RefusalError, Steps, TargetLog
 from worldline.ope.weights import exp, log_ratios
 
 CONVICTING = 3.0
@@ -84,40 +84,53 @@ def audit(
 
 def probes(log: RaggedLog, targets: Mapping[str, TargetLog]) -> list[Probe]:
     """Every candidate, and chance where the admissible actions are listed, on every logger's steps."""
-    ratios: dict[str, Steps] = {}
+    made: list[Probe] = []
     for label, target in targets.items():
         try:
-            ratios[label] = exp(log_ratios(log, target))
+            ratios = log_ratios(log, target)
         except RefusalError:
             return []
+        made += _probes(label, log.each_step(lambda _, steps, ratios=ratios: exp(ratios[steps])), log)  # type: ignore[misc]
     listed = next((target.choices for target in targets.values() if target.choices is not None), None)
     if listed is not None:
         chance = -np.log(np.maximum(np.diff(listed.offsets), 1))
-        ratios[UNIFORM] = exp(chance - log.behaviour)
+        made += _probes(UNIFORM, exp(chance - log.behaviour), log)
+    return made
+
+
+def _probes(label: str, ratios: Steps, log: RaggedLog) -> list[Probe]:
+    """One policy on the steps of every logger; the error is clustered by task."""
+    sums = ratio_sums(ratios, log)
+    counts = np.bincount(log.policies)
     return [
-        _probe(label, code, ratio, log)
-        for label, ratio in ratios.items()
-        for code in np.unique(log.policies)
-        if (log.policies == code).sum() > 1
+        Probe(label, log.policy_names[code] if log.policy_names else str(code), *sums.mean(log, log.policies == code))
+        for code in np.flatnonzero(counts > 1)
     ]
 
 
-def _probe(label: str, code: int, ratios: Steps, log: RaggedLog) -> Probe:
-    """The error is clustered by task."""
-    own = log.policies == code
-    mean, error = step_mean(ratios, log, own)
-    name = log.policy_names[code] if log.policy_names else str(code)
-    return Probe(label, name, mean, error)
+@dataclass(frozen=True, eq=False)
+class RatioSums:
+    """The sum of an episode's step ratios, over `scale`: ratios reach 1e260, and their squares would not fit."""
+
+    scale: float
+    sums: Episodes
+
+    def mean(self, log: RaggedLog, own: npt.NDArray[np.bool_]) -> tuple[float, float]:
+        """The mean of step ratios over these episodes, and its standard error by tasks."""
+        lengths, sums = log.lengths[own], self.sums[own]
+        mean = float(sums.sum() / lengths.sum())
+        units = task_units(((sums - mean * lengths) / lengths.mean())[:, None], log.tasks[own])
+        return mean * self.scale, float(units.std(ddof=1) / np.sqrt(len(units))) * self.scale
 
 
-def step_mean(ratios: Steps, log: RaggedLog, episodes: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
-    """The mean of step ratios over these episodes, and its standard error by tasks."""
-    own = np.ones(log.episodes, dtype=np.bool_) if episodes is None else episodes
-    scale = max(1.0, float(ratios.max()))  # ratios reach 1e260: their squares would not fit
-    lengths, sums = log.lengths[own], log.total(ratios / scale)[own]
-    mean = float(sums.sum() / lengths.sum())
-    units = task_units(((sums - mean * lengths) / lengths.mean())[:, None], log.tasks[own])
-    return mean * scale, float(units.std(ddof=1) / np.sqrt(len(units))) * scale
+def ratio_sums(ratios: Steps, log: RaggedLog) -> RatioSums:
+    scale = max(1.0, *(float(ratios[steps].max()) for _, steps, _ in log.blocks()))
+    return RatioSums(scale, log.each_episode(lambda part, steps: part.total(ratios[steps] / scale)))
+
+
+def step_mean(ratios: Steps, log: RaggedLog) -> tuple[float, float]:
+    """The mean of step ratios, and its standard error by tasks."""
+    return ratio_sums(ratios, log).mean(log, np.ones(log.episodes, dtype=np.bool_))
 
 
 def assorted(labels: Codes, policies: Codes, seed: int = 0) -> bool:

@@ -67,9 +67,12 @@ def null_test(
     """Each logger, from its own episodes, as its own target: ratio 1, and the action it took as the action it takes."""
     log = evidence.log
     textual = any(set(estimators[name].needs) - WEIGHTS_ONLY for name in names)
-    own = evidence.features.logged if evidence.text and textual else np.zeros(log.steps, dtype=np.int64)
-    itself = Choices(np.zeros(log.steps), own, np.arange(log.steps + 1))
-    on_policy = replace(evidence, target=TargetLog(np.nan_to_num(log.behaviour), itself))
+    itself = None
+    if textual:
+        own = evidence.features.logged if evidence.text else np.zeros(log.steps, dtype=np.int64)
+        itself = Choices(np.zeros(log.steps), own, np.arange(log.steps + 1))
+    logged = log.each_step(lambda part, _: np.nan_to_num(part.behaviour))
+    on_policy = replace(evidence, target=TargetLog(logged, itself))
     trials: list[Trial] = []
     for k in np.unique(log.policies):
         own, name = np.flatnonzero(log.policies == k), log.policy_names[k]
@@ -108,7 +111,7 @@ def leave_out(
                 continue
             held_out, refused = replace(evidence, target=loggers.get(log.policy_names[k])).take(used), {}
             if all(name in loggers for name in pool_names) and len(pool) > 1 and shared_tasks:
-                logprobs = [loggers[name].logprobs[log.step_rows(used)] for name in pool_names]
+                logprobs = [log.gather(loggers[name].logprobs, used) for name in pool_names]
                 try:
                     held_out = balanced(held_out, logprobs, pool)
                 except RefusalError as reason:
@@ -126,8 +129,9 @@ def balanced(
     """The same input with the mixture of its loggers as the behaviour policy: balance-heuristic weights."""
     log = evidence.log
     position = {int(code): index for index, code in enumerate(codes)}
-    renumbered = replace(log, policies=np.array([position[int(k)] for k in log.policies], dtype=np.int64))
-    return replace(evidence, log=replace(log, behaviour=mixture_logprobs(renumbered, np.stack(loggers))))
+    present, inverse = np.unique(log.policies, return_inverse=True)
+    renumbered = replace(log, policies=np.array([position[int(k)] for k in present], dtype=np.int64)[inverse])
+    return replace(evidence, log=replace(log, behaviour=mixture_logprobs(renumbered, loggers)))
 
 
 def record(trials: Sequence[Trial], name: str) -> CertifiedAccuracy | None:

@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from worldline.ope.intervals import Interval, bootstrap_means, intervals, student_stretch, task_units, widened
+from worldline.ope.intervals import Interval, bootstrap_means, column_means, intervals, stretches, widened
 from worldline.ope.log import Codes, Episodes, Matrix, RaggedLog
 
 GRID = 60
 DRAWS = 20_000
+TIE = 1e-6
+"""Share of the draws' spread below which two values are one."""
 Vector = npt.NDArray[np.float64]
 
 
@@ -106,10 +108,11 @@ def posterior(estimates: Vector, covariance: Matrix, spread: float) -> Posterior
         residual = estimates - centre
         determinant = float(np.linalg.slogdet(total)[1])
         log_shares.append(-0.5 * (determinant + np.log(precision) + residual @ inverse @ residual))
-        pull = noise @ inverse
-        means.append(estimates - pull @ residual)
-        towards = pull @ ones
-        covariances.append(noise - pull @ noise + np.outer(towards, towards) / precision)
+        kept = tau**2 * inverse  # in this form nothing cancels: at tau = 0 all values are one, exactly
+        means.append(centre + kept @ residual)
+        towards = ones - kept @ ones
+        spread_left = kept @ noise
+        covariances.append((spread_left + spread_left.T) / 2 + np.outer(towards, towards) / precision)
     steps = np.gradient(grid)  # flat in tau
     shares = np.exp(np.array(log_shares) - max(log_shares)) * steps
     return Posterior(shares / shares.sum(), np.stack(means), np.stack(covariances))
@@ -127,25 +130,37 @@ def compare(
 ) -> Comparison:
     """`candidates` and `loggers` are per-episode values; `errors` the standard errors that no resample shows."""
     labels = [*candidates, *(_reference(name) for name in loggers)]
-    columns = np.stack([*candidates.values(), *loggers.values()], axis=1)
+    columns = [*candidates.values(), *loggers.values()]
     resampled = bootstrap_means(columns, tasks, replicates, seed)
-    estimates = columns.mean(axis=0)
+    estimates = column_means(columns)
     own = np.array([errors.get(label, 0.0) for label in labels])
-    stretch = np.sqrt(student_stretch(task_units(columns, tasks), (1 - confidence) / 2))
+    stretch = np.sqrt(stretches(columns, tasks, (1 - confidence) / 2))
     covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(stretch, stretch) + np.diag(own**2)
     after = posterior(estimates, covariance, max(spread, 1e-12))
     pairs = [(a, b) for a, b in combinations(range(len(labels)), 2) if a < len(candidates)]
     count = len(candidates)
     drawn = after.draws(DRAWS, seed)
     top = int(np.argmax(estimates[:count]))
-    wins = np.bincount(np.argmax(drawn[:, :count], axis=1), minlength=count) / len(drawn)
+    wins = best_shares(drawn[:, :count])
     low, high = np.quantile(drawn[:, top], [(1 - confidence) / 2, (1 + confidence) / 2])
     return Comparison(
         differences=tuple(_differences(pairs, labels, count, columns, tasks, own, after, confidence, replicates, seed)),
-        p_best=dict(zip(labels[:count], wins.tolist(), strict=True)),
+        p_best=dict(zip(labels[:count], wins, strict=True)),
         simultaneous=_simultaneous(labels[:count], estimates, resampled, own, len(tasks), confidence),
         winner=Winner(labels[top], float(estimates[top]), float(after.mean[top]), float(low), float(high)),
     )
+
+
+def best_shares(drawn: Matrix) -> list[float]:
+    """How often each policy is the best; policies that are alike but for rounding share a draw.
+
+    Where tau is 0 all values are one value, and a covariance of rank one leaves about the root of a double's precision
+    between them: without the tolerance that noise would name the best.
+    """
+    nearly = drawn.max(axis=1, keepdims=True) - TIE * max(float(drawn.std()), 1e-300)
+    best = drawn >= nearly
+    shares: list[float] = (best / best.sum(axis=1, keepdims=True)).mean(axis=0).tolist()
+    return shares
 
 
 def logged_values(log: RaggedLog, gamma: float) -> dict[str, Episodes]:
@@ -166,7 +181,7 @@ def _differences(
     pairs: Sequence[tuple[int, int]],
     labels: Sequence[str],
     candidates: int,
-    columns: Matrix,
+    columns: Sequence[Episodes],
     tasks: Codes,
     errors: Vector,
     after: Posterior,
@@ -177,9 +192,9 @@ def _differences(
     """Of two candidates the better one first; a logger is always the second."""
     if not pairs:
         return []
-    means = columns.mean(axis=0)
+    means = column_means(columns)
     better = [(b, a) if b < candidates and means[b] > means[a] else (a, b) for a, b in pairs]
-    values = np.stack([columns[:, a] - columns[:, b] for a, b in better], axis=1)
+    values = [columns[a] - columns[b] for a, b in better]
     rows = intervals(values, tasks, confidence=confidence, replicates=replicates, seed=seed)
     one_sided = max(2 * confidence - 1, 1e-3)
     lower = intervals(values, tasks, confidence=one_sided, replicates=replicates, seed=seed)

@@ -58,18 +58,22 @@ def diagnostics(evidence: EstimatorInput, places: npt.NDArray[np.int64] | None =
     log, target = evidence.log, evidence.target
     figures: dict[str, float | None] = {}
     if target is not None:
-        figures["never"] = float(np.isneginf(target.logprobs).mean())
+        never = log.summed(lambda _, steps: np.isneginf(target.logprobs[steps]).sum())
+        figures["never"] = float(never) / log.steps
         if target.choices is not None and places is not None:
             figures["support"] = support(target.choices, places, evidence.features.logged)
         try:
-            weights = diagnose(evidence.weights[log.ends])
+            final = log.last(evidence.weights)
         except RefusalError:
             return Diagnostics(log.episodes, len(np.unique(log.tasks)), **figures)
+        weights = diagnose(final)
         figures |= {"ess": weights.ess, "largest_share": weights.largest_share, "mean_weight": weights.mean}
-        ratios = exp(evidence.ratios)
-        figures |= {"pareto_k": weights.pareto_k, "overlap": float(np.minimum(ratios, 1.0).mean())}
+        log_ratios = evidence.ratios
+        ratios = log.each_step(lambda _, steps: exp(log_ratios[steps]))
+        overlap = float(log.summed(lambda _, steps: np.minimum(ratios[steps], 1.0).sum())) / log.steps
+        figures |= {"pareto_k": weights.pareto_k, "overlap": overlap}
         if log.episodes > 1:
-            figures["mean_weight_error"] = float(_deviation(exp(evidence.weights[log.ends])) / np.sqrt(log.episodes))
+            figures["mean_weight_error"] = float(_deviation(exp(final)) / np.sqrt(log.episodes))
             figures["step_weight"], figures["step_weight_error"] = step_mean(ratios, log)
     return Diagnostics(log.episodes, len(np.unique(log.tasks)), **figures)
 

@@ -43,12 +43,14 @@ class EstimatorInput:
 
     def take(self, episodes: npt.NDArray[np.int64]) -> "EstimatorInput":
         """The same on these episodes only."""
-        rows = self.log.step_rows(episodes)
+        taken = self.log.take(episodes)
+        if taken is self.log:
+            return self
         return replace(
             self,
-            log=self.log.take(episodes),
-            target=self.target.take(rows) if self.target else None,
-            text=(lambda: self.features.take(rows)) if self.text else None,
+            log=taken,
+            target=self.target.of(self.log, episodes) if self.target else None,
+            text=(lambda: self.features.take(self.log.step_rows(episodes))) if self.text else None,
         )
 
     def aimed(self, target: TargetLog | None) -> "EstimatorInput":
@@ -61,11 +63,13 @@ class EstimatorInput:
 
     @cached_property
     def weights(self) -> Steps:
-        return cumulative(self.ratios, self.log.offsets)
+        ratios = self.ratios
+        return self.log.each_step(lambda part, steps: cumulative(ratios[steps], part.offsets))
 
     @cached_property
     def clipped(self) -> Steps:
-        return clipped(self.weights, self.clip or float(np.sqrt(self.log.episodes)))
+        weights, bound = self.weights, self.clip or float(np.sqrt(self.log.episodes))
+        return self.log.each_step(lambda part, steps: clipped(weights[steps], bound))
 
     @cached_property
     def pooled(self) -> Steps:
@@ -213,7 +217,7 @@ def estimate(
             refused[name] = str(reason)
             continue
         if np.isfinite(per_episode).all():
-            values[name] = per_episode
+            values[name] = evidence.log.stored(per_episode)
             if (doubt := estimators[name].doubt) is not None:
                 doubts[name] = doubt()
         else:

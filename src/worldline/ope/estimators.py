@@ -28,14 +28,15 @@ def naive(log: RaggedLog, gamma: float) -> Episodes:
 
 def importance(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
     """IS: rho_{1:T} G (Precup, Sutton & Singh 2000)."""
-    _refuse_without_evidence(weights[log.ends])
-    return exp(weights[log.ends]) * log.returns(gamma)
+    final = log.last(weights)
+    _refuse_without_evidence(final)
+    return exp(final) * log.returns(gamma)
 
 
 def weighted_importance(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
     """WIS: sum_i w_i G_i / sum_i w_i, w = rho_{1:T} (Precup et al. 2000)."""
-    _refuse_without_evidence(weights[log.ends])
-    final = weights[log.ends]
+    final = log.last(weights)
+    _refuse_without_evidence(final)
     scaled = np.exp(final - final.max())
     returns = log.returns(gamma)
     estimate = float(scaled @ returns / scaled.sum())
@@ -45,13 +46,13 @@ def weighted_importance(log: RaggedLog, gamma: float, weights: Steps) -> Episode
 
 def per_decision(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
     """PDIS: sum_t gamma^(t-1) rho_{1:t} r_t (Precup et al. 2000)."""
-    _refuse_without_evidence(weights[log.starts])
-    return log.total(exp(weights) * log.rewards * log.discounts(gamma))
+    _refuse_without_evidence(log.each_episode(lambda part, steps: weights[steps][part.starts]))
+    return log.each_episode(lambda part, steps: part.total(exp(weights[steps]) * part.rewards * part.discounts(gamma)))
 
 
 def weighted_per_decision(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
     """PDWIS: sum_t gamma^(t-1) sum_i rho_{1:t} r_t / sum_i rho_{1:t}, ended episodes at their last weight (ibid.)."""
-    return self_normalised(log.rewards, normalised(weights, weights[log.ends], log), log, gamma)
+    return self_normalised(log.rewards, normalised(weights, log.last(weights), log), log, gamma)
 
 
 def doubly_robust(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episodes:
@@ -85,6 +86,24 @@ def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:
             f"{len(imagined)} imagined returns for {log.episodes} logged starts: one per episode is needed"
         )
     return imagined
+
+
+def imagined_critic(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> Episodes:
+    """WM-DR: V + rho_{1:T} (G - V), V the world model's imagined value of the episode's start.
+
+    This is DR (eq. 47) with the critic Q_t = V_t = what V leaves after the rewards so far, whose sum telescopes. It
+    takes an imagined value per task; one per logged step would cost as many imagined episodes as the log has steps.
+    Such a critic looks at no action, so the mean is the target's value whatever V is (E rho = 1), and the better V is,
+    the less the weights scatter it. The world model is fitted on the log itself: by as much as one episode decides its
+    own V, the estimate leans on it.
+    """
+    if len(imagined) != log.episodes:
+        raise RefusalError(
+            f"{len(imagined)} imagined returns for {log.episodes} logged starts: one per episode is needed"
+        )
+    final = log.last(weights)
+    _refuse_without_evidence(final)
+    return np.asarray(imagined + exp(final) * (log.returns(gamma) - imagined))
 
 
 def following(x: Steps, log: RaggedLog) -> Steps:

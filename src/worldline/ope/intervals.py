@@ -5,7 +5,7 @@ mean; everything after that is about independent units. With a single task the u
 says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Literal
@@ -17,8 +17,11 @@ from scipy import stats
 from worldline.ope.log import Codes, Episodes, Matrix
 
 Method = Literal["bootstrap", "student-t"]
+Columns = Annotated[Matrix, "episodes estimators"] | Sequence[Episodes]
 CHUNK = 1 << 17
-"""Resampled units held at once: bounds the bootstrap's memory."""
+"""Resampled units, or values of columns, held at once: bounds the bootstrap's memory."""
+ROW_BY_ROW = 500
+"""Units from which a resample is counted faster on its own than with others."""
 MOST_UNITS = 4096
 """More tasks than that are joined into as many groups before resampling: still independent and alike, and the cost of
 the bootstrap stops growing with the log."""
@@ -47,7 +50,7 @@ def interval(
 
 
 def intervals(
-    values: Annotated[Matrix, "episodes estimators"],
+    values: Columns,
     tasks: Codes,
     method: Method = "bootstrap",
     confidence: float = 0.95,
@@ -55,27 +58,55 @@ def intervals(
     seed: int = 0,
 ) -> list[Interval]:
     """One interval per column, all columns on the same resamples: so differences between them are paired."""
-    n = len(values)
-    if not values.shape[1]:
+    columns = _listed(values)
+    if not columns:
         return []
+    n = len(tasks)
     if n == 1:
-        return [Interval(float(value), None, None, 1) for value in values[0]]
-    scale = np.maximum(np.abs(values).max(axis=0), 1e-300)  # weights reach 1e260: their squares would not fit
-    scaled = values / scale
-    means = scaled.mean(axis=0)
+        return [Interval(float(column[0]), None, None, 1) for column in columns]
     tail = (1 - confidence) / 2
-    units = task_units(scaled, tasks)
+    scales = [max(float(np.abs(column).max()), 1e-300) for column in columns]  # weights reach 1e260: squares do not fit
+    parts: list[Matrix] = []
+    joined: list[Matrix] = []
+    first = 0
+    for group in _stacked(columns):
+        scaled = group / np.array(scales[first : first + group.shape[1]])
+        first += group.shape[1]
+        parts.append(_summary(scaled.mean(axis=0), task_units(scaled, tasks), tail))
+        if method == "bootstrap":
+            joined.append(_joined_units(scaled, tasks))
+    means, unit_means, skew, stretch, half = np.concatenate(parts, axis=1)
     if method == "bootstrap":
-        low, high = bias_corrected(bootstrap_means(scaled, tasks, replicates, seed), units, tail)
-        stretch = student_stretch(units, tail)
+        resampled = _resampled(np.concatenate(joined, axis=1), replicates, seed)
+        low, high = bias_corrected(resampled, unit_means, skew, tail)
         low, high = means - stretch * (means - low), means + stretch * (high - means)
     else:
-        half = stats.t.ppf(1 - tail, len(units) - 1) * units.std(axis=0, ddof=1) / np.sqrt(len(units))
         low, high = means - half, means + half
     return [
         Interval(float(m * s), _limit(a * s), _limit(b * s), n)
-        for m, a, b, s in zip(means, low, high, scale, strict=True)
+        for m, a, b, s in zip(means, low, high, scales, strict=True)
     ]
+
+
+def _summary(means: npt.NDArray[np.float64], units: Matrix, tail: float) -> Annotated[Matrix, "5 estimators"]:
+    """What a column's interval needs of its units."""
+    half = stats.t.ppf(1 - tail, len(units) - 1) * units.std(axis=0, ddof=1) / np.sqrt(len(units))
+    return np.stack([means, units.mean(axis=0), skewness(units), student_stretch(units, tail), half])
+
+
+def _listed(values: Columns) -> list[Episodes]:
+    return list(values.T) if isinstance(values, np.ndarray) else list(values)
+
+
+def _stacked(values: Columns) -> Iterator[Annotated[Matrix, "episodes estimators"]]:
+    """The columns side by side, some at a time."""
+    columns = _listed(values)
+    width = max(1, CHUNK // len(columns[0])) if columns else 1
+    return (np.stack(columns[first : first + width], axis=1) for first in range(0, len(columns), width))
+
+
+def column_means(values: Columns) -> npt.NDArray[np.float64]:
+    return np.concatenate([group.mean(axis=0) for group in _stacked(values)])
 
 
 def _limit(value: float) -> float | None:
@@ -125,46 +156,76 @@ def task_units(values: Annotated[Matrix, "episodes estimators"], tasks: Codes) -
 
 
 def bootstrap_means(
-    values: Annotated[Matrix, "episodes estimators"], tasks: Codes, replicates: int, seed: int
+    values: Columns, tasks: Codes, replicates: int, seed: int
 ) -> Annotated[Matrix, "replicates estimators"]:
-    """Means over resampled tasks: multinomial counts times units, a bounded number of replicates at a time.
+    """Means over resampled tasks.
 
     The same seed and number of tasks give the same resamples whatever the values: policies compared on one log are
     compared on the same resamples.
     """
+    units = np.concatenate([_joined_units(group, tasks) for group in _stacked(values)], axis=1)
+    return _resampled(units, replicates, seed)
+
+
+def _joined_units(values: Annotated[Matrix, "episodes estimators"], tasks: Codes) -> Matrix:
+    """`task_units` of tasks in at most `MOST_UNITS` groups."""
     distinct, codes = np.unique(tasks, return_inverse=True)
     if len(distinct) == 1:
         codes = np.arange(len(tasks))
-    units = task_units(values, codes % MOST_UNITS)
+    return task_units(values, codes % MOST_UNITS)
+
+
+def _resampled(units: Matrix, replicates: int, seed: int) -> Annotated[Matrix, "replicates estimators"]:
+    """Multinomial counts times units, a bounded number of replicates at a time."""
     rng = np.random.default_rng(seed)
     m = len(units)
     means = np.empty((replicates, units.shape[1]))
     chunk = max(1, CHUNK // m)
     for first in range(0, replicates, chunk):
         rows = min(chunk, replicates - first)
-        drawn = rng.integers(0, m, size=(rows, m), dtype=np.int32)
-        drawn += (np.arange(rows, dtype=np.int32) * m)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=rows * m).reshape(rows, m)
-        means[first : first + rows] = counts @ units / m
+        means[first : first + rows] = _counts(rng.integers(0, m, size=(rows, m), dtype=np.int32)) @ units / m
     return means
 
 
+def _counts(drawn: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    """How often each unit is in each row."""
+    rows, m = drawn.shape
+    if m < ROW_BY_ROW:
+        drawn += (np.arange(rows, dtype=np.int32) * m)[:, None]
+        return np.bincount(drawn.ravel(), minlength=rows * m).reshape(rows, m).astype(np.float64)
+    counts = np.empty((rows, m))
+    for row, units in zip(counts, drawn, strict=True):
+        row[:] = np.bincount(units, minlength=m)
+    return counts
+
+
+def skewness(units: Matrix) -> npt.NDArray[np.float64]:
+    """A sixth of the third moment's share, as BCa limits take it."""
+    centred = units - units.mean(axis=0)
+    spread = np.maximum(np.square(centred).sum(axis=0), 1e-100)  # values that are all alike have no skew either
+    return np.asarray((centred**3).sum(axis=0) / (6 * spread**1.5))
+
+
 def bias_corrected(
-    resampled: Annotated[Matrix, "replicates estimators"], units: Matrix, tail: float
+    resampled: Annotated[Matrix, "replicates estimators"],
+    means: npt.NDArray[np.float64],
+    skew: npt.NDArray[np.float64],
+    tail: float,
 ) -> Annotated[Matrix, "2 estimators"]:
     """BCa limits (Efron 1987): percentiles moved by the resamples' bias and the units' skewness.
 
     Importance weights are skewed; plain percentiles of their mean leave the exact value above them too often.
     """
-    centred = units - units.mean(axis=0)
-    spread = np.maximum(np.square(centred).sum(axis=0), 1e-100)  # values that are all alike have no skew either
-    skew = (centred**3).sum(axis=0) / (6 * spread**1.5)
-    means = units.mean(axis=0)
     below = (resampled < means).mean(axis=0) + 0.5 * (resampled == means).mean(axis=0)
     shift = stats.norm.ppf(np.clip(below, 1 / len(resampled), 1 - 1 / len(resampled)))
     z = shift + stats.norm.ppf([[tail], [1 - tail]])
     levels = stats.norm.cdf(shift + z / np.maximum(1 - skew * z, 1e-3))
     return np.stack([np.quantile(column, level) for column, level in zip(resampled.T, levels.T, strict=True)], axis=1)
+
+
+def stretches(values: Columns, tasks: Codes, tail: float) -> npt.NDArray[np.float64]:
+    """`student_stretch` of every column."""
+    return np.concatenate([student_stretch(task_units(group, tasks), tail) for group in _stacked(values)])
 
 
 def student_stretch(units: Matrix, tail: float) -> npt.NDArray[np.float64]:

@@ -1,9 +1,10 @@
 """The trivial predictors: what an estimator must beat before its ranking means anything (ADWM notes, section 4.1)."""
 
 import numpy as np
+import numpy.typing as npt
 
 from worldline.ope.estimation import EstimatorInput
-from worldline.ope.log import RefusalError
+from worldline.ope.log import RaggedLog, RefusalError
 from worldline.ope.weights import exp
 
 RANK_ONLY = ("-epsilon", "episode length")
@@ -23,14 +24,18 @@ def trivial(evidence: EstimatorInput, epsilon: float) -> dict[str, float | None]
 def nearest_logger(evidence: EstimatorInput) -> float | None:
     """The mean return of the logger whose actions overlap most with the target's: mean of min(1, rho) on its steps."""
     try:
-        closeness = np.minimum(exp(evidence.ratios), 1.0)
+        closeness = evidence.ratios
     except RefusalError:
         if evidence.target is None:
             return None
-        closeness = np.exp(evidence.target.logprobs)
-    log = evidence.log
-    owner = np.repeat(log.policies, log.lengths)
-    overlap = np.bincount(owner, closeness) / np.maximum(np.bincount(owner), 1)
+        closeness = evidence.target.logprobs
+    log, loggers = evidence.log, int(evidence.log.policies.max()) + 1
+
+    def overlaps(part: RaggedLog, steps: slice) -> npt.ArrayLike:
+        owner = np.repeat(part.policies, part.lengths)
+        return np.bincount(owner, np.minimum(exp(closeness[steps]), 1.0), minlength=loggers)
+
+    overlap = log.summed(overlaps) / np.maximum(np.bincount(log.policies, log.lengths), 1)
     nearest = int(np.argmax(overlap))
     return float(log.returns(evidence.gamma)[log.policies == nearest].mean())
 
@@ -38,7 +43,7 @@ def nearest_logger(evidence: EstimatorInput) -> float | None:
 def episode_length(evidence: EstimatorInput) -> float | None:
     """Minus the mean length of the logged episodes, weighted as in WIS: short episodes tend to succeed."""
     try:
-        final = evidence.weights[evidence.log.ends]
+        final = evidence.log.last(evidence.weights)
     except RefusalError:
         return None
     if np.isneginf(final).all():

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.ope.features import Features, Featuriser, HashedNgrams
-from worldline.ope.log import coded
+from worldline.ope.names import coded
 from worldline.types import Trajectory, Turn, turns
 
 

@@ -4,6 +4,7 @@ The central array is `weights`: log rho_{1:t} = sum_{k<=t} log pi_e(a_k|h_k) - l
 once the target would never have acted so. Nothing is exponentiated before a shift or a bound is applied.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -42,18 +43,22 @@ def cumulative(ratios: Steps, offsets: npt.NDArray[np.int64]) -> Steps:
 
 def log_ratios(log: RaggedLog, target: TargetLog) -> Steps:
     """log pi_e(a_t|h_t) - log pi_b(a_t|h_t) with the logged behaviour log-probabilities."""
-    unknown = int(np.isnan(log.behaviour).sum())
+    unknown, least = 0, 0.0
+    for part, _, _ in log.blocks():
+        unknown += int(np.isnan(part.behaviour).sum())
+        least = min(least, float(part.behaviour.min()))
     if unknown:
         raise RefusalError(
             f"needs behaviour log-probs: column 'logprob' is empty in {unknown:,} of {log.steps:,} steps"
         )
-    if np.any(log.behaviour < NEVER):
-        least = log.behaviour.min()
+    if least < NEVER:
         raise RefusalError(f"column 'logprob' holds {least:g}: the logged action would have had probability 0")
-    return np.where(target.logprobs < NEVER, -np.inf, target.logprobs) - log.behaviour
+    return log.each_step(
+        lambda part, steps: np.where(target.logprobs[steps] < NEVER, -np.inf, target.logprobs[steps]) - part.behaviour
+    )
 
 
-def mixture_logprobs(log: RaggedLog, loggers: Annotated[npt.NDArray[np.float64], "loggers steps"]) -> Steps:
+def mixture_logprobs(log: RaggedLog, loggers: Sequence[Steps]) -> Steps:
     """Behaviour log-probs of the mixture of all loggers: put in `behaviour`'s place, they give balanced weights.
 
     `loggers` holds log pi_k(a_t|h_t) of every logger on every logged action, whoever took it. The product over steps is
@@ -63,11 +68,15 @@ def mixture_logprobs(log: RaggedLog, loggers: Annotated[npt.NDArray[np.float64],
     """
     shares = np.bincount(log.policies, minlength=len(loggers)) / log.episodes
     present = np.flatnonzero(shares)
-    prefixes = np.stack([cumulative(loggers[k], log.offsets) + np.log(shares[k]) for k in present])
-    mixture = logsumexp(prefixes, axis=0)
-    if np.any(np.isneginf(mixture)):
-        raise RefusalError("the loggers give a logged action probability 0: are they the policies that logged it?")
-    return np.asarray(mixture - previous(mixture, log))
+
+    def mixed(part: RaggedLog, steps: slice) -> Steps:
+        prefixes = np.stack([cumulative(loggers[int(k)][steps], part.offsets) + np.log(shares[k]) for k in present])
+        mixture = np.asarray(logsumexp(prefixes, axis=0))
+        if np.any(np.isneginf(mixture)):
+            raise RefusalError("the loggers give a logged action probability 0: are they the policies that logged it?")
+        return np.asarray(mixture - previous(mixture, part))
+
+    return log.each_step(mixed)
 
 
 def clipped(weights: Steps, bound: float) -> Steps:
@@ -107,16 +116,20 @@ def normalised(weights: Steps, last: Episodes, log: RaggedLog) -> Normalised:
     """
     horizon = log.horizon
     top = np.full(horizon + 1, -np.inf)
-    np.maximum.at(top, log.time, weights)
+    for part, steps, _ in log.blocks():
+        np.maximum.at(top, part.time, weights[steps])
     ended = np.full(horizon + 1, -np.inf)
     np.maximum.at(ended, log.lengths, last)
     top = np.maximum(top, np.maximum.accumulate(ended))[:horizon]
     if np.isneginf(top).any():
         raise RefusalError(NO_EVIDENCE)
-    mass = np.bincount(log.time, np.exp(weights - top[log.time]), minlength=horizon)
+    mass = log.summed(
+        lambda part, steps: np.bincount(part.time, np.exp(weights[steps] - top[part.time]), minlength=horizon)
+    )
     stay = _ended_mass(last, log, top)
     log_mean = np.log((mass + stay) / log.episodes) + top
-    return Normalised(np.exp(weights - log_mean[log.time]), log_mean, last)
+    scaled = log.each_step(lambda part, steps: np.exp(weights[steps] - log_mean[part.time]))
+    return Normalised(scaled, log_mean, last)
 
 
 def _ended_mass(last: Episodes, log: RaggedLog, top: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -140,9 +153,17 @@ def self_normalised(x: Steps, scheme: Normalised, log: RaggedLog, gamma: float) 
     spread is the sampling spread of the ratio: what makes one interval function serve every estimator.
     """
     discount = np.power(gamma, np.arange(log.horizon))
-    ratio = np.bincount(log.time, scheme.weights * x, minlength=log.horizon) / log.episodes
-    centred = scheme.weights * (x - ratio[log.time]) * left_out(scheme.weights / log.episodes)
-    influence = log.total(centred * discount[log.time]) - _ended_share(discount * ratio, scheme, log)
+    earned = log.summed(
+        lambda part, steps: np.bincount(part.time, scheme.weights[steps] * x[steps], minlength=log.horizon)
+    )
+    ratio = earned / log.episodes
+
+    def centred(part: RaggedLog, steps: slice) -> Episodes:
+        weights = scheme.weights[steps]
+        from_ratio = weights * (x[steps] - ratio[part.time]) * left_out(weights / log.episodes)
+        return part.total(from_ratio * discount[part.time])
+
+    influence = log.each_episode(centred) - _ended_share(discount * ratio, scheme, log)
     return np.asarray(float(discount @ ratio) + influence - influence.mean())
 
 

@@ -59,12 +59,25 @@ def read(folders: Folders, *, on_bad: OnBad | None = None, **where: Unpack[Where
 
 def scan(folders: Folders, columns: Sequence[str], *, on_bad: OnBad | None = None, **where: Unpack[Where]) -> pa.Table:
     """The given columns of the episodes that match. `steps.reward` opens one field of the steps and leaves the rest."""
-    for column in columns:
-        if column not in SCHEMA.names and column not in _STEP_FIELDS:
-            raise InputError(f"a log has no column '{column}'{suggest(column, [*SCHEMA.names, *_STEP_FIELDS])}")
+    _refuse_unknown(columns)
     mine = _by_column(where)
     tables = _each(_checked(folders, on_bad), lambda path: _table(path, columns, mine), on_bad)
     return pa.concat_tables([_projection(columns).empty_table(), *tables])
+
+
+def batches(folders: Folders, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The given columns, a row group at a time: what is done with need not stay in memory."""
+    _refuse_unknown(columns)
+    for path in _checked(folders, None):
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for group in range(file.num_row_groups):
+                yield from _each([path], lambda path, group=group: _row_group(file, group, columns, path), None)  # type: ignore[misc]
+
+
+def _refuse_unknown(columns: Sequence[str]) -> None:
+    for column in columns:
+        if column not in SCHEMA.names and column not in _STEP_FIELDS:
+            raise InputError(f"a log has no column '{column}'{suggest(column, [*SCHEMA.names, *_STEP_FIELDS])}")
 
 
 def ids(folder: Path | str) -> set[str]:
