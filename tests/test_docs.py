@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from worldline import command_line
-from worldline.cli import VERBS, _command, main
+from worldline.cli import VERBS, command_of, main
 from worldline.types import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +47,7 @@ def test_there_are_commands_in_the_documentation() -> None:
 )
 def test_every_command_has_flags_that_exist(page: Path, words: list[str]) -> None:
     verb, *rest = [word for word in words if word != "--json"]
-    command = _command(verb, rest)
+    command = command_of(verb, rest)
     if verb == "bench":
         rest = rest[1:]
     if rest and rest[0].endswith(".yaml"):
