@@ -11,6 +11,12 @@ pytest_plugins = ["paw.start_policy"]
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test never asks the model hub
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test writes into the user's cache folder."""
+    os.environ["WORLDLINE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data sets: $WORLDLINE_DATA, else `../shared/data` beside the checkout."""
