@@ -12,8 +12,8 @@ from worldline.types import InputError
 
 def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     every = demo.candidates
-    names = ["1/2 trained", "expert that forgets"]
-    monkeypatch.setattr(demo, "CLONING", {"episodes": 60, "checkpoints": 6})
+    names = ["clone", "expert that forgets"]
+    monkeypatch.setattr(demo, "CLONING", {"episodes": 60, "checkpoints": 2})
     monkeypatch.setattr(demo, "candidates", lambda paths: {name: every(paths)[name] for name in names})
     monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "wm"))
     settings, out = demo.Settings(out=tmp_path / "demo", tasks=8), tmp_path / "demo"
@@ -25,9 +25,9 @@ def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         imagined = [t.episode_return for t in store.read(out / "imagined", policies=[policy["name"]])]
         assert policy["estimates"]["wm"]["value"] == pytest.approx(sum(imagined) / len(imagined))
     assert list(dict.fromkeys(t.policy for t in store.read(out / "log"))) == [
-        "logger-late",
-        "logger-early",
-        "logger-scripted",
+        "logger-clone",
+        "logger-good",
+        "logger-poor",
     ]
     page = (out / "report.html").read_text()
     assert all(name in page for name in names)

@@ -15,11 +15,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from worldline import envs, files, store
+from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.collect import collect_tasks
 from worldline.config import Config, Folder, option
 from worldline.evaluate import EvaluateConfig, Evaluation, evaluate
+from worldline.evaluate.case import Case
+from worldline.evaluate.world_model import FOLDS, WorldModelEstimators
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.policies.faulty_expert import Faults
 from worldline.report import write_report
@@ -30,7 +33,7 @@ from worldline.types import InputError, Trajectory
 from worldline.worker_pool import run_all, worker_pool
 
 ENV, OPTIONS, SPLIT = "household", {"level": "small"}, "unseen"
-CLONING: dict[str, Any] = {"episodes": 1000, "batch_tokens": 1024, "checkpoints": 2}
+CLONING: dict[str, Any] = {"episodes": 700, "batch_tokens": 1024, "checkpoints": 2}
 ESTIMATORS = ("naive", "wis", "dr", "lfqe", "wm")
 CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
 
@@ -161,16 +164,21 @@ def _all(pool: ProcessPoolExecutor, what: str, work: Mapping[str, Callable[[], o
 def _parts(
     offline: EvaluateConfig, judged: Mapping[str, PolicySource], logging: Mapping[str, PolicySource]
 ) -> Mapping[str, Callable[[], object]]:
-    """One candidate for each process: what takes long is in the cache when all are evaluated together.
+    """What takes long, for the cache, in parts that processes share; the longest first."""
+    slow = offline.model_copy(update={"estimators": ("wis", "wm"), "refit": False})
+    alone = slow.model_copy(update={"certificate": False})
+    last = list(judged)[-1]
+    refits = {f"refit {fold + 1} of {FOLDS}": partial(_refit, slow, logging, fold) for fold in range(FOLDS)}
+    loggers_too = {f"the loggers, {last}": partial(evaluate, slow, {last: judged[last]}, loggers=logging)}
+    others = {name: partial(evaluate, alone, {name: judged[name]}) for name in judged if name != last}
+    return {**refits, **loggers_too, **others}
 
-    The longest first: the loggers, which are played along with the last candidate.
-    """
-    slow = offline.model_copy(update={"estimators": ("wis", "wm")})
-    first = list(judged)[-1]
-    alone = slow.model_copy(update={"refit": False, "certificate": False})
-    return {f"the loggers, {first}": partial(evaluate, slow, {first: judged[first]}, loggers=logging)} | {
-        name: partial(evaluate, alone, {name: policy}) for name, policy in judged.items() if name != first
-    }
+
+def _refit(config: EvaluateConfig, logging: Mapping[str, PolicySource], fold: int) -> None:
+    """Some loggers, played in a world model of the others' episodes."""
+    case = Case(config, {}, logging, lambda what, done, total: None)
+    assert config.world_model is not None
+    WorldModelEstimators(case, Ensemble.load(config.world_model)).leave_out_fold(fold, ["wm"])
 
 
 def _mean(episodes: Iterable[Trajectory]) -> float:
