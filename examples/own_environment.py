@@ -45,8 +45,8 @@ def run(folder: Path, epochs: int = 8, updates: int = 8, episodes: int = 80, gro
     model = str(clone.summary()["model"])
     print(worldline.collect(world, f"hf:{model}", episodes=episodes, name="clone", max_new_tokens=8))
     trained = worldline.train(
-        world, model, folder / "paw", updates=updates, groups=4, group_size=group_size, batch_size=32, checkpoint_every=updates,
-        rollout={"max_new_tokens": 8}, update={"lr": 3e-4}, evaluation={"every": 0},
+        world, model, folder / "paw", updates=updates, groups=4, group_size=group_size, batch_size=32,
+        checkpoint_every=updates, rollout={"max_new_tokens": 8}, update={"lr": 3e-4}, evaluation={"every": 0},
     )  # fmt: skip
     print(worldline.collect(world, f"hf:{trained.checkpoint}", episodes=episodes, name="trained", max_new_tokens=8))
 

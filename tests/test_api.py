@@ -1,9 +1,10 @@
 """The verbs from Python: the same settings, the same results as on the command line."""
 
 import importlib
+import inspect
 import json
 from pathlib import Path
-from typing import Literal, get_origin, get_type_hints
+from typing import Literal, Unpack, get_origin, get_type_hints
 
 import pytest
 
@@ -39,6 +40,7 @@ def test_compare_gives_what_the_command_gives(log: Path, capsys: pytest.CaptureF
         (api.CollectSettings, {"env", "policy"}, "worldline.collect:CollectConfig"),
         (api.SftSettings, {"source", "out"}, "worldline.sft:SftConfig"),
         (api.TrainSettings, {"env", "model", "out"}, "worldline.paw.recipe:TrainConfig"),
+        (api.EvaluateSettings, set(), "worldline.evaluate:EvaluateConfig"),
         (api.FitSettingsOfLog, {"log", "out"}, "worldline.adwm.fit:FitConfig"),
         (api.PolicySettings, set(), "worldline.policies:PolicyConfig"),
     ],
@@ -84,3 +86,24 @@ def test_read_gives_every_episode_once(log: Path) -> None:
     episodes = list(worldline.read(log))
     assert len({episode.id for episode in episodes}) == 40
     assert len(list(worldline.read([log], policies=["expert"]))) == 20
+
+
+def test_an_evaluation_says_and_shows_its_answer(log: Path) -> None:
+    settings = {"options": {"level": "tiny"}, "estimators": ["naive", "wis"], "certificate": False}
+    result = worldline.evaluate(log=log, policy=["expert", "random"], **settings)
+    assert result.answer in repr(result) and "expert: naive 0." in repr(result)
+    shown = result._repr_html_()
+    assert "<table>" in shown and shown.count("<tr>") == 3
+    renamed = result.model_copy(update={"policies": (result.policies[0].model_copy(update={"name": "<b>"}),)})
+    assert "<b></td>" not in renamed._repr_html_() and "&lt;b&gt;" in renamed._repr_html_()
+    with pytest.raises(InputError, match="--log"):
+        worldline.evaluate(policy=["expert"])
+
+
+def test_every_public_name_is_there_and_typed() -> None:
+    """No verb takes settings of any type: a type checker sees each by its name."""
+    for name in set(worldline.__all__) - {"__version__"}:
+        verb = getattr(api, name)
+        assert callable(getattr(worldline, name)), name
+        unpacked = [p for p in inspect.signature(verb).parameters.values() if p.kind is p.VAR_KEYWORD]
+        assert all(get_origin(p.annotation) is Unpack for p in unpacked), name

@@ -1,5 +1,6 @@
 """The documentation keeps its word: commands parse, links lead somewhere, code runs, every page is in the menu."""
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+import worldline.api
 from worldline import command_line
-from worldline.cli import VERBS, _command, main
+from worldline.cli import VERBS, command_of, main
 from worldline.types import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +50,7 @@ def test_there_are_commands_in_the_documentation() -> None:
 )
 def test_every_command_has_flags_that_exist(page: Path, words: list[str]) -> None:
     verb, *rest = [word for word in words if word != "--json"]
-    command = _command(verb, rest)
+    command = command_of(verb, rest)
     if verb == "bench":
         rest = rest[1:]
     if rest and rest[0].endswith(".yaml"):
@@ -75,6 +77,23 @@ def test_every_page_is_in_the_menu() -> None:
 
     menu = names(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
     assert sorted(menu) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_reference_has_every_public_name_and_setting() -> None:
+    spec = importlib.util.spec_from_file_location("api_reference", ROOT / "docs" / "api_reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = module.on_page_markdown((ROOT / "docs" / "api.md").read_text(), page=None)
+    for name in worldline.__all__:
+        assert f"\n### worldline.{name}\n" in page, name
+        verb = getattr(worldline.api, name, None)
+        assert verb is None or verb.__doc__.splitlines()[0] in page, name
+    for typed in (worldline.api.CollectSettings, worldline.api.EvaluateSettings, worldline.api.TrainSettings):
+        assert [name for name in typed.__annotations__ if f"| `{name}` |" not in page] == []
+    for name in ("worldline.types", "worldline.store", "worldline.logs", "worldline.policies"):
+        for public in importlib.import_module(name).__all__:
+            assert f"\n### {name}.{public}\n" in page, public
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -1,9 +1,11 @@
 """The three journeys of the documentation, as scripts that run: smaller than for people, and otherwise the same."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -46,3 +48,20 @@ def test_an_api_agent_scored_offline(
     assert "v2 is better than v1" in printed or "does not tell whether v2 is better" in printed
     assert "what works: worldline fit and --world-model" in printed
     assert "v3 by adwm: " in printed
+
+
+def test_the_notebook_runs_from_a_log_to_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((EXAMPLES / "quickstart.ipynb").read_text(encoding="utf-8"))
+    values: dict[str, Any] = {}
+    for number, cell in enumerate(notebook["cells"]):
+        assert not cell.get("outputs"), "outputs are not kept: they are of one machine"
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), values)
+    assert "expert@0.3 is better than expert@0.7" in values["comparison"].answer
+    evaluation = values["evaluation"]
+    logged = evaluation.value("in_log", "wm", 0.3).value
+    assert logged == pytest.approx(values["good"].summary()["success"])
+    assert logged > evaluation.value("random", "wm", 0.5).value
+    assert evaluation.answer in evaluation._repr_html_().replace("&#x27;", "'")
+    assert values["page"].path.is_file()

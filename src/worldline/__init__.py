@@ -3,9 +3,13 @@
 From Python: `worldline.collect`, `sft`, `train`, `fit`, `evaluate`, `compare`, `report`, `read`; see `worldline.api`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from worldline.api import collect, compare, evaluate, fit, read, report, sft, train
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "collect", "compare", "evaluate", "fit", "read", "report", "sft", "train"]
 
 _MODULES = ("collect", "evaluate", "report", "sft")
 """Verbs that are modules too: each is callable."""

@@ -1,4 +1,4 @@
-"""The verbs from Python: `worldline.collect`, `sft`, `train`, `fit`, `compare`, `report`, `read` (and `evaluate`).
+"""The verbs from Python: `worldline.collect`, `sft`, `train`, `fit`, `evaluate`, `compare`, `report`, `read`.
 
 Settings are those of the command line, by the same names, checked in the same way. What is returned has a repr that
 says the result, and `_repr_html_` for notebooks.
@@ -6,16 +6,18 @@ says the result, and `_repr_html_` for notebooks.
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
 
 from worldline.config import validate
-from worldline.types import Trajectory
+from worldline.types import Policy, Trajectory
 
 if TYPE_CHECKING:
     from worldline.adwm.fit import Fitted
     from worldline.collect import Collection
     from worldline.comparison import LogComparison
+    from worldline.evaluate import Evaluation, Extra
     from worldline.paw.train import Trained
+    from worldline.policies import PolicySource
     from worldline.report.page import Report
     from worldline.sft import Cloned
 
@@ -138,6 +140,43 @@ class FitSettingsOfLog(TypedDict, total=False):
     overwrite: bool
 
 
+class EvaluateSettings(PolicySettings, total=False):
+    """As `worldline evaluate --help` has them."""
+
+    log: Required[Paths]
+    policy: Sequence[str]
+    epsilon: Sequence[float]
+    estimators: Sequence[str]
+    world_model: PathLike | None
+    interface: Literal["auto", "text", "soft", "distilled"]
+    text_model: str
+    rollouts: int | None
+    rival_rollouts: int
+    imagined_at_once: int
+    refit: bool
+    refit_estimators: Sequence[str]
+    sensitivity: int
+    logger: Sequence[str]
+    truth: PathLike | None
+    gamma: float
+    clip: float | None
+    critic: Literal["linear", "network"]
+    features: str
+    interval: Literal["bootstrap", "student-t"] | Literal["bernstein", "hcope", "anytime"]
+    bounds: tuple[float, float] | None
+    confidence: float
+    bootstrap: int
+    certificate: bool
+    by: str
+    env: str
+    data: PathLike | None
+    options: Mapping[str, Any]
+    seed: int
+    out: PathLike | None
+    cache: PathLike | None
+    overwrite: bool
+
+
 class CompareSettings(TypedDict, total=False):
     """As `worldline compare --help` has them."""
 
@@ -181,6 +220,23 @@ def fit(log: Paths, out: PathLike, **settings: Unpack[FitSettingsOfLog]) -> "Fit
     from worldline.adwm.fit import fit as work
 
     return work(validate(FitConfig, {"log": _listed(log), "out": out, **settings}))
+
+
+def evaluate(
+    candidates: "Mapping[str, Policy | PolicySource] | None" = None,
+    extra: "Extra | None" = None,
+    loggers: "Mapping[str, Policy | PolicySource] | None" = None,
+    **settings: Unpack[EvaluateSettings],
+) -> "Evaluation":
+    """Value, interval and rank of policies from a log; `candidates` and `loggers` are objects, by name.
+
+    `extra` adds estimators: a function of a candidate and the evidence.
+    """
+    from worldline.evaluate import EvaluateConfig
+    from worldline.evaluate import evaluate as work
+
+    given = {**settings, "log": _listed(settings["log"])} if "log" in settings else dict(settings)
+    return work(validate(EvaluateConfig, given), candidates, extra, loggers=loggers)
 
 
 def compare(log: Paths, **settings: Unpack[CompareSettings]) -> "LogComparison":

@@ -15,9 +15,9 @@ from worldline.worker_pool import worker_pool
 
 def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_workers: None) -> None:
     every = demo.candidates
-    names = ["1/2 trained", "expert that forgets"]
+    names = ["clone", "expert that forgets"]
     monkeypatch.setattr(demo, "OPTIONS", {"level": "tiny"})
-    monkeypatch.setattr(demo, "CLONING", {"episodes": 20, "checkpoints": 6, "batch_tokens": 512, "vocabulary": 400})
+    monkeypatch.setattr(demo, "CLONING", {"episodes": 20, "checkpoints": 2, "batch_tokens": 512, "vocabulary": 400})
     monkeypatch.setattr(demo, "candidates", lambda paths: {name: every(paths)[name] for name in names})
     monkeypatch.setattr(demo, "WRITE", demo.WRITE.model_copy(update={"max_new_tokens": 6}))
     monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "wm"))
@@ -32,9 +32,9 @@ def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_
         imagined = [t.episode_return for t in store.read(out / "imagined", policies=[policy["name"]])]
         assert policy["estimates"]["wm"]["value"] == pytest.approx(sum(imagined) / len(imagined))
     assert list(dict.fromkeys(t.policy for t in store.read(out / "log"))) == [
-        "logger-late",
-        "logger-early",
-        "logger-scripted",
+        "logger-clone",
+        "logger-good",
+        "logger-poor",
     ]
     page = (out / "report.html").read_text()
     assert all(name in page for name in names)

@@ -8,7 +8,7 @@ from typing import Any
 
 BENCHES = {
     "env": "environment steps per second, and the rollout engine against one episode at a time",
-    "searchqa": "a corpus: how fast it is indexed and searched, how many questions it can answer",
+    "searchqa": "a corpus: how fast it is indexed and searched, how many answers it holds and searches bring",
     "scienceworld": "solved episodes replayed, and steps per second with and without the list of valid actions",
     "imagine": "imagined steps per second: batched, by sampler, and a language model through soft tokens",
     "train": "success on unseen tasks with and without world-model co-training, over seeds",

@@ -1,4 +1,4 @@
-"""What a corpus is good for: time to index it, queries per second, and the share of questions it can answer."""
+"""What a corpus is good for: time to index it, queries per second, how many answers it holds and a search brings."""
 
 import time
 from collections import defaultdict

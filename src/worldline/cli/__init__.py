@@ -25,6 +25,7 @@ VERBS = {
     "import": "convert a log of another tool into a worldline log",
     "export": "write a log as JSON lines",
     "bench": "measure the figures of the README again",
+    "completion": "print a script that completes verbs and flags in bash, zsh or fish",
     "env": "print versions, devices and extras, for a bug report",
 }
 
@@ -87,7 +88,7 @@ def _run(verb: str, words: list[str]) -> None:
 
         print(overview())
         return
-    command = _command(verb, words)
+    command = command_of(verb, words)
     if verb == "bench":
         verb = f"bench {words.pop(0)}"
     if refuse_early := getattr(command, "refuse_early", None):
@@ -122,7 +123,7 @@ def _stdout_is_lost() -> bool:
     return False
 
 
-def _command(verb: str, words: list[str]) -> Any:
+def command_of(verb: str, words: list[str]) -> Any:
     """What has the verb's `Settings` and `run`: its module, or one bench of many."""
     module = importlib.import_module(f"worldline.cli.{'import_' if verb == 'import' else verb}")
     return module.choose(words) if verb == "bench" else module
@@ -154,7 +155,7 @@ def _help() -> str:
         "",
         "usage: worldline VERB [RECIPE.yaml] [--flag value ...] [--json]",
         "",
-        *(f"  {verb:<10}{text}" for verb, text in VERBS.items()),
+        *(f"  {verb:<12}{text}" for verb, text in VERBS.items()),
         "",
         "worldline VERB --help lists a verb's settings with examples. Start with: worldline demo",
     ]

@@ -48,7 +48,7 @@ def _view(done: Collection) -> Table:
         ("steps/s", f"{summary['steps_per_second']:.0f}", ""),
     ]
     if summary["answerable"] is not None:
-        rows.insert(2, ("answer in the corpus", f"{summary['answerable']:.3f}", ""))
+        rows.insert(2, ("answer in the corpus, at most", f"{summary['answerable']:.3f}", ""))
     title = f"{summary['policy']} in {summary['env']} ({summary['split']}), {summary['episodes']} episodes"
     return table(title, ("", "value", "95 % interval"), rows)
 

@@ -6,7 +6,7 @@ collect -> fit -> evaluate -> report: read `run` from top to bottom, it is the l
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -14,35 +14,38 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from worldline import envs, files
+from worldline import envs, files, store
+from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.cli.verb_result import VerbResult, note, progress, table
 from worldline.collect import collect_tasks
 from worldline.config import Config, Folder, option
 from worldline.evaluate import EvaluateConfig, Evaluation, evaluate
+from worldline.evaluate.case import Case
+from worldline.evaluate.world_model import FOLDS, WorldModelEstimators
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.policies.faulty_expert import Faults
 from worldline.report import write_report
 from worldline.sft import SftConfig, sft
+from worldline.sft.clone import Progress
 from worldline.signals import kept
 from worldline.types import InputError, Trajectory
 from worldline.worker_pool import run_all, worker_pool
 
 ENV, OPTIONS, SPLIT = "household", {"level": "small"}, "unseen"
-CLONING: dict[str, Any] = {"episodes": 1500, "checkpoints": 6}
+CLONING: dict[str, Any] = {"episodes": 700, "batch_tokens": 1024, "checkpoints": 2}
 ESTIMATORS = ("naive", "wis", "dr", "lfqe", "wm")
-CHOOSE, WRITE = PolicyConfig(mode="choose", cache_gib=0.25), PolicyConfig(cache_gib=0.25)
-SHORT_MEMORY = PolicyConfig(mode="choose", history=3, cache_gib=0.25)
+CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
 
 
 class Settings(Config):
-    """Clone an expert into small language models, log three of them, fit a world model on that log, judge eight others
-    offline by every estimator, then play those eight for real and compare.
+    """Clone an expert into a small language model, log it and two scripted agents, fit a world model on that log, judge
+    seven other agents offline by every estimator, and compare with how these did when they were played for real.
 
-    Needs no network, no key, no GPU: two cores and a few minutes.
+    Needs no network, no key, no GPU: two cores and three minutes.
     """
 
-    examples: ClassVar[tuple[str, ...]] = ("worldline demo", "worldline demo --tasks 171 --out my-demo --overwrite")
+    examples: ClassVar[tuple[str, ...]] = ("worldline demo", "worldline demo --tasks 80 --out my-demo --overwrite")
 
     out: Folder = option(Path("demo"), help="folder of the demo's models, logs and report")
     tasks: int = option(40, help="tasks that each of the three loggers plays", ge=8)
@@ -52,26 +55,24 @@ class Settings(Config):
 
 
 def loggers(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
-    """The policies that make the log: two checkpoints of the clone, and an expert that often acts by chance."""
+    """The policies that make the log: half a clone, and experts that act by chance now and then, or often."""
     return {
-        "logger-late": PolicySpec(f"hf:{checkpoints[4]}", CHOOSE, epsilon=0.2),
-        "logger-early": PolicySpec(f"hf:{checkpoints[3]}", WRITE, epsilon=0.2),
-        "logger-scripted": Faults(chance=0.6),
+        "logger-clone": PolicySpec(f"hf:{checkpoints[0]}", CHOOSE, epsilon=0.2),
+        "logger-good": Faults(chance=0.3),
+        "logger-poor": Faults(chance=0.6),
     }
 
 
 def candidates(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
-    """The policies whose value we want to know: language models at two stages, and experts with faults."""
-    half, trained = (f"hf:{checkpoints[number]}" for number in (2, 5))
+    """The policies whose value we want to know: the clone, and experts with faults."""
     return {
-        "1/2 trained": PolicySpec(half, CHOOSE),
-        "trained": PolicySpec(trained, CHOOSE),
-        "trained, short memory": PolicySpec(trained, SHORT_MEMORY),
+        "clone": PolicySpec(f"hf:{checkpoints[1]}", CHOOSE),
         "expert, mostly by chance": Faults(chance=0.8),
         "expert, half by chance": Faults(chance=0.45),
         "expert that forgets": Faults(memory=2, chance=0.1),
         "expert that dawdles": Faults(again=0.5, chance=0.2),
-        "expert, a little by chance": Faults(chance=0.2),
+        "expert that fumbles": Faults(fumble=0.5, chance=0.2),
+        "expert, a little by chance": Faults(chance=0.15),
     }
 
 
@@ -91,20 +92,26 @@ def _loop(settings: Settings) -> VerbResult:
     """The loop itself: collect, fit, evaluate, report."""
     started, out, seed = time.perf_counter(), settings.out, settings.seed
     with worker_pool(settings.jobs) as pool:
-        note("1/5  collect: cloning the expert into a small language model, logging three policies")
-        sft(SftConfig(source=ENV, options=OPTIONS, **CLONING, seed=seed, out=out / "clone"))
-        checkpoints = sorted((out / "clone" / "checkpoints").iterdir())
+        note("1/5  clone: an expert's episodes teach a small language model; next, it and two others leave a log")
+        checkpoints = _cloned(settings)
         logging, judged = loggers(checkpoints), candidates(checkpoints)
+
+        note(f"2/5  collect: three agents play {settings.tasks} tasks each; next, a world model of their log")
         log: list[Trajectory] = []
         for name, policy in logging.items():  # one after the other: the log's order is part of what is reproduced
             log += pool.submit(play, name, policy, settings.tasks, 1, seed, out / "log").result()
+        note("     " + ", ".join(f"{name} {_mean(t for t in log if t.policy == name):.2f}" for name in logging))
 
-        note("2/5  fit: a world model of that log")
-        with progress() as bar:
-            bar.add_task("fitting", total=None, detail="")
-            fit_ensemble(log, FitSettings(members=0, seed=seed)).save(out / "world-model")
+        note("3/5  fit: a world model of that log, while seven other agents are played for real: the truth, that no")
+        note("     estimator sees; next, the same seven are judged from the log alone")
+        work = {"the world model": partial(_fit, log, seed, out / "world-model")} | {
+            name: partial(play, name, policy, settings.tasks, 2, seed + 1, out / "truth")
+            for name, policy in judged.items()
+        }
+        _all(pool, "fit and play", work)
 
-        note("3/5  evaluate: eight other policies, offline, by every estimator")
+        note("4/5  evaluate: the seven, offline, by every estimator; first each logger in a world model that has not")
+        note("     seen it, which measures the error of wm; next, the comparison with the truth")
         offline = EvaluateConfig(
             log=(out / "log",),
             env=ENV,
@@ -112,45 +119,70 @@ def _loop(settings: Settings) -> VerbResult:
             world_model=out / "world-model",
             estimators=ESTIMATORS,
             rollouts=1,
-            refit=False,
+            refit_estimators=("wm",),
             seed=seed,
             cache=out / "cache",
         )
-        _fill_cache(pool, offline, judged, logging)
-
-        note("4/5  the truth: the same eight, played for real")
-        truth = {
-            name: pool.submit(play, name, policy, settings.tasks, 2, seed + 1, out / "truth")
-            for name, policy in judged.items()
-        }
-        returns = {name: [t.episode_return for t in episodes.result()] for name, episodes in truth.items()}
-    files.write_json(out / "truth.json", {name: float(np.mean(values)) for name, values in returns.items()})
+        _all(pool, "evaluate", _parts(offline, judged, logging))
+    truth = {name: _mean(store.read(out / "truth", policies=[name])) for name in judged}
+    files.write_json(out / "truth.json", truth)
     whole = offline.model_copy(update={"truth": out / "truth.json", "out": out})
     evaluation = evaluate(whole, judged, loggers=logging)
 
-    note("5/5  report")
+    note("5/5  report: one page of all of it")
     report = write_report(out, overwrite=True)
     seconds = time.perf_counter() - started
     data = evaluation.as_dict() | {"report": str(report.path), "seconds": seconds, "out": str(out)}
-    return VerbResult(data, (*_views(evaluation), f"{seconds:.0f} s; the whole story is in {report.path}"))
+    last = f"{seconds:.0f} s; the whole story is in {report.path}"
+    return VerbResult(data, (*_views(evaluation), evaluation.answer, last))
 
 
-def _fill_cache(
-    pool: ProcessPoolExecutor,
-    offline: EvaluateConfig,
-    judged: Mapping[str, PolicySource],
-    logging: Mapping[str, PolicySource],
-) -> None:
-    """Evaluate one candidate in each process: what takes long is in the cache when all are evaluated together."""
-    slow = offline.model_copy(update={"estimators": ("wm",)})
-    first = next(iter(judged))  # the loggers are played along with it
-    parts = {
-        name: partial(evaluate, slow, {name: policy}, loggers=logging if name == first else {})
-        for name, policy in judged.items()
-    }
+def _cloned(settings: Settings) -> list[Path]:
+    """Checkpoints of the clone, the last one the best."""
+    cloning = SftConfig(source=ENV, options=OPTIONS, **CLONING, seed=settings.seed, out=settings.out / "clone")
     with progress() as bar:
-        line = bar.add_task("evaluate", total=len(parts), detail="")
-        run_all(pool, parts, lambda done, total, name: bar.update(line, completed=done, detail=name))
+        line = bar.add_task("clone", total=None, detail="")
+
+        def trained(now: Progress) -> None:
+            bar.update(line, total=now.steps, completed=now.step, detail=f"loss {now.loss:.2f}")
+
+        sft(cloning, trained=trained)
+    return sorted((settings.out / "clone" / "checkpoints").iterdir())
+
+
+def _fit(log: Sequence[Trajectory], seed: int, out: Path) -> None:
+    fit_ensemble(log, FitSettings(members=0, seed=seed)).save(out)
+
+
+def _all(pool: ProcessPoolExecutor, what: str, work: Mapping[str, Callable[[], object]]) -> None:
+    """Everything in `work`, in the pool, with a line of progress."""
+    with progress() as bar:
+        line = bar.add_task(what, total=len(work), detail="")
+        run_all(pool, work, lambda done, total, name: bar.update(line, completed=done, detail=name))
+
+
+def _parts(
+    offline: EvaluateConfig, judged: Mapping[str, PolicySource], logging: Mapping[str, PolicySource]
+) -> Mapping[str, Callable[[], object]]:
+    """What takes long, for the cache, in parts that processes share; the longest first."""
+    slow = offline.model_copy(update={"estimators": ("wis", "wm"), "refit": False})
+    alone = slow.model_copy(update={"certificate": False})
+    last = list(judged)[-1]
+    refits = {f"refit {fold + 1} of {FOLDS}": partial(_refit, slow, logging, fold) for fold in range(FOLDS)}
+    loggers_too = {f"the loggers, {last}": partial(evaluate, slow, {last: judged[last]}, loggers=logging)}
+    others = {name: partial(evaluate, alone, {name: judged[name]}) for name in judged if name != last}
+    return {**refits, **loggers_too, **others}
+
+
+def _refit(config: EvaluateConfig, logging: Mapping[str, PolicySource], fold: int) -> None:
+    """Some loggers, played in a world model of the others' episodes."""
+    case = Case(config, {}, logging, lambda what, done, total: None)
+    assert config.world_model is not None
+    WorldModelEstimators(case, Ensemble.load(config.world_model)).leave_out_fold(fold, ["wm"])
+
+
+def _mean(episodes: Iterable[Trajectory]) -> float:
+    return float(np.mean([episode.episode_return for episode in episodes]))
 
 
 def play(name: str, policy: PolicySource, tasks: int, repeats: int, seed: int, out: Path) -> list[Trajectory]:
@@ -185,7 +217,7 @@ def _views(evaluation: Evaluation) -> list[Any]:
     ]
     return [
         table(
-            "value of eight policies: the truth, and what a log of three others says", ("policy", "truth", *names), rows
+            "value of seven agents: the truth, and what a log of three others says", ("policy", "truth", *names), rows
         ),
         table("agreement with the truth", ("estimator", "rank correlation", "mean error", "coverage"), agreement),
     ]

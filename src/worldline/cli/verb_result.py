@@ -44,6 +44,10 @@ class PlainConsole(Console):
         return super().render_str(visible(text), **how)
 
 
+class Verbatim(str):
+    """A text for another program: printed as it is, at any width."""
+
+
 @dataclass(frozen=True)
 class VerbResult:
     """`data` is what `--json` prints; `view` is what a person sees."""
@@ -54,7 +58,10 @@ class VerbResult:
     def show(self) -> None:
         console = PlainConsole()
         for part in self.view:
-            console.print(part)
+            if isinstance(part, Verbatim):
+                sys.stdout.write(part)
+            else:
+                console.print(part)
 
 
 def note(text: str) -> None:

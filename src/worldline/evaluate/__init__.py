@@ -8,18 +8,13 @@ print(result.recommended or result.meta.no_recommendation)
 """
 
 import sys
-from collections.abc import Mapping
-from types import ModuleType
-from typing import Any
 
-from worldline.config import validate
+from worldline.callable_module import CallableModule
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.evaluation import Extra, evaluate
 from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation, read_evaluation
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.evaluate.table import views
-from worldline.policies import PolicySource
-from worldline.types import Policy
 
 __all__ = [
     "Candidate",
@@ -36,18 +31,4 @@ __all__ = [
 ]
 
 
-class _CallableModule(ModuleType):
-    """Python binds a package's name to the module as soon as it is imported; so the module is the function, too."""
-
-    def __call__(
-        self,
-        candidates: Mapping[str, Policy | PolicySource] | None = None,
-        extra: Extra | None = None,
-        loggers: Mapping[str, Policy | PolicySource] | None = None,
-        **settings: Any,
-    ) -> Evaluation:
-        """Evaluate with the settings of `EvaluateConfig`; `candidates` and `loggers` are objects, by name."""
-        return evaluate(validate(EvaluateConfig, settings), candidates, extra, loggers=loggers)
-
-
-sys.modules[__name__].__class__ = _CallableModule
+sys.modules[__name__].__class__ = CallableModule  # worldline.evaluate(...)

@@ -28,13 +28,21 @@ def breakdown(
     judgements: Mapping[str, Judged],
     settings: IntervalSettings,
     reasons: Sequence[str] = (),
+    own_tables: Mapping[str, Mapping[str, Estimator]] | None = None,
 ) -> Breakdown:
-    """`inputs` and `judgements` are by candidate; the largest groups, in the order of their names."""
+    """`inputs` and `judgements` are by candidate, and so are `own_tables`: estimators in the place of the usual ones.
+
+    The largest groups, in the order of their names.
+    """
     sizes = np.bincount(groups.codes, minlength=len(groups.names))
     largest = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
     shown = [int(code) for code in sorted(largest) if sizes[code] >= FEWEST_EPISODES]
     first, second = _leaders(judgements, estimator)
-    rows = [_group(groups, code, estimator, inputs, judgements, settings, reasons, (first, second)) for code in shown]
+    tables = own_tables or {}
+    rows = [
+        _group(groups, code, estimator, inputs, judgements, settings, reasons, (first, second), tables)
+        for code in shown
+    ]
     return Breakdown(column=column, estimator=estimator, groups=tuple(rows), p=heterogeneity(rows, settings.confidence))
 
 
@@ -54,13 +62,14 @@ def _group(
     settings: IntervalSettings,
     reasons: Sequence[str],
     leaders: tuple[str, str | None],
+    own_tables: Mapping[str, Mapping[str, Estimator]],
 ) -> GroupResult:
     rows = np.flatnonzero(groups.codes == code)
     values: dict[str, Episodes] = {}
     estimates: dict[str, Estimate] = {}
     for label, evidence in inputs.items():
-        table = ESTIMATORS
-        if estimator not in ESTIMATORS:
+        table = {**ESTIMATORS, **own_tables.get(label, {})}
+        if estimator not in table:
             whole = judgements[label].values.values.get(estimator)
             if whole is None:
                 continue

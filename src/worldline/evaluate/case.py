@@ -22,6 +22,7 @@ from worldline.evaluate.candidates import (
 )
 from worldline.evaluate.judgement import LogEvidence
 from worldline.evaluate.log_columns import LogColumns, read_columns
+from worldline.evaluate.logged import LOGGED, logged_candidates, resolved
 from worldline.evaluate.logprob_file import from_file
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.clone import cloned_logprobs
@@ -69,7 +70,8 @@ class Case:
         """The log without its text. Episodes that lack log-probs are left out where there are few of them."""
         whole = self._whole
         labels = whole.log.policy_names
-        given = np.array([label in self.logger_specs for label in labels], dtype=np.bool_)
+        kept = self._needs_no_logprobs
+        given = np.array([label in self.logger_specs or kept for label in labels], dtype=np.bool_)
         missing = whole.log.each_episode(lambda part, _: part.total(np.isnan(part.behaviour).astype(np.float64)))
         lacking = (missing > 0) & ~given[whole.log.policies]
         share = float(lacking.mean())
@@ -89,6 +91,12 @@ class Case:
             f"{share * float(np.ptp(returns)):.2g} at most"
         )
         return whole.take(np.flatnonzero(~lacking))
+
+    @property
+    def _needs_no_logprobs(self) -> bool:
+        """Whether all candidates are in the log: the mean of their own episodes takes no weights."""
+        specs = self._policy_specs.values()
+        return bool(specs) and not self.given and all(spec.startswith(LOGGED) for spec in specs)
 
     @cached_property
     def _whole(self) -> LogColumns:
@@ -138,19 +146,32 @@ class Case:
 
     @cached_property
     def candidates(self) -> list[Candidate]:
-        specs = named(self.config.policy, "--policy")
+        specs = self._policy_specs
         for name in self.given:
             if name in specs:
                 raise InputError(f"two candidates are called '{name}'")
-        specs |= dict.fromkeys(self.given, CANDIDATE)
+        specs = specs | dict.fromkeys(self.given, CANDIDATE)
         for epsilon in self.config.epsilon:
             if not 0 <= epsilon <= 1:
                 raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon:g}")
-        return [
-            Candidate(name, epsilon, spec, None if spec.startswith(ELSEWHERE) else partial(self.policy, name, spec))
-            for name, spec in specs.items()
-            for epsilon in dict.fromkeys(self.config.epsilon)
-        ]
+        candidates: dict[str, Candidate] = {}
+        for name, spec in specs.items():
+            for candidate in self._of_spec(name, spec):
+                if candidates.setdefault(candidate.label, candidate) is not candidate:
+                    raise InputError(f"--policy: two candidates are called '{candidate.label}'")
+        return list(candidates.values())
+
+    def _of_spec(self, name: str, spec: str) -> list[Candidate]:
+        """A candidate for every epsilon; those of the log have the epsilon they logged with."""
+        if spec.startswith(LOGGED):
+            return logged_candidates(name, spec, self._whole.loggers)
+        load = None if spec.startswith(ELSEWHERE) else partial(self.policy, name, spec)
+        return [Candidate(name, epsilon, spec, load) for epsilon in dict.fromkeys(self.config.epsilon)]
+
+    @cached_property
+    def _policy_specs(self) -> dict[str, str]:
+        """The specifications of --policy by name; `logged:` stands before one that names a policy of the log."""
+        return resolved(named(self.config.policy, "--policy"), self._whole.loggers)
 
     @cached_property
     def plain(self) -> EstimatorInput:
@@ -196,6 +217,8 @@ class Case:
         )
 
     def target(self, candidate: Candidate) -> TargetLog | None:
+        if candidate.spec.startswith(LOGGED):
+            return None
         return target_log(self._scored(candidate.name, candidate.spec), candidate.epsilon, self._text)
 
     def _text(self) -> TextLog:
@@ -214,7 +237,8 @@ class Case:
     @cached_property
     def logger_specs(self) -> dict[str, tuple[str, str, float]]:
         """Name, specification and epsilon of the loggers that are given, by their label in the log."""
-        specs = named(self.config.policy, "--policy") | dict.fromkeys(self.given, CANDIDATE)
+        specs = {n: spec for n, spec in self._policy_specs.items() if not spec.startswith(LOGGED)}
+        specs |= dict.fromkeys(self.given, CANDIDATE)
         given = {n: CLONE if spec == "clone" else spec for n, spec in named(self.config.logger, "--logger").items()}
         specs |= given | dict.fromkeys(self.given_loggers, LOGGER)
         loggers = self._whole.loggers

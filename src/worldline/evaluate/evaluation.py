@@ -23,6 +23,7 @@ from worldline.evaluate.judgement import (
     known_errors,
     robustness,
 )
+from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
 from worldline.evaluate.out_folder import reserved, save
 from worldline.evaluate.recommendation import fallback, recommend
 from worldline.evaluate.result import (
@@ -102,7 +103,9 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         raise InputError("nothing to evaluate: give --policy NAME=SPEC")
     truth, unmatched = truth_of(config.truth, case.candidates)
     case.notes += unmatched
-    names = _names(config, world, extra)
+    case.notes += check_logged(case.candidates, case.log, config.interval)
+    only_logged = all_logged(case.candidates)
+    names = [ON_POLICY] if only_logged and config.estimators == (AUTO,) else _names(config, world, extra)
     groups = case.columns.groups(config.by) if config.by else Coded(case.log.tasks, ())
     how = IntervalSettings(config.interval, config.confidence, config.bootstrap, config.seed, config.bounds)
     targets = _targets(case, names, world, extra)
@@ -111,15 +114,22 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     case.notes += [f"audit: {reason}" for reason in checked.reasons]
     evidence, note = given.weighted(checked.shared_tasks)
     case.notes += [note] if note else []
-    null, trials = _measured(case, names, given, checked, how, world) if config.certificate else ([], [])
+    null, trials = (
+        _measured(case, names, given, checked, how, world) if config.certificate and not only_logged else ([], [])
+    )
     errors = known_errors(trials, [name for name in names if name in ESTIMATORS])
     inputs = {label: evidence.aimed(target) for label, target in targets.items()}
     judgements: dict[str, Judged] = {}
     policies: list[PolicyResult] = []
+    in_log = logged_labels(case.candidates)
+    means_of = {label: on_policy(own, names, checked.shared_tasks) for label, own in in_log.items()}
     for candidate in case.candidates:
         own = inputs[candidate.label]
         table = _table(candidate, own, world, extra)
-        judgement = judged(own, names, table, how, checked.reasons, errors, given.places)
+        means = means_of.get(candidate.label, {})
+        judgement = judged(own, names, {**table, **means}, how, checked.reasons, errors, given.places)
+        if means:
+            judgement = with_own_count(judgement, in_log[candidate.label], list(means), case.log, config.gamma)
         judgements[candidate.label] = judgement
         policies.append(
             PolicyResult(
@@ -136,11 +146,11 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     agreed = _agreement(policies, [each.values.values for each in judgements.values()], case, names)
     recommended = recommend(names, trials, policies, checked)
     decisive = recommended.estimator if isinstance(recommended, Recommendation) else fallback(names, policies)
-    comparison = compared(judgements, decisive, evidence, how) if decisive else None
+    comparison = compared(judgements, decisive, evidence, how, list(in_log.values())) if decisive else None
     robust = robustness(judgements, decisive, inputs) if decisive else None
     split = None
     if config.by and decisive:
-        split = breakdown(config.by, groups, decisive, inputs, judgements, how, checked.reasons)
+        split = breakdown(config.by, groups, decisive, inputs, judgements, how, checked.reasons, means_of)
     meta = _meta(case, names, null, trials)
     if not isinstance(recommended, Recommendation):
         meta = meta.model_copy(update={"no_recommendation": recommended})

@@ -176,16 +176,23 @@ def known_errors(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, lis
 
 
 def compared(
-    judgements: Mapping[str, Judged], estimator: str, evidence: EstimatorInput, settings: IntervalSettings
+    judgements: Mapping[str, Judged],
+    estimator: str,
+    evidence: EstimatorInput,
+    settings: IntervalSettings,
+    in_log: Sequence[str] = (),
 ) -> Comparison | None:
-    """The candidates that the estimator values, among themselves and against the loggers; None with one episode."""
+    """The candidates that the estimator values, among themselves and against the loggers; None with one episode.
+
+    `in_log` are loggers that are candidates themselves.
+    """
     valued = {label: each.values for label, each in judgements.items() if estimator in each.values.values}
     if not valued or evidence.log.episodes < 2:
         return None
     candidates: dict[str, Episodes] = {label: each.values[estimator] for label, each in valued.items()}
     errors = {label: each.doubts[estimator].error for label, each in valued.items() if estimator in each.doubts}
     returns = evidence.log.returns(evidence.gamma)
-    loggers = logged_values(evidence.log, evidence.gamma)
+    loggers = {n: own for n, own in logged_values(evidence.log, evidence.gamma).items() if n not in in_log}
     spread = float(np.ptp(returns)) or float(np.ptp([v.mean() for v in candidates.values()]))
     return compare(
         candidates,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from worldline.evaluate.logged import ON_POLICY
 from worldline.evaluate.result import PolicyResult, Recommendation
 from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial, comparable, record
@@ -121,8 +122,8 @@ def episodes_needed(half_width: float, episodes: int, error: float) -> int:
 
 def _is_measured(name: str, trials: Sequence[Trial]) -> bool:
     """Whether an estimate's error is measured on what it was not fitted to: of those of `ope` by weights, of a world
-    model by policies that were left out of its log."""
-    return name in ESTIMATORS or record(trials, name) is not None
+    model by policies that were left out of its log. The mean of a policy's own episodes has no other error."""
+    return name in ESTIMATORS or name == ON_POLICY or record(trials, name) is not None
 
 
 def _always_missed(trials: Sequence[Trial], name: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
 from worldline import files
+from worldline.notebook import html_table
 from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial
 from worldline.ope.comparison import Comparison
@@ -257,6 +258,28 @@ class Evaluation(ResultModel):
         """The certificate of one estimator; None where it has none."""
         return self.meta.certificate.record.get(estimator)
 
+    @property
+    def answer(self) -> str:
+        """The recommendation in one line, or why there is none."""
+        best = self.recommended
+        if best is None:
+            return f"no recommendation: {self.meta.no_recommendation}"
+        return f"recommended: {best.policy}, highest value by {best.estimator}: {best.reason}"
+
+    def __repr__(self) -> str:
+        values = (f"{policy.label}: {_estimates_of(policy)}" for policy in self.policies)
+        return "\n".join([self.answer, *values])
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        """A row per candidate, a column per estimator; a star marks a reason for doubt."""
+        rows = [
+            (policy.label, *(_shown(policy.estimates[name]) for name in self.estimators)) for policy in self.policies
+        ]
+        return html_table(self.answer, ("policy", *self.estimators), rows)
+
     def as_dict(self) -> dict[str, Any]:
         """As in evaluation.json: a number that is not finite is None."""
         content: dict[str, Any] = files.finite(self.model_dump(mode="json"))
@@ -264,6 +287,18 @@ class Evaluation(ResultModel):
 
     def write(self, path: Path) -> None:
         files.write_json(path, self.as_dict())
+
+
+def _shown(estimate: Estimate) -> str:
+    """Value and interval; a star where there is a reason for doubt."""
+    if estimate.value is None:
+        return "refused"
+    span = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return f"{estimate.value:.3f}{'*' if estimate.doubt else ''}{span}"
+
+
+def _estimates_of(policy: PolicyResult) -> str:
+    return ", ".join(f"{name} {_shown(estimate)}" for name, estimate in policy.estimates.items())
 
 
 def read_evaluation(path: Path) -> Evaluation:

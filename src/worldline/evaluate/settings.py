@@ -26,12 +26,15 @@ class EvaluateConfig(PolicyConfig):
     examples: ClassVar[tuple[str, ...]] = (
         "worldline evaluate --log logs/ --policy new=hf:runs/new/model old=hf:runs/old/model --epsilon 0 0.2",
         "worldline evaluate --log logs/ --world-model wm/ --policy new=hf:runs/new/model old=hf:runs/old/model",
+        "worldline evaluate --log logs/ --policy v2 v3",
         "worldline evaluate --log logs/ --policy mine=logprobs:mine.jsonl --estimators wis pdwis",
         "worldline evaluate --log a/ b/ --policy expert random --logger expert=expert --truth truth.json",
     )
 
     log: tuple[Path, ...] = option(help="folders of logged episodes", min_length=1)
-    policy: tuple[str, ...] = option((), help="candidates, NAME=SPEC: as in collect, or NAME=logprobs:FILE")
+    policy: tuple[str, ...] = option(
+        (), help="candidates, NAME=SPEC: as in collect, NAME=logprobs:FILE, or the NAME of a policy that is in the log"
+    )
     epsilon: tuple[float, ...] = option(
         (0.0,), help="probabilities of a uniformly random action, mixed into every candidate"
     )

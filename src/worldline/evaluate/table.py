@@ -22,15 +22,7 @@ def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
     parts += _doubts(evaluation)
     if evaluation.agreement:
         parts.append(_agreement(evaluation))
-    return (*parts, recommendation(evaluation))
-
-
-def recommendation(evaluation: Evaluation) -> str:
-    """The recommendation in one line, or why there is none."""
-    best = evaluation.recommended
-    if best is None:
-        return f"no recommendation: {evaluation.meta.no_recommendation}"
-    return f"recommended: {best.policy}, highest value by {best.estimator}: {best.reason}"
+    return (*parts, evaluation.answer)
 
 
 def _answer(evaluation: Evaluation) -> list[RenderableType]:

@@ -7,9 +7,10 @@ from worldline.policies.language_model.encoding import EncodedExample, Encoder
 from worldline.policies.mixing import mix
 from worldline.policies.prompts import TEMPLATES, Template, render
 from worldline.policies.settings import PolicyConfig
-from worldline.policies.spec import PolicySource, PolicySpec, load, public_name
+from worldline.policies.spec import KINDS, PolicySource, PolicySpec, load, public_name
 
 __all__ = [
+    "KINDS",
     "TEMPLATES",
     "EncodedExample",
     "Encoder",

@@ -5,6 +5,7 @@ It says what the evaluation says and decides nothing: without a recommendation n
 
 from collections.abc import Sequence
 
+from worldline.evaluate.logged import ON_POLICY
 from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation
 from worldline.ope.diagnostics import LEAST_ESS, LEAST_SUPPORT
 from worldline.report.blocks import Headline, number
@@ -49,6 +50,8 @@ def _standing(best: PolicyResult, valued: Sequence[PolicyResult], recommended: R
 
 
 def _trust(evaluation: Evaluation, recommended: Recommendation) -> str:
+    if recommended.estimator == ON_POLICY:
+        return "Every candidate is in the log: these are the means of their own episodes."
     record = evaluation.record(recommended.estimator)
     if record is None or record.mae is None:
         return "How far off this estimator is on this log is not known."
@@ -67,7 +70,7 @@ def _reasons(evaluation: Evaluation, best: PolicyResult, recommended: Recommenda
         reasons.append(
             f"the interval of {best.label} has no width: {alike}, so the log cannot tell what would go wrong"
         )
-    if len(evaluation.meta.loggers) == 1:
+    if len(evaluation.meta.loggers) == 1 and recommended.estimator != ON_POLICY:
         reasons.append(
             f"one policy made the log ({evaluation.meta.loggers[0]}): no estimator could be tried on a policy that "
             "differs from it"

@@ -77,7 +77,11 @@ def test_a_collection_says_how_many_answers_the_corpus_holds(tmp_path: Path) -> 
     assert collect(CollectConfig(env="shop", policy="random", episodes=2)).summary()["answerable"] is None
 
 
-def test_passage_files_beside_the_questions_are_the_corpus(tmp_path: Path) -> None:
+def test_passage_files_beside_the_questions_are_the_corpus(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path_factory.mktemp("own")
+    monkeypatch.setenv("WORLDLINE_CACHE", str(cache))
     data = tmp_path / "qa"
     data.mkdir()
     write(data / "a_questions.jsonl", {"dataset": "nq", "question": "who?", "answers": ["Ada"]}, HOTPOT)
@@ -86,7 +90,9 @@ def test_passage_files_beside_the_questions_are_the_corpus(tmp_path: Path) -> No
     environment = world.make()
     environment.reset(task="a_questions/h1")
     assert environment.step("<search>owl</search>")[0] == "<information>Doc 1(Title: Owl) An owl.</information>"
-    assert (tmp_path / "qa.index").is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["qa"], "nothing is written beside the user's corpus"
+    (index,) = (cache / "searchqa").glob("b_passages.jsonl-*")
+    assert (index / "stamp.json").is_file()
     only: Any = load("searchqa", data=data, options={"dataset": "nq"})
     assert list(only.questions) == ["nq/0"]
     again = pickle.loads(pickle.dumps(only))

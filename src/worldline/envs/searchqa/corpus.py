@@ -87,11 +87,13 @@ def _write_index(files: Sequence[Path], folder: Path, stamp: dict[str, Any]) -> 
     """Made aside and moved into place whole, so that a crash or a second process leaves no half index."""
     made = folder.with_name(f"{folder.name}.{os.getpid()}")
     if folder.parent.is_dir() and not folder.parent.stat().st_mode & 0o222:  # root could, but is not meant to
-        raise InputError(f"{folder}: the folder around it is read-only: set the option 'index' to another place")
+        line = "the folder around it is read-only: set the option 'index', or WORLDLINE_CACHE, to another place"
+        raise InputError(f"{folder}: {line}")
     try:
         made.mkdir(parents=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot keep the index there ({error.strerror}): set the option 'index'") from None
+        line = f"cannot keep the index there ({error.strerror}): set the option 'index', or WORLDLINE_CACHE"
+        raise InputError(f"{folder}: {line}") from None
     try:
         _fill(made, files)
         (made / _STAMP).write_text(json.dumps(stamp))

@@ -1,4 +1,4 @@
-"""How much of a question set a corpus can answer: the upper bound of what an agent can find in it."""
+"""For which share of questions a corpus holds the answer (what an agent can find at most), and a search brings it."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

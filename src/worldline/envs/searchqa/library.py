@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from worldline.cache_folder import cache_of
 from worldline.envs.jsonlines import files_of
 from worldline.envs.searchqa.corpus import open_index
 from worldline.envs.searchqa.dense import open_dense
@@ -45,14 +46,14 @@ def open_library(data: Path, dataset: str, search: Search) -> Library:
         raise InputError(f"{data}: holds no questions (rows with 'question' and 'answers')")
     questions = read_questions(question_files, dataset)
     beside = [file for file in files if file not in question_files]
-    engine = _engine(search, files_of(search.corpus) if search.corpus else beside, search.corpus or data)
+    engine = _engine(search, files_of(search.corpus) if search.corpus else beside)
     bare = next((question for question in questions if not question.passages), None)
     if engine is None and bare:
         raise InputError(f"question '{bare.id}' brings no paragraphs: set the option 'corpus' to what it is to search")
     return Library(questions, engine)
 
 
-def _engine(search: Search, passage_files: list[Path], named: Path) -> Retriever | None:
+def _engine(search: Search, passage_files: list[Path]) -> Retriever | None:
     if search.retriever.startswith(("http://", "https://")):
         server = RemoteRetriever(search.retriever, search.timeout)
         server.search("is anybody there?", 1)  # a wrong address fails here, before the first episode
@@ -60,10 +61,10 @@ def _engine(search: Search, passage_files: list[Path], named: Path) -> Retriever
     kind, _, model = search.retriever.partition(":")
     if kind not in ("bm25", "dense") or (kind == "dense") != bool(model):
         raise InputError(f"unknown retriever '{search.retriever}': bm25, dense:MODEL, or http://HOST:PORT/retrieve")
-    folder = search.index or named.with_name(f"{named.name}.index")
     if not passage_files:
         if kind == "dense":
             raise InputError("a dense retriever needs passages: set the option 'corpus'")
         return None
+    folder = search.index or cache_of("searchqa", passage_files)
     lexical = open_index(passage_files, folder)
     return open_dense(lexical.passages, folder, model) if kind == "dense" else lexical

@@ -42,7 +42,7 @@ class SearchQAConfig(Config):
         help="passages to search, a .jsonl file or a folder; default: the passage files among --data, "
         "else the paragraphs that each question brings",
     )
-    index: Path | None = option(None, help="folder that keeps the corpus's index; default: beside the corpus")
+    index: Path | None = option(None, help="folder that keeps the corpus's index; default: in WORLDLINE_CACHE")
     retriever: str = option("bm25", help="bm25, dense:MODEL (sentence-transformers), or a Search-R1 retriever's URL")
     timeout: float = option(30.0, help="seconds to wait for a retriever's answer", gt=0)
 
