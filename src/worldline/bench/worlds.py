@@ -1,6 +1,6 @@
 """Which estimator holds in which world? Small worlds of many kinds, and the larger ones, each with ten known targets.
 
-Three policies log at most 450 episodes, ten others are judged. A part is one world with one seed: another log and other
+Three policies log at most 450 episodes, each with chances of its own; ten others are judged. A part is one world with one seed: another log and other
 world models, the same targets and the same truth. Parts are kept in --out and used again.
 """
 
@@ -131,7 +131,7 @@ def experiment_of(name: str, settings: Settings) -> Experiment:
         refit=False,
         seed=settings.seed,
     )
-    return Experiment(config, env, suite, settings.out / name.replace(" ", "-"), data)
+    return Experiment(config, env, suite, settings.out / name.replace(" ", "-"), data, own_chances=True)
 
 
 def _truth(name: str, experiment: Experiment) -> dict[str, float]:

@@ -169,7 +169,9 @@ class EpisodeState:
         self._fillers: dict[str, str] = {}
         """Of each wording of an action with one rare word blanked, that word, as it was last used."""
         self.bids: list[Bid] = []
-        self.last_number = last_number(observation)
+        self.heard: dict[str, int] = {}
+        """How often the world has answered in each wording."""
+        self.first_number = self.last_number = last_number(observation)
         """The last number that the world named; below, that an action did."""
         self.last_bid: float | None = None
         self._remember(observation)
@@ -264,6 +266,8 @@ class EpisodeState:
         named, bid = last_number(answer), last_number(action)
         self.last_number = self.last_number if named is None else named
         self.last_bid = self.last_bid if bid is None else bid
+        worded = wording(answer, description.phrase)
+        self.heard = {**self.heard, worded: self.heard.get(worded, 0) + 1}
         if number is not None:
             self.bids = [*self.bids[-8:], (number, wording(answer, description.phrase))]
         self.actions.append(action)

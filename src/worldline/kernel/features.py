@@ -49,6 +49,7 @@ NAMES = (
     "agreeing rows of this history",
     "share among same shapes",
     *(f"rows of this {name}" for name in list(CONTEXTS)[:_CONTEXTS]),
+    "log-share of its wording among the candidates",
     "log-probability of the wording",
 )
 

@@ -17,6 +17,7 @@ from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState, wording
 from worldline.kernel.gate import Exercise
 from worldline.kernel.lists import Items, items
+from worldline.kernel.numerals import number_gap
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
 from worldline.kernel.step_table import LoggedStep, replay
@@ -45,6 +46,9 @@ class DescribedStep:
     """Before the step."""
     weight: float
     """1; for a last step, the share of the others that are in the sample: all last steps are."""
+
+    closeness: npt.NDArray[np.float32]
+    """Of each candidate to the answer, 0 to 1."""
 
     @property
     def right(self) -> npt.NDArray[np.bool_]:
@@ -87,27 +91,43 @@ def _sample(model: KernelModel, seed: int, most: int) -> list[DescribedStep]:
             last = row.step + 1 == len(episode)
             if rng.random() < share or last:
                 considered = model.consider(state, row.action, turn=rng.randrange(1 << 20), own=number)
-                credit = _credit(model, considered.candidates, row, spread)
+                close = closeness(considered, row.answer)
+                credit = close * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
-                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
+                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0, close))
     return sample
 
 
-def _credit(model: KernelModel, possible: Candidates, row: LoggedStep, spread: float) -> npt.NDArray[np.float32]:
-    """1 for the right text from a step with the same outcome; less where its outcome was another."""
-    credit = np.zeros(len(possible), np.float32)
-    for at, (text, source) in enumerate(zip(possible.texts, possible.rows.tolist(), strict=True)):
-        if text != row.answer:
-            continue
+def closeness(considered: Considered, answer: str) -> npt.NDArray[np.float32]:
+    """How near each candidate is to the answer: 1 for its text.
+
+    Where none has it, those of its wording stand in for it, the nearer their numbers the more: a gate that is fitted on
+    the rest alone would take answers with numbers in them for rarer than they are.
+    """
+    possible, phrase = considered.candidates, considered.step.phrase
+    exact = np.array([text == answer for text in possible.texts], np.float32)
+    if exact.any():
+        return exact
+    worded = wording(answer, phrase)
+    if worded not in considered.wordings.texts:
+        return exact
+    alike = considered.wordings.of == considered.wordings.texts.index(worded)
+    gaps = np.array([number_gap(text, answer) for text in possible.texts])
+    return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
+
+
+def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread: float) -> npt.NDArray[np.float32]:
+    """1 for a source with the same outcome; less where its outcome was another."""
+    agrees = np.zeros(len(possible), np.float32)
+    for at, source in enumerate(possible.rows.tolist()):
         if source < 0:
-            agrees = float(not row.ended)
+            agrees[at] = float(not row.ended)
         else:
             other = model.log.rows[source]
             gap = (other.reward - row.reward) / spread
-            agrees = float(other.ended == row.ended) * float(np.exp(-0.5 * gap**2))
-        credit[at] = _TEXT_ALONE + (1 - _TEXT_ALONE) * agrees
-    return credit
+            agrees[at] = float(other.ended == row.ended) * float(np.exp(-0.5 * gap**2))
+    return _TEXT_ALONE + (1 - _TEXT_ALONE) * agrees
 
 
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:

@@ -122,7 +122,9 @@ class KernelModel(nn.Module):
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""
         log_chances = self.wording_model.log_chances(considered.wordings, fold_of(own) if own >= 0 else -1)
-        return np.concatenate([considered.features, log_chances[:, None]], 1)
+        of = considered.wordings.of
+        shares = np.log(np.bincount(of)[of] / len(of)).astype(np.float32)
+        return np.concatenate([considered.features, shares[:, None], log_chances[:, None]], 1)
 
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
         """Draw an answer to each request, all weighed in one batch."""

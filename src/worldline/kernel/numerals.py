@@ -103,3 +103,11 @@ def between(answer: str, before: tuple[str, str], now: tuple[str, str]) -> str |
     if value < 0:
         return None
     return f"{then.pieces[0]}{value:.10g}{then.pieces[1]}"
+
+
+def number_gap(text: str, other: str) -> float:
+    """The mean absolute difference between the numbers of two texts; infinite where they do not name as many."""
+    first, second = numbered(text).numbers, numbered(other).numbers
+    if len(first) != len(second):
+        return float("inf")
+    return sum(abs(float(a) - float(b)) for a, b in zip(first, second, strict=True)) / max(1, len(first))
