@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState, wording
 from worldline.kernel.gate import Exercise
@@ -29,6 +30,8 @@ STEPS = 4000
 LISTED_STEPS = 2500
 HELD_OUT = 6
 """One of so many episodes is held out."""
+OTHER_POLICIES = 0.5
+"""Share of the steps that are answered by episodes of other policies alone: so will those of a new policy be."""
 _LAST = 0.3
 """Weight of an episode's last step where few of the others are in the sample: all last steps are."""
 _TEXT_ALONE = 0.1
@@ -70,9 +73,8 @@ def fit_kernel(
     rng = random.Random(derive_seed(seed, "held out"))
     held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
     nats = model.gate.fit([one.exercise for one in sample], held_out, derive_seed(seed, "gate") % 2**31)
-    weighed = model.gate.chances(
-        np.concatenate([one.exercise.features for one in sample]), [len(one.exercise.credit) for one in sample]
-    )
+    _fit_blend(model, [one for one in sample if one.row.episode in held_out])
+    weighed = model.weighed([one.considered for one in sample], [one.exercise.features for one in sample])
     figures = {"nats": nats} | _measured(sample, weighed, held_out)
     judged = [_judged(model, one, chances) for one, chances in zip(sample, weighed, strict=True)]
     figures |= model.outcomes.fit(judged, held_out, derive_seed(seed, "outcomes") % 2**31)
@@ -90,7 +92,8 @@ def _sample(model: KernelModel, seed: int, most: int) -> list[DescribedStep]:
         for state, _, row in replay(model.log.language, episode, number):
             last = row.step + 1 == len(episode)
             if rng.random() < share or last:
-                considered = model.consider(state, row.action, turn=rng.randrange(1 << 20), own=number)
+                turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
+                considered = model.consider(state, row.action, turn=turn, own=number, without_policy=shifted)
                 close = closeness(considered, row.answer)
                 credit = close * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
@@ -137,6 +140,19 @@ def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int
         right = texts.index(answer) if answer in texts else -1
         exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, right))
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
+
+
+def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
+    steps = []
+    for one in held_out:
+        of, texts = one.considered.wordings.of, one.considered.wordings.texts
+        chances = model.gate.chances(one.exercise.features, [len(of)])[0]
+        log_chances = np.zeros(len(texts))
+        log_chances[of] = one.exercise.features[:, -1]
+        answer = wording(one.row.answer, one.considered.step.phrase)
+        right = texts.index(answer) if answer in texts else -1
+        steps.append(BlendedStep(np.bincount(of, chances, len(texts)), log_chances, right, one.exercise.weight))
+    model.blend.fit(steps)
 
 
 def _measured(

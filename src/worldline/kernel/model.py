@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
+from worldline.kernel.blend import Blend
 from worldline.kernel.candidates import KINDS, OTHER, Candidates, candidates, pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
@@ -95,6 +96,7 @@ class KernelModel(nn.Module):
         self.fillings = Fillings(self.log.language.phrasing, listed)
         self.wording_model = WordingModel()
         self.gate = Gate(len(NAMES))
+        self.blend = Blend()
         self.outcomes = OutcomeModel(self.log.rows)
         self.list_model = ListModel()
         self._learn_reward_rules()
@@ -109,10 +111,18 @@ class KernelModel(nn.Module):
                 seen.append((reward_wording(step, row.answer), last_numbers(state, row.action, row.answer), row.reward))
         self.outcomes.rules.fit(seen)
 
-    def consider(self, state: EpisodeState, action: str, *, turn: int = 0, own: int = -1) -> Considered:
-        """What may be answered to an action, described; `own` is the logged episode it belongs to, -1: none."""
+    def consider(
+        self, state: EpisodeState, action: str, *, turn: int = 0, own: int = -1, without_policy: bool = False
+    ) -> Considered:
+        """What may be answered to an action, described.
+
+        `own` is the logged episode it belongs to, -1: none. Its record is left out, or all of its policy's.
+        """
         step = state.describe(action)
-        left_out = self.log.episode_of == own if own >= 0 else None
+        left_out = None
+        if own >= 0:
+            left_out = self.log.policy_of == self.log.policy_of[self.log.first_row[own]] if without_policy else None
+            left_out = self.log.episode_of == own if left_out is None or left_out.all() else left_out
         compared = pool(self.log, state, step, turn, left_out)
         possible = candidates(self.log, self.rules, state, step, compared)
         described = features(self.seen, state, step, compared, possible, own)
@@ -126,11 +136,19 @@ class KernelModel(nn.Module):
         shares = np.log(np.bincount(of)[of] / len(of)).astype(np.float32)
         return np.concatenate([considered.features, shares[:, None], log_chances[:, None]], 1)
 
+    def weighed(self, considered: Sequence[Considered], described: Sequence[Features]) -> list[Chances]:
+        """The probabilities of the candidates of some steps, with their features."""
+        chances = self.gate.chances(np.concatenate(described), [len(one) for one in described])
+        return [
+            self.blend.chances(these, one.wordings.of, features[:, -1].astype(np.float64))
+            for one, features, these in zip(considered, described, chances, strict=True)
+        ]
+
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
         """Draw an answer to each request, all weighed in one batch."""
         considered = [self.consider(one.state, one.action, turn=one.turn, own=one.own) for one in requests]
         described = [self.described(one, request.own) for request, one in zip(requests, considered, strict=True)]
-        weighed = self.gate.chances(np.concatenate(described), [len(one) for one in described])
+        weighed = self.weighed(considered, described)
         return [self._drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
 
     def _drawn(self, request: StepRequest, considered: Considered, chances: Chances) -> KernelAnswer:
