@@ -18,7 +18,7 @@ import torch
 from written_logs import shelves, state_after
 from worldline.kernel import gate, lists, outcome, wordings
 from worldline.kernel.fitting import fit_kernel
-from worldline.kernel.model import StepRequest
+from worldline.kernel.answers import StepRequest
 
 torch.set_num_threads(1)
 for module in (gate, lists, outcome, wordings):

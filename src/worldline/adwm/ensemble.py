@@ -99,7 +99,8 @@ class Ensemble:
         error = float(measured.get("replay_error") or 0.0)
         members = tuple(load_member(part, log_model, device) for part in parts)
         load = partial(load_kernel, kernel, log_model.episodes) if kernel.is_dir() else None
-        return cls(members, log_model, error, load, float(measured.get("wm_replay_error") or 0.0))
+        kernel_errors = [float(measured.get(name) or 0.0) for name in ("wm_replay_error", "wm_left_out_error")]
+        return cls(members, log_model, error, load, max(kernel_errors))
 
 
 def member_folder(folder: Path, index: int) -> Path:

@@ -1,7 +1,8 @@
 """Which estimator holds in which world? Small worlds of many kinds, and the larger ones, each with ten known targets.
 
-Three policies log at most 450 episodes, each with chances of its own; ten others are judged. A part is one world with one seed: another log and other
-world models, the same targets and the same truth. Parts are kept in --out and used again.
+Three policies log at most 450 episodes, each with chances of its own; ten others are judged. A part is one world with
+one seed: another log and other world models, the same targets and the same truth. Parts are kept in --out and used
+again.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from worldline import envs, files
+from worldline.adwm.kernel_env import BAG, KERNEL
 from worldline.bench import Figures
 from worldline.bench.exact_values import exact_value
 from worldline.bench.experiment import Experiment, ExperimentConfig
@@ -146,6 +148,7 @@ def _truth(name: str, experiment: Experiment) -> dict[str, float]:
 def _measure(experiment: Experiment, settings: Settings) -> None:
     """Make one part: fit on one log, evaluate every target, keep the evaluation."""
     suite, seed, change = experiment.suite, experiment.log_number, dict[str, Any](rollouts=settings.rollouts)
+    change |= {"refit": True, "refit_estimators": (KERNEL, BAG)}  # others are slow to fit again
     if set(settings.estimators) <= set(ESTIMATORS):
         change["world_model"] = None
     else:

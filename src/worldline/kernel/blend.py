@@ -42,7 +42,8 @@ class Blend(nn.Module):
             return chances
         mass = np.bincount(of, chances)[of] + _TINY
         blended: Array = chances / mass * np.exp(a * np.log(mass) + b * log_chances)
-        return blended / blended.sum()
+        blended /= blended.sum()
+        return blended
 
     def fit(self, steps: Sequence[BlendedStep]) -> None:
         """The exponents that make the right wordings likeliest."""
@@ -72,6 +73,6 @@ class Blend(nn.Module):
             total.backward()  # type: ignore[no-untyped-call]
             return total
 
-        optimizer.step(loss)  # type: ignore[no-untyped-call, arg-type]
+        optimizer.step(loss)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.exponents.copy_(exponents.clamp(0.0, 2.0))

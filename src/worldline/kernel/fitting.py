@@ -17,9 +17,10 @@ from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState, wording
 from worldline.kernel.gate import Exercise
+from worldline.kernel.left_out import left_out_errors
 from worldline.kernel.lists import Items, items
-from worldline.kernel.numerals import number_gap
 from worldline.kernel.model import Chances, Considered, KernelModel
+from worldline.kernel.numerals import number_gap
 from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
 from worldline.kernel.step_table import LoggedStep, replay
 from worldline.kernel.wordings import WordingExercise, fold_of
@@ -62,7 +63,18 @@ class DescribedStep:
 def fit_kernel(
     episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS
 ) -> tuple[KernelModel, dict[str, float]]:
-    """A kernel model of the log, and what was measured on held-out episodes."""
+    """A kernel model of the log, and what was measured on held-out episodes and on policies left out."""
+    model, figures = fit_once(episodes, seed, steps)
+    left_out = left_out_errors(episodes, lambda others: fit_once(others, seed, steps // 2)[0], seed)
+    if left_out is not None:
+        model.bag_leads.fill_(left_out.bag_leads)
+        figures |= {"left out error": left_out.model, "left out error of the bag": left_out.bag}
+        figures["bag leads"] = float(left_out.bag_leads)
+    return model, figures
+
+
+def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) -> tuple[KernelModel, dict[str, float]]:
+    """The same without the policies left out."""
     model = KernelModel(episodes)
     sample = _sample(model, seed, steps)
     _fit_wordings(model, sample, seed)
@@ -94,11 +106,11 @@ def _sample(model: KernelModel, seed: int, most: int) -> list[DescribedStep]:
             if rng.random() < share or last:
                 turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
                 considered = model.consider(state, row.action, turn=turn, own=number, without_policy=shifted)
-                close = closeness(considered, row.answer)
-                credit = close * _agreement(model, considered.candidates, row, spread)
+                nearness = closeness(considered, row.answer)
+                credit = nearness * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
-                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0, close))
+                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0, nearness))
     return sample
 
 
@@ -151,7 +163,8 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
         log_chances[of] = one.exercise.features[:, -1]
         answer = wording(one.row.answer, one.considered.step.phrase)
         right = texts.index(answer) if answer in texts else -1
-        steps.append(BlendedStep(np.bincount(of, chances, len(texts)), log_chances, right, one.exercise.weight))
+        mass = np.bincount(of, chances, len(texts)).astype(np.float64)
+        steps.append(BlendedStep(mass, log_chances, right, one.exercise.weight))
     model.blend.fit(steps)
 
 

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from worldline.kernel.answers import KernelAnswer, StepRequest
+from worldline.kernel.bag import Bag
 from worldline.kernel.blend import Blend
-from worldline.kernel.candidates import KINDS, OTHER, Candidates, candidates, pool
+from worldline.kernel.candidates import KINDS, Candidates, candidates, pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.features import NAMES, Features, Seen, features
@@ -35,38 +38,6 @@ from worldline.types import Trajectory
 Chances = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest:
-    """An action done in an episode. Numbers in [0, 1) decide what is drawn; `turn` varies which rows are looked at."""
-
-    state: EpisodeState
-    action: str
-    draw: float
-    outcome_draw: float
-    turn: int
-    own: int = -1
-    """The logged episode that is replayed, whose record is left out; -1: none."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelAnswer:
-    """What the world says, and what follows."""
-
-    text: str
-    outcome: StepOutcome
-    listed: tuple[str, ...] | None
-    log_odds: dict[str, float]
-    """Of every action that may be listed."""
-    description: StepDescription
-    kind: str
-    """How the answer was made of a logged one; one of KINDS."""
-
-    @property
-    def supported(self) -> bool:
-        """Whether the answer was given to this action, or to one that is worded alike."""
-        return self.kind != KINDS[OTHER]
-
-
 @dataclass(frozen=True)
 class Considered:
     """The candidates of one step, described."""
@@ -80,6 +51,9 @@ class Considered:
 
 class KernelModel(nn.Module):
     """All that is learned of a log."""
+
+    bag_leads: Tensor
+    """Whether the bag answers in its place: it valued policies better that were left out of the log."""
 
     def __init__(self, episodes: Sequence[Trajectory]) -> None:
         super().__init__()
@@ -99,6 +73,7 @@ class KernelModel(nn.Module):
         self.blend = Blend()
         self.outcomes = OutcomeModel(self.log.rows)
         self.list_model = ListModel()
+        self.register_buffer("bag_leads", torch.tensor(False))
         self._learn_reward_rules()
 
     def _learn_reward_rules(self) -> None:
@@ -146,6 +121,8 @@ class KernelModel(nn.Module):
 
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
         """Draw an answer to each request, all weighed in one batch."""
+        if self.bag_leads:
+            return Bag(self.log).answer(requests)
         considered = [self.consider(one.state, one.action, turn=one.turn, own=one.own) for one in requests]
         described = [self.described(one, request.own) for request, one in zip(requests, considered, strict=True)]
         weighed = self.weighed(considered, described)
