@@ -21,8 +21,7 @@ from worldline.adwm.kernel_env import BAG, KERNEL
 from worldline.bench import Figures
 from worldline.bench.exact_values import exact_value
 from worldline.bench.experiment import Experiment, ExperimentConfig
-from worldline.bench.policy_suite import SUITES, Checkpoint
-from worldline.bench.world_cases import DATA_SUITES, SMALL_CASES, TASKS
+from worldline.bench.world_cases import DATA_SUITES, LARGE_SUITES, SMALL_CASES, TASKS
 from worldline.config import Config, Folder, option, positional, suggest
 from worldline.envs.small.world import SmallWorld
 from worldline.evaluate import evaluate
@@ -35,7 +34,7 @@ ERRORS = ("mae", "regret@1")
 """Measures in units of return: the rows have them as shares of the world's range of returns. The smaller the better."""
 LARGE_TASKS, LARGE_TRUTH = 150, 4
 """Tasks and times of the larger worlds: 450 logged episodes, 600 of each target for its truth."""
-WORLD_NAMES = (*SMALL_CASES, *SUITES, *DATA_SUITES)
+WORLD_NAMES = (*SMALL_CASES, *LARGE_SUITES, *DATA_SUITES)
 
 
 class Settings(Config):
@@ -80,9 +79,6 @@ def run(settings: Settings) -> Figures:
     seeds = range(settings.seeds)
     for experiment in experiments.values():
         experiment.claim()
-        suite = experiment.suite
-        if any(isinstance(policy, Checkpoint) for policy in (*suite.loggers.values(), *suite.targets.values())):
-            experiment.checkpoints  # noqa: B018 - the cloning run comes first, and once
     with worker_pool(settings.jobs) as pool:
         run_all(pool, {f"truth of {name}": partial(_truth, name, e) for name, e in experiments.items()}, _watch)
         logs = [(name, replace(e, log_number=seed)) for name, e in experiments.items() for seed in seeds]
@@ -120,7 +116,7 @@ def _wanted(settings: Settings) -> list[str]:
 def experiment_of(name: str, settings: Settings) -> Experiment:
     """The experiment of a world: truth.json and the logs `log`, `log-1`, ... are in its folder, one log a logger."""
     case = SMALL_CASES.get(name)
-    suite = case.suite if case else (SUITES | DATA_SUITES)[name]
+    suite = case.suite if case else (LARGE_SUITES | DATA_SUITES)[name]
     env = case.env if case else name
     data = settings.data / name if settings.data and name in DATA_SUITES else None
     most = envs.load(env, data, suite.options).num_tasks(suite.split)

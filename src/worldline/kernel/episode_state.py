@@ -60,13 +60,17 @@ def wording(answer: str, phrase: Phrase) -> str:
 
 
 def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
-    """The nearest bids below and above the number: what was answered to them, and how far they are."""
+    """The nearest bids below and above the number: what was answered to them, with and without how far they are."""
     below = max((bid for bid in bids if bid[0] <= number), default=None)
     above = min((bid for bid in bids if bid[0] > number), default=None)
     sides = ["none" if side is None else f"{side[1]} {_distance(abs(number - side[0]))}" for side in (below, above)]
     yield f"below {sides[0]}"
     yield f"above {sides[1]}"
     yield f"between {sides[0]} and {sides[1]}"
+    heard = ["none" if side is None else side[1] for side in (below, above)]
+    yield f"beyond {heard[0]}"
+    yield f"short of {heard[1]}"
+    yield f"amid {heard[0]} and {heard[1]}"
 
 
 def first_number(action: str) -> float | None:
