@@ -2,38 +2,52 @@
 
 A new policy is what a world model is for, and a policy that the log does not have is as new. Its logged actions are
 replayed in a model that is fitted without it, and in the bag beside it: the error of both is reported, and where the
-bag's is clearly smaller, the bag leads.
+bag's is smaller, and not by chance, the bag leads.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from worldline.kernel.bag import Bag
 from worldline.kernel.model import KernelModel
-from worldline.kernel.replay import StepModel, replayed_returns
+from worldline.kernel.replay import replayed_returns
 from worldline.types import Trajectory, derive_seed
 
 FEWEST, FITS = 3, 3
 """Policies of a log that this needs, and models that are fitted at most: where there are more, several are left out."""
-EPISODES = 60
+EPISODES = 100
 """Episodes of a policy that are replayed at most."""
-CLEARLY = 0.03
-"""Share of the range of returns by which the bag's error must be smaller."""
+RESAMPLES, SURE = 400, 0.95
+"""Resamples of the replayed episodes, and the share of them in which the bag's error must be the smaller one."""
+Biases = Sequence[npt.NDArray[np.float64]]
+"""Of each policy, imagined minus logged return of each replayed episode."""
 
 
 @dataclass(frozen=True)
 class LeftOutErrors:
-    """Root mean squares over the policies of imagined minus logged mean return, and the range of logged returns."""
+    """Root mean squares over the policies of imagined minus logged mean return, and whether the bag's is smaller."""
 
     model: float
     bag: float
-    span: float
+    bag_leads: bool
+    """Not by chance: a few dozen episodes of a policy say little about its mean."""
 
-    @property
-    def bag_leads(self) -> bool:
-        return self.bag + CLEARLY * self.span < self.model
+    @classmethod
+    def of(cls, model: Biases, bag: Biases, seed: int) -> "LeftOutErrors":
+        rng = np.random.default_rng(derive_seed(seed, "resamples"))
+        smaller = 0
+        for _ in range(RESAMPLES):
+            drawn = [rng.integers(len(biases), size=len(biases)) for biases in model]
+            errors = (_error([b[at] for b, at in zip(biases, drawn, strict=True)]) for biases in (model, bag))
+            smaller += next(errors) > next(errors)
+        return cls(_error(model), _error(bag), smaller >= SURE * RESAMPLES)
+
+
+def _error(biases: Biases) -> float:
+    return float(np.sqrt(np.mean([one.mean() ** 2 for one in biases])))
 
 
 def left_out_errors(
@@ -43,7 +57,8 @@ def left_out_errors(
     policies = sorted({episode.policy for episode in episodes})
     if len(policies) < FEWEST:
         return None
-    of_model, of_bag = [], []
+    of_model: list[npt.NDArray[np.float64]] = []
+    of_bag: list[npt.NDArray[np.float64]] = []
     for first in range(FITS):
         away = set(policies[first::FITS])
         model = fit([episode for episode in episodes if episode.policy not in away])
@@ -51,17 +66,7 @@ def left_out_errors(
             own = [episode for episode in episodes if episode.policy == policy]
             order = np.random.default_rng(derive_seed(seed, "left out", policy)).permutation(len(own))
             replayed = [own[at] for at in order[:EPISODES]]
-            of_model.append(_bias(model, replayed, seed))
-            of_bag.append(_bias(Bag(model.log), replayed, seed))
-    returns = [episode.episode_return for episode in episodes]
-    return LeftOutErrors(_root_mean_square(of_model), _root_mean_square(of_bag), max(returns) - min(returns))
-
-
-def _root_mean_square(values: Sequence[float]) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))
-
-
-def _bias(model: StepModel, episodes: Sequence[Trajectory], seed: int) -> float:
-    """Imagined minus logged mean return of episodes that the model's log does not have."""
-    imagined = replayed_returns(model, episodes, [-1] * len(episodes), seed)
-    return float(imagined.mean() - np.mean([episode.episode_return for episode in episodes]))
+            logged = np.array([episode.episode_return for episode in replayed])
+            for many, one in ((of_model, model), (of_bag, Bag(model.log))):
+                many.append(replayed_returns(one, replayed, [-1] * len(replayed), seed) - logged)
+    return LeftOutErrors.of(of_model, of_bag, seed)
