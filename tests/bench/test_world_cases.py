@@ -4,13 +4,13 @@ import pytest
 
 from worldline import envs
 from worldline.bench.exact_values import exact_value
-from worldline.bench.world_cases import DATA_SUITES, SMALL_CASES, TASKS
+from worldline.bench.world_cases import DATA_SUITES, LARGE_SUITES, SMALL_CASES, TASKS
 from worldline.envs.small.world import SmallWorld
 
 
 def test_three_loggers_at_least_eight_targets_at_most_450_episodes() -> None:
     assert 3 * TASKS <= 450
-    for suite in (*(case.suite for case in SMALL_CASES.values()), *DATA_SUITES.values()):
+    for suite in (*(case.suite for case in SMALL_CASES.values()), *LARGE_SUITES.values(), *DATA_SUITES.values()):
         assert len(suite.loggers) == 3
         assert len(suite.targets) >= 8
         assert not [policy for policy in suite.targets.values() if policy in suite.loggers.values()]

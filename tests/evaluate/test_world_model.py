@@ -13,7 +13,7 @@ from goal_seekers import Write
 from scipy import stats
 
 from worldline import envs, policies, store
-from worldline.adwm import value
+from worldline.adwm import decoder, training, value
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, Watch, fit, fit_ensemble
@@ -63,7 +63,11 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 if episode.task_id in SHORT:
                     short.append(episode)
     chosen = {"members": 2, "epochs": 2, "text_steps": 200, "replayed_episodes": 2}
-    fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
+    with pytest.MonkeyPatch.context() as brief:
+        brief.setattr(training, "_SCORE_UPDATES", 100)
+        brief.setattr(decoder, "_UPDATES", 50)
+        brief.setattr(fitting, "left_out_errors", lambda *given: None)
+        fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
     return out
 
 

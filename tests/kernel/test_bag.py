@@ -5,8 +5,9 @@ from collections import Counter
 import pytest
 from written_logs import GREEN, RED, Played, episode, lamps, state_after
 
+from worldline.kernel.answers import StepRequest
 from worldline.kernel.bag import Bag
-from worldline.kernel.model import KernelModel, StepRequest
+from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import StepOutcome
 from worldline.kernel.step_table import StepTable
 

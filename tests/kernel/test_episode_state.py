@@ -68,6 +68,9 @@ def test_the_nearest_bids_on_both_sides() -> None:
         "below nearly 1",
         "above too high 6",  # a gap of 10: 3 + log2(10)
         "between nearly 1 and too high 6",
+        "beyond nearly",
+        "short of too high",
+        "amid nearly and too high",
     ]
     assert next(iter(neighbours(2.0, bids))) == "below none"
     assert next(iter(neighbours(5.0, bids))) == "below nearly 0"

@@ -1,14 +1,18 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from written_logs import TO_GREEN, lamps
+from written_logs import TO_GREEN, lamps, state_after
 
-from worldline.kernel.fitting import fit_kernel
+from worldline.kernel.candidates import Candidates
+from worldline.kernel.fitting import closeness, fit_kernel
 from worldline.kernel.model import KernelModel
+from worldline.kernel.wordings import Wordings
 
 HERE = Path(__file__).parent
 Fit = tuple[KernelModel, dict[str, float]]
@@ -18,7 +22,7 @@ import torch
 from written_logs import shelves, state_after
 from worldline.kernel import gate, lists, outcome, wordings
 from worldline.kernel.fitting import fit_kernel
-from worldline.kernel.model import StepRequest
+from worldline.kernel.answers import StepRequest
 
 torch.set_num_threads(1)
 for module in (gate, lists, outcome, wordings):
@@ -80,3 +84,15 @@ def test_every_process_makes_the_same_fit() -> None:
         )
         printed.append(done.stdout)
     assert printed[0] == printed[1]
+
+
+def test_where_no_candidate_has_the_number_those_of_its_wording_stand_in(lamp_model: KernelModel) -> None:
+    state = state_after(lamp_model, lamps(1, seed=1)[0], 0)
+    considered = lamp_model.consider(state, "press")
+    texts, of = ("Pay 10.", "Pay 14.", "No.", "Pay 4."), np.array([0, 0, 1, 0])
+    possible = Candidates(texts, np.arange(4), np.arange(4), np.zeros(4, np.int64), np.zeros(4, np.int64))
+    worded = Wordings(("pay #.", "no."), np.zeros((2, 1), np.int64), of)
+    among = replace(considered, candidates=possible, wordings=worded)
+    assert closeness(among, "Pay 14.").tolist() == [0.0, 1.0, 0.0, 0.0], "the text itself"
+    assert closeness(among, "Pay 11.").tolist() == pytest.approx([1.0, 2 / 4, 0.0, 2 / 8]), "gaps 1, 3 and 7"
+    assert closeness(among, "Well.").tolist() == [0.0] * 4

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from written_logs import THINGS, shelf, shelves, state_after
 
+from worldline.kernel.answers import StepRequest
 from worldline.kernel.lists import BUCKETS, Fillings, ListModel
-from worldline.kernel.model import KernelModel, StepRequest
+from worldline.kernel.model import KernelModel
 from worldline.kernel.phrases import Phrasing
 
 PHRASING = Phrasing(frozenset({"take", "put", "in", "rest"}))

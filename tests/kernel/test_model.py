@@ -16,7 +16,8 @@ from worldline.envs.household.catalogue import ROOMS
 from worldline.envs.household.wording import GRAMMAR
 from worldline.envs.small import keydoor
 from worldline.kernel import candidates
-from worldline.kernel.model import KernelModel, StepRequest, draw
+from worldline.kernel.answers import StepRequest
+from worldline.kernel.model import KernelModel, draw
 
 PACKAGE = Path(candidates.__file__).parent
 

@@ -3,8 +3,9 @@ from collections.abc import Sequence
 import pytest
 from written_logs import GREEN, OVER, PAID, RED, TO_GREEN, Played, episode, lamps, shelves
 
+from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
-from worldline.kernel.model import KernelAnswer, KernelModel, StepRequest
+from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import StepOutcome
 from worldline.kernel.replay import DRAWS, replay_error
 from worldline.kernel.step_table import StepTable

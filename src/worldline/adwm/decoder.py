@@ -125,7 +125,7 @@ def _beside_kernel(
 ) -> dict[str, float]:
     """Nats per step by what `wm` says of the candidates, and by that and the distance from the latent."""
     described = [kernel.described(one.considered, one.row.episode) for one in steps]
-    weighed = kernel.gate.chances(np.concatenate(described), [len(one) for one in described])
+    weighed = kernel.weighed([one.considered for one in steps], described)
     nats = {}
     for name, columns in (("wm", 1), ("wm_and_latent", 4)):
         both = [

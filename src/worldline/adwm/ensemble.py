@@ -48,8 +48,9 @@ class Ensemble:
     members: tuple[Member, ...]
     kernel: KernelModel
     replay_error: float = 0.0
-    """Root mean square over the loggers of the error of their value in replay on held-out tasks; below, of `wm`."""
+    """Root mean square over the loggers of the error of their value in replay on held-out tasks."""
     kernel_replay_error: float = 0.0
+    """Of `wm`: the same, or the error of the loggers' values without their own episodes, if that is larger."""
 
     @property
     def episodes(self) -> tuple[Trajectory, ...]:
@@ -79,8 +80,10 @@ class Ensemble:
         device = usable_device(device)
         figures = folder / FIGURES
         measured = json.loads(figures.read_text(encoding="utf-8"))["figures"] if figures.is_file() else {}
-        errors = [float(measured.get(name) or 0.0) for name in ("replay_error", "wm_replay_error")]
-        return cls(tuple(load_member(part, kernel, device) for part in parts), kernel, *errors)
+        names = ("replay_error", "wm_replay_error", "wm_left_out_error")
+        error, *kernel_errors = (float(measured.get(name) or 0.0) for name in names)
+        members = tuple(load_member(part, kernel, device) for part in parts)
+        return cls(members, kernel, error, max(kernel_errors))
 
 
 def member_folder(folder: Path, index: int) -> Path:

@@ -297,12 +297,20 @@ def _kept_kernel(episodes: Sequence[Trajectory], config: FitConfig) -> tuple[Ker
 def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
     """What its figures say against the kernel model."""
     error, bag = figures.get("wm_replay_error"), figures.get("wm_replay_error_of_the_bag")
+    left_out = figures.get("wm_left_out_error")
     span = facts.reward_high - facts.reward_low
     notes = []
     if error is not None and error > WIDE * span:
         notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
     if error is not None and bag is not None and error > bag + NARROW * span:
         notes.append(f"wm does not beat the bag (wm-bag): their errors in replay are {error:.3g} and {bag:.3g}")
+    if left_out is not None and left_out > WIDE * span:
+        notes.append(
+            f"wm misses the returns of policies left out of the log by {left_out:.3g} in replay: "
+            "it may miss those of new policies as much"
+        )
+    if figures.get("wm_bag_leads"):
+        notes.append("the bag values policies left out of the log better than the kernel does: wm answers as wm-bag")
     return notes
 
 

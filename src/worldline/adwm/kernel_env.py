@@ -9,9 +9,10 @@ from typing import Self, TypeVar
 
 from worldline.adwm.log_world import SPLIT, LogWorld, Support, WaitingEnvironment
 from worldline.adwm.model import LogFacts
+from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
 from worldline.kernel.episode_state import EpisodeState
-from worldline.kernel.model import KernelAnswer, KernelModel, StepRequest
+from worldline.kernel.model import KernelModel
 from worldline.types import Info, Trajectory, derive_seed
 
 KERNEL, BAG = "wm", "wm-bag"

@@ -25,8 +25,9 @@ from worldline.adwm.episodes import Reader, encoded, texts
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.kernel_env import KernelEnvironment, KernelWorld
 from worldline.adwm.networks import Row, current
+from worldline.kernel.answers import KernelAnswer
 from worldline.kernel.candidates import KINDS
-from worldline.kernel.model import Chances, Considered, KernelAnswer, draw
+from worldline.kernel.model import Chances, Considered, draw
 from worldline.kernel.outcome import StepOutcome
 from worldline.types import Info, Trajectory, derive_seed
 

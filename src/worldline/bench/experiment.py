@@ -72,6 +72,8 @@ class Experiment:
     """The environment's data, where it needs some."""
     log_number: int = 0
     """Which log: another number, the same loggers with other draws. Truth and clones are the same for all."""
+    own_chances: bool = False
+    """Each logger meets its own chances in a task; else all meet the same, which a model may take for the task's."""
 
     def claim(self) -> None:
         """Write down the settings of the folder; InputError where it was made with others."""
@@ -107,13 +109,13 @@ class Experiment:
             split=self.suite.split,
             tasks=self.config.tasks,
             repeats=1 if logs else self.config.truth,
-            seed=self._log_seed if logs else self.config.seed + 1,
+            seed=self._log_seed(name) if logs else self.config.seed + 1,
             out=self._folder(name),
         )
 
-    @property
-    def _log_seed(self) -> int:
-        return derive_seed(self.config.seed, "log", self.log_number) if self.log_number else self.config.seed
+    def _log_seed(self, logger: str) -> int:
+        seed = derive_seed(self.config.seed, "log", self.log_number) if self.log_number else self.config.seed
+        return derive_seed(seed, logger) if self.own_chances else seed
 
     def _folder(self, name: str) -> Path:
         log = f"log-{self.log_number}" if self.log_number else "log"

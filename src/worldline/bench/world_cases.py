@@ -276,6 +276,32 @@ SMALL_CASES: dict[str, SmallCase] = {
     ),
 }
 
+LARGE_SUITES: dict[str, PolicySuite] = {
+    "household": PolicySuite(
+        options={"level": "small"},
+        loggers={
+            "logger-chance": Faults(chance=0.6),
+            "logger-fumbles": Faults(fumble=0.6, chance=0.2),
+            "logger-forgets": Faults(memory=3, chance=0.3),
+        },
+        targets={
+            "expert": Faults(),
+            "dawdles": Faults(again=0.5, chance=0.2),
+            "hurries": Faults(haste=0.5, hasty="go to"),
+            "fumbles": Faults(fumble=0.7),
+            "errs": Faults(chance=0.45),
+            "dawdles a lot": Faults(again=0.8),
+            "forgets": Faults(memory=2, chance=0.1),
+            "errs and fumbles": Faults(chance=0.5, fumble=0.5),
+            "errs a lot": Faults(chance=0.8),
+            "chance": Faults(chance=1.0),
+        },
+    ),
+    "shop": replace(SUITES["shop"], language_models={}, cloning={}),
+    "searchqa": replace(SUITES["searchqa"], language_models={}, cloning={}),
+}
+"""The built-in worlds, played by experts with faults."""
+
 DATA_SUITES: dict[str, PolicySuite] = {
     "alfworld": PolicySuite(
         split="valid_seen",
@@ -297,6 +323,6 @@ DATA_SUITES: dict[str, PolicySuite] = {
             "hardly thinks": Faults(chance=0.85),
         },
     ),
-    "webshop": replace(SUITES["shop"], language_models={}, cloning={}),
+    "webshop": LARGE_SUITES["shop"],
 }
 """Worlds that need their data."""

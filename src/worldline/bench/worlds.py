@@ -1,7 +1,8 @@
 """Which estimator holds in which world? Small worlds of many kinds, and the larger ones, each with ten known targets.
 
-Three policies log at most 450 episodes, ten others are judged. A part is one world with one seed: another log and other
-world models, the same targets and the same truth. Parts are kept in --out and used again.
+Three policies log at most 450 episodes, each with chances of its own; ten others are judged. A part is one world with
+one seed: another log and other world models, the same targets and the same truth. Parts are kept in --out and used
+again.
 """
 
 import json
@@ -16,11 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from worldline import envs, files
+from worldline.adwm.kernel_env import BAG, KERNEL
 from worldline.bench import Figures
 from worldline.bench.exact_values import exact_value
 from worldline.bench.experiment import Experiment, ExperimentConfig
-from worldline.bench.policy_suite import SUITES, Checkpoint
-from worldline.bench.world_cases import DATA_SUITES, SMALL_CASES, TASKS
+from worldline.bench.world_cases import DATA_SUITES, LARGE_SUITES, SMALL_CASES, TASKS
 from worldline.config import Config, Folder, option, positional, suggest
 from worldline.envs.small.world import SmallWorld
 from worldline.evaluate import evaluate
@@ -33,7 +34,7 @@ ERRORS = ("mae", "regret@1")
 """Measures in units of return: the rows have them as shares of the world's range of returns. The smaller the better."""
 LARGE_TASKS, LARGE_TRUTH = 150, 4
 """Tasks and times of the larger worlds: 450 logged episodes, 600 of each target for its truth."""
-WORLD_NAMES = (*SMALL_CASES, *SUITES, *DATA_SUITES)
+WORLD_NAMES = (*SMALL_CASES, *LARGE_SUITES, *DATA_SUITES)
 
 
 class Settings(Config):
@@ -78,9 +79,6 @@ def run(settings: Settings) -> Figures:
     seeds = range(settings.seeds)
     for experiment in experiments.values():
         experiment.claim()
-        suite = experiment.suite
-        if any(isinstance(policy, Checkpoint) for policy in (*suite.loggers.values(), *suite.targets.values())):
-            experiment.checkpoints  # noqa: B018 - the cloning run comes first, and once
     with worker_pool(settings.jobs) as pool:
         run_all(pool, {f"truth of {name}": partial(_truth, name, e) for name, e in experiments.items()}, _watch)
         logs = [(name, replace(e, log_number=seed)) for name, e in experiments.items() for seed in seeds]
@@ -118,7 +116,7 @@ def _wanted(settings: Settings) -> list[str]:
 def experiment_of(name: str, settings: Settings) -> Experiment:
     """The experiment of a world: truth.json and the logs `log`, `log-1`, ... are in its folder, one log a logger."""
     case = SMALL_CASES.get(name)
-    suite = case.suite if case else (SUITES | DATA_SUITES)[name]
+    suite = case.suite if case else (LARGE_SUITES | DATA_SUITES)[name]
     env = case.env if case else name
     data = settings.data / name if settings.data and name in DATA_SUITES else None
     most = envs.load(env, data, suite.options).num_tasks(suite.split)
@@ -131,7 +129,7 @@ def experiment_of(name: str, settings: Settings) -> Experiment:
         refit=False,
         seed=settings.seed,
     )
-    return Experiment(config, env, suite, settings.out / name.replace(" ", "-"), data)
+    return Experiment(config, env, suite, settings.out / name.replace(" ", "-"), data, own_chances=True)
 
 
 def _truth(name: str, experiment: Experiment) -> dict[str, float]:
@@ -146,6 +144,7 @@ def _truth(name: str, experiment: Experiment) -> dict[str, float]:
 def _measure(experiment: Experiment, settings: Settings) -> None:
     """Make one part: fit on one log, evaluate every target, keep the evaluation."""
     suite, seed, change = experiment.suite, experiment.log_number, dict[str, Any](rollouts=settings.rollouts)
+    change |= {"refit": True, "refit_estimators": (KERNEL, BAG)}  # others are slow to fit again
     if set(settings.estimators) <= set(ESTIMATORS):
         change["world_model"] = None
     else:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.candidates import EXACT, KINDS, OTHER
-from worldline.kernel.model import KernelAnswer, StepRequest
 from worldline.kernel.outcome import outcome_of
 from worldline.kernel.step_table import CONTEXTS, StepTable
 

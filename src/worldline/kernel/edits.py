@@ -183,6 +183,7 @@ def _changes(before: str, after: str) -> Edit | None:
     return changes if len(changes) <= _TRANSFERRED else None
 
 
+@functools.lru_cache(maxsize=1 << 15)
 def transferred(before: str, after: str, now: str) -> str | None:
     """What `now` turns into if it changes as `before` changed into `after`; numbers change by the same difference."""
     changes = _changes(before, after)

@@ -60,13 +60,17 @@ def wording(answer: str, phrase: Phrase) -> str:
 
 
 def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
-    """The nearest bids below and above the number: what was answered to them, and how far they are."""
+    """The nearest bids below and above the number: what was answered to them, with and without how far they are."""
     below = max((bid for bid in bids if bid[0] <= number), default=None)
     above = min((bid for bid in bids if bid[0] > number), default=None)
     sides = ["none" if side is None else f"{side[1]} {_distance(abs(number - side[0]))}" for side in (below, above)]
     yield f"below {sides[0]}"
     yield f"above {sides[1]}"
     yield f"between {sides[0]} and {sides[1]}"
+    heard = ["none" if side is None else side[1] for side in (below, above)]
+    yield f"beyond {heard[0]}"
+    yield f"short of {heard[1]}"
+    yield f"amid {heard[0]} and {heard[1]}"
 
 
 def first_number(action: str) -> float | None:
@@ -169,7 +173,9 @@ class EpisodeState:
         self._fillers: dict[str, str] = {}
         """Of each wording of an action with one rare word blanked, that word, as it was last used."""
         self.bids: list[Bid] = []
-        self.last_number = last_number(observation)
+        self.heard: dict[str, int] = {}
+        """How often the world has answered in each wording."""
+        self.first_number = self.last_number = last_number(observation)
         """The last number that the world named; below, that an action did."""
         self.last_bid: float | None = None
         self._remember(observation)
@@ -264,6 +270,8 @@ class EpisodeState:
         named, bid = last_number(answer), last_number(action)
         self.last_number = self.last_number if named is None else named
         self.last_bid = self.last_bid if bid is None else bid
+        worded = wording(answer, description.phrase)
+        self.heard = {**self.heard, worded: self.heard.get(worded, 0) + 1}
         if number is not None:
             self.bids = [*self.bids[-8:], (number, wording(answer, description.phrase))]
         self.actions.append(action)

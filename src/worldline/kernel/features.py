@@ -49,6 +49,7 @@ NAMES = (
     "agreeing rows of this history",
     "share among same shapes",
     *(f"rows of this {name}" for name in list(CONTEXTS)[:_CONTEXTS]),
+    "log-share of its wording among the candidates",
     "log-probability of the wording",
 )
 
@@ -75,6 +76,7 @@ class Seen:
 
     def __init__(self, episodes: Sequence[Trajectory]) -> None:
         self._texts, self._words = Owners(), Owners()
+        self._new_words: dict[tuple[str, str, int], float] = {}
         for number, episode in enumerate(episodes):
             for text in episode.next_observations:
                 self._texts.add(text, number)
@@ -88,8 +90,14 @@ class Seen:
 
     def new_words(self, text: str, task: str, but: int) -> float:
         """The share of the text's words that no episode of the task had, episode `but` left out."""
-        words = vocabulary(text)
-        return sum(not self._words.has((task, word), but) for word in words) / max(1, len(words))
+        key = text, task, but
+        share = self._new_words.get(key)
+        if share is None:
+            words = vocabulary(text)
+            share = sum(not self._words.has((task, word), but) for word in words) / max(1, len(words))
+            if but < 0:  # a step of the log is described once
+                self._new_words[key] = share
+        return share
 
 
 def features(

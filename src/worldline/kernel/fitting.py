@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState, wording
 from worldline.kernel.gate import Exercise
+from worldline.kernel.left_out import left_out_errors
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
+from worldline.kernel.numerals import number_gap
 from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
 from worldline.kernel.step_table import LoggedStep, replay
 from worldline.kernel.wordings import WordingExercise, fold_of
@@ -28,6 +31,8 @@ STEPS = 4000
 LISTED_STEPS = 2500
 HELD_OUT = 6
 """One of so many episodes is held out."""
+OTHER_POLICIES = 0.5
+"""Share of the steps that are answered by episodes of other policies alone: so will those of a new policy be."""
 _LAST = 0.3
 """Weight of an episode's last step where few of the others are in the sample: all last steps are."""
 _TEXT_ALONE = 0.1
@@ -46,6 +51,9 @@ class DescribedStep:
     weight: float
     """1; for a last step, the share of the others that are in the sample: all last steps are."""
 
+    closeness: npt.NDArray[np.float32]
+    """Of each candidate to the answer, 0 to 1."""
+
     @property
     def right(self) -> npt.NDArray[np.bool_]:
         """Which candidates have the text that was answered."""
@@ -55,7 +63,18 @@ class DescribedStep:
 def fit_kernel(
     episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS
 ) -> tuple[KernelModel, dict[str, float]]:
-    """A kernel model of the log, and what was measured on held-out episodes."""
+    """A kernel model of the log, and what was measured on held-out episodes and on policies left out."""
+    model, figures = fit_once(episodes, seed, steps)
+    left_out = left_out_errors(episodes, lambda others: fit_once(others, seed, steps // 2)[0], seed)
+    if left_out is not None:
+        model.bag_leads.fill_(left_out.bag_leads)
+        figures |= {"left out error": left_out.model, "left out error of the bag": left_out.bag}
+        figures["bag leads"] = float(left_out.bag_leads)
+    return model, figures
+
+
+def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) -> tuple[KernelModel, dict[str, float]]:
+    """The same without the policies left out."""
     model = KernelModel(episodes)
     sample = described_steps(model, seed, steps)
     _fit_wordings(model, sample, seed)
@@ -66,9 +85,8 @@ def fit_kernel(
     rng = random.Random(derive_seed(seed, "held out"))
     held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
     nats = model.gate.fit([one.exercise for one in sample], held_out, derive_seed(seed, "gate") % 2**31)
-    weighed = model.gate.chances(
-        np.concatenate([one.exercise.features for one in sample]), [len(one.exercise.credit) for one in sample]
-    )
+    _fit_blend(model, [one for one in sample if one.row.episode in held_out])
+    weighed = model.weighed([one.considered for one in sample], [one.exercise.features for one in sample])
     figures = {"nats": nats} | _measured(sample, weighed, held_out)
     judged = [_judged(model, one, chances) for one, chances in zip(sample, weighed, strict=True)]
     figures |= model.outcomes.fit(judged, held_out, derive_seed(seed, "outcomes") % 2**31)
@@ -90,28 +108,45 @@ def described_steps(
         for state, _, row in replay(model.log.language, episode, number):
             last = row.step + 1 == len(episode)
             if rng.random() < share or last:
-                considered = model.consider(state, row.action, turn=rng.randrange(1 << 20), own=number)
-                credit = _credit(model, considered.candidates, row, spread)
+                turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
+                considered = model.consider(state, row.action, turn=turn, own=number, without_policy=shifted)
+                nearness = closeness(considered, row.answer)
+                credit = nearness * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
-                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
+                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0, nearness))
     return sample
 
 
-def _credit(model: KernelModel, possible: Candidates, row: LoggedStep, spread: float) -> npt.NDArray[np.float32]:
-    """1 for the right text from a step with the same outcome; less where its outcome was another."""
-    credit = np.zeros(len(possible), np.float32)
-    for at, (text, source) in enumerate(zip(possible.texts, possible.rows.tolist(), strict=True)):
-        if text != row.answer:
-            continue
+def closeness(considered: Considered, answer: str) -> npt.NDArray[np.float32]:
+    """How near each candidate is to the answer: 1 for its text.
+
+    Where none has it, those of its wording stand in for it, the nearer their numbers the more: a gate that is fitted on
+    the rest alone would take answers with numbers in them for rarer than they are.
+    """
+    possible, phrase = considered.candidates, considered.step.phrase
+    exact = np.array([text == answer for text in possible.texts], np.float32)
+    if exact.any():
+        return exact
+    worded = wording(answer, phrase)
+    if worded not in considered.wordings.texts:
+        return exact
+    alike = considered.wordings.of == considered.wordings.texts.index(worded)
+    gaps = np.array([number_gap(text, answer) for text in possible.texts])
+    return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
+
+
+def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread: float) -> npt.NDArray[np.float32]:
+    """1 for a source with the same outcome; less where its outcome was another."""
+    agrees = np.zeros(len(possible), np.float32)
+    for at, source in enumerate(possible.rows.tolist()):
         if source < 0:
-            agrees = float(not row.ended)
+            agrees[at] = float(not row.ended)
         else:
             other = model.log.rows[source]
             gap = (other.reward - row.reward) / spread
-            agrees = float(other.ended == row.ended) * float(np.exp(-0.5 * gap**2))
-        credit[at] = _TEXT_ALONE + (1 - _TEXT_ALONE) * agrees
-    return credit
+            agrees[at] = float(other.ended == row.ended) * float(np.exp(-0.5 * gap**2))
+    return _TEXT_ALONE + (1 - _TEXT_ALONE) * agrees
 
 
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:
@@ -121,6 +156,20 @@ def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int
         right = texts.index(answer) if answer in texts else -1
         exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, right))
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
+
+
+def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
+    steps = []
+    for one in held_out:
+        of, texts = one.considered.wordings.of, one.considered.wordings.texts
+        chances = model.gate.chances(one.exercise.features, [len(of)])[0]
+        log_chances = np.zeros(len(texts))
+        log_chances[of] = one.exercise.features[:, -1]
+        answer = wording(one.row.answer, one.considered.step.phrase)
+        right = texts.index(answer) if answer in texts else -1
+        mass = np.bincount(of, chances, len(texts)).astype(np.float64)
+        steps.append(BlendedStep(mass, log_chances, right, one.exercise.weight))
+    model.blend.fit(steps)
 
 
 def _measured(

@@ -11,9 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from worldline.kernel.candidates import KINDS, OTHER, Candidates, candidates, pool
+from worldline.kernel.answers import KernelAnswer, StepRequest
+from worldline.kernel.bag import Bag
+from worldline.kernel.blend import Blend
+from worldline.kernel.candidates import KINDS, Candidates, candidates, pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.features import NAMES, Features, Seen, features
@@ -34,41 +38,6 @@ from worldline.types import Trajectory
 Chances = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest:
-    """An action done in an episode. Numbers in [0, 1) decide what is drawn; `turn` varies which rows are looked at."""
-
-    state: EpisodeState
-    action: str
-    draw: float
-    outcome_draw: float
-    turn: int
-    own: int = -1
-    """The logged episode that is replayed, whose record is left out; -1: none."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelAnswer:
-    """What the world says, and what follows."""
-
-    text: str
-    outcome: StepOutcome
-    listed: tuple[str, ...] | None
-    log_odds: dict[str, float]
-    """Of every action that may be listed."""
-    description: StepDescription
-    kind: str
-    """How the answer was made of a logged one; one of KINDS."""
-    hazard: float
-    """The probability that the episode ends here; below, the mean reward of the step."""
-    mean_reward: float
-
-    @property
-    def supported(self) -> bool:
-        """Whether the answer was given to this action, or to one that is worded alike."""
-        return self.kind != KINDS[OTHER]
-
-
 @dataclass(frozen=True)
 class Considered:
     """The candidates of one step, described."""
@@ -82,6 +51,9 @@ class Considered:
 
 class KernelModel(nn.Module):
     """All that is learned of a log."""
+
+    bag_leads: Tensor
+    """Whether the bag answers in its place: it valued policies better that were left out of the log."""
 
     def __init__(self, episodes: Sequence[Trajectory]) -> None:
         super().__init__()
@@ -98,8 +70,10 @@ class KernelModel(nn.Module):
         self.fillings = Fillings(self.log.language.phrasing, listed)
         self.wording_model = WordingModel()
         self.gate = Gate(len(NAMES))
+        self.blend = Blend()
         self.outcomes = OutcomeModel(self.log.rows)
         self.list_model = ListModel()
+        self.register_buffer("bag_leads", torch.tensor(False))
         self._learn_reward_rules()
 
     def _learn_reward_rules(self) -> None:
@@ -112,10 +86,18 @@ class KernelModel(nn.Module):
                 seen.append((reward_wording(step, row.answer), last_numbers(state, row.action, row.answer), row.reward))
         self.outcomes.rules.fit(seen)
 
-    def consider(self, state: EpisodeState, action: str, *, turn: int = 0, own: int = -1) -> Considered:
-        """What may be answered to an action, described; `own` is the logged episode it belongs to, -1: none."""
+    def consider(
+        self, state: EpisodeState, action: str, *, turn: int = 0, own: int = -1, without_policy: bool = False
+    ) -> Considered:
+        """What may be answered to an action, described.
+
+        `own` is the logged episode it belongs to, -1: none. Its record is left out, or all of its policy's.
+        """
         step = state.describe(action)
-        left_out = self.log.episode_of == own if own >= 0 else None
+        left_out = None
+        if own >= 0:
+            left_out = self.log.policy_of == self.log.policy_of[self.log.first_row[own]] if without_policy else None
+            left_out = self.log.episode_of == own if left_out is None or left_out.all() else left_out
         compared = pool(self.log, state, step, turn, left_out)
         possible = candidates(self.log, self.rules, state, step, compared)
         described = features(self.seen, state, step, compared, possible, own)
@@ -125,22 +107,34 @@ class KernelModel(nn.Module):
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""
         log_chances = self.wording_model.log_chances(considered.wordings, fold_of(own) if own >= 0 else -1)
-        return np.concatenate([considered.features, log_chances[:, None]], 1)
+        of = considered.wordings.of
+        shares = np.log(np.bincount(of)[of] / len(of)).astype(np.float32)
+        return np.concatenate([considered.features, shares[:, None], log_chances[:, None]], 1)
+
+    def weighed(self, considered: Sequence[Considered], described: Sequence[Features]) -> list[Chances]:
+        """The probabilities of the candidates of some steps, with their features."""
+        chances = self.gate.chances(np.concatenate(described), [len(one) for one in described])
+        return [
+            self.blend.chances(these, one.wordings.of, features[:, -1].astype(np.float64))
+            for one, features, these in zip(considered, described, chances, strict=True)
+        ]
 
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
         """Draw an answer to each request, all weighed in one batch."""
+        if self.bag_leads:
+            return Bag(self.log).answer(requests)
         considered = [self.considered(request) for request in requests]
-        weighed = self.weighed(requests, considered)
+        weighed = self.request_chances(requests, considered)
         return [self.drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
 
     def considered(self, request: StepRequest) -> Considered:
         """What may be answered to a request."""
         return self.consider(request.state, request.action, turn=request.turn, own=request.own)
 
-    def weighed(self, requests: Sequence[StepRequest], considered: Sequence[Considered]) -> list[Chances]:
-        """How likely the gate holds each candidate of each request."""
+    def request_chances(self, requests: Sequence[StepRequest], considered: Sequence[Considered]) -> list[Chances]:
+        """The probabilities of the candidates of some requests."""
         described = [self.described(one, request.own) for request, one in zip(requests, considered, strict=True)]
-        return self.gate.chances(np.concatenate(described), [len(one) for one in described])
+        return self.weighed(considered, described)
 
     def drawn(self, request: StepRequest, considered: Considered, chances: Chances) -> KernelAnswer:
         """One of the candidates, drawn by these chances, and what follows it."""

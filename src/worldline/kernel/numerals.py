@@ -61,6 +61,7 @@ class NumberRanges:
         return all(low <= float(n) <= high for n, (low, high) in zip(apart.numbers, ranges, strict=True))
 
 
+@functools.lru_cache(maxsize=1 << 15)
 def shifted(answer: str, before: str, now: str) -> str | None:
     """A logged answer with its numbers moved from where they were `before` to where they are `now`.
 
@@ -84,6 +85,7 @@ def shifted(answer: str, before: str, now: str) -> str | None:
     return "".join(piece + number for piece, number in zip(then.pieces, [*moved, ""], strict=True))
 
 
+@functools.lru_cache(maxsize=1 << 15)
 def between(answer: str, before: tuple[str, str], now: tuple[str, str]) -> str | None:
     """A logged answer with its one number where it lay between two others, moved to where these are now.
 
@@ -103,3 +105,11 @@ def between(answer: str, before: tuple[str, str], now: tuple[str, str]) -> str |
     if value < 0:
         return None
     return f"{then.pieces[0]}{value:.10g}{then.pieces[1]}"
+
+
+def number_gap(text: str, other: str) -> float:
+    """The mean absolute difference between the numbers of two texts; infinite where they do not name as many."""
+    first, second = numbered(text).numbers, numbered(other).numbers
+    if len(first) != len(second):
+        return float("inf")
+    return sum(abs(float(a) - float(b)) for a, b in zip(first, second, strict=True)) / max(1, len(first))

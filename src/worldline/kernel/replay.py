@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.episode_state import EpisodeState
-from worldline.kernel.model import KernelAnswer, StepRequest
 from worldline.kernel.step_table import StepTable
-from worldline.types import derive_seed, uniform
+from worldline.types import Trajectory, derive_seed, uniform
 
 DRAWS = 3
 """Times that each episode is replayed."""
@@ -30,25 +31,38 @@ class StepModel(Protocol):
 
 def replay_error(model: StepModel, numbers: Sequence[int], seed: int = 0) -> float:
     """Root mean square over the policies of the log of imagined minus logged mean return, on episodes `numbers`."""
+    episodes = [model.log.episodes[number] for number in numbers]
+    drawn = [replayed_returns(model, episodes, numbers, derive_seed(seed, at)) for at in range(DRAWS)]
     errors: dict[str, list[float]] = defaultdict(list)
-    for number in numbers:
-        episode = model.log.episodes[number]
-        imagined = np.mean([_replayed_return(model, number, derive_seed(seed, number, at)) for at in range(DRAWS)])
-        errors[episode.policy].append(float(imagined) - episode.episode_return)
+    for episode, imagined in zip(episodes, np.mean(drawn, 0).tolist(), strict=True):
+        errors[episode.policy].append(imagined - episode.episode_return)
     return float(np.sqrt(np.mean([np.mean(many) ** 2 for many in errors.values()])))
 
 
-def _replayed_return(model: StepModel, number: int, seed: int) -> float:
-    episode = model.log.episodes[number]
-    first = episode.steps[0]
-    state = EpisodeState(model.log.language, episode.task_id, episode.goal, first.observation, first.admissible)
-    earned = 0.0
-    for at, step in enumerate(episode.steps):
-        draws = uniform(seed, "answer", at), uniform(seed, "outcome", at)
-        request = StepRequest(state, step.action, *draws, derive_seed(seed, "turn", at) % 2**20, number)
-        answer = model.answer([request])[0]
-        earned += answer.outcome.reward
-        if answer.outcome.ended:
-            break
-        state.advance(answer.description, answer.text, answer.outcome.reward, answer.listed)
-    return earned
+def replayed_returns(
+    model: StepModel, episodes: Sequence[Trajectory], own: Sequence[int], seed: int
+) -> npt.NDArray[np.float64]:
+    """The returns of the episodes' actions in the model. `own` is the number of each in its log; -1: it has none."""
+    states = [
+        EpisodeState(model.log.language, e.task_id, e.goal, e.steps[0].observation, e.steps[0].admissible)
+        for e in episodes
+    ]
+    returns = np.zeros(len(episodes))
+    going = list(range(len(episodes)))
+    step = 0
+    while going := [at for at in going if step < len(episodes[at])]:
+        requests = []
+        for at in going:
+            draws = uniform(seed, "answer", at, step), uniform(seed, "outcome", at, step)
+            turn = derive_seed(seed, "turn", at, step) % 2**20
+            requests.append(StepRequest(states[at], episodes[at].steps[step].action, *draws, turn, own[at]))
+        ended = set()
+        for at, answer in zip(going, model.answer(requests), strict=True):
+            returns[at] += answer.outcome.reward
+            if answer.outcome.ended:
+                ended.add(at)
+            else:
+                states[at].advance(answer.description, answer.text, answer.outcome.reward, answer.listed)
+        going = [at for at in going if at not in ended]
+        step += 1
+    return returns

@@ -59,6 +59,8 @@ class StepTable:
     proportions: Array
     relations: tuple[frozenset[int], ...]
     episode_of: Rows
+    policy_of: Rows
+    """The number of the policy that made each row."""
     first_row: Rows
     """The row of each episode's first step."""
     _contexts: dict[str, dict[tuple[int, ...], Rows]]
@@ -90,6 +92,7 @@ class StepTable:
             np.array([description.proportion for description in described], np.float32),
             tuple(description.relations for description in described),
             episode_of,
+            np.unique([episode.policy for episode in episodes], return_inverse=True)[1][episode_of],
             np.searchsorted(episode_of, np.arange(len(episodes))),
             {
                 name: {key: rng.permutation(np.array(members)) for key, members in table.items()}

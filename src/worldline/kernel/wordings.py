@@ -31,8 +31,8 @@ def fold_of(episode: int) -> int:
 
 LEAST = -8.0
 """No wording of a candidate is held to be less likely than this, in nats."""
-_LONGEST = 96
-_STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-4
+_LONGEST = 160
+_STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-3
 _MIX = np.int64(0x9E3779B97F4A7C1)
 Ids = npt.NDArray[np.int64]
 
@@ -101,9 +101,16 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid]) -
     for relation in sorted(step.relations)[:24]:
         texts += [f"relation {event} {relation}"]
     number = first_number(action)
-    if number is not None and bids:
-        texts += [f"task {event} {text}" for text in neighbours(number, bids)]
-        texts += [f"all {event} {text}" for text in neighbours(number, [*bids, *state.bids])]
+    if number is not None:
+        for place, other in enumerate((state.last_number, state.first_number, state.last_bid)):
+            if other:
+                level = min(int(10 * number / other), 15)
+                texts += [f"at least {place} {event} {at}" for at in range(1, level + 1)]
+        if bids:
+            texts += [f"task {event} {text}" for text in neighbours(number, bids)]
+            texts += [f"all {event} {text}" for text in neighbours(number, [*bids, *state.bids])]
+    texts += [f"heard {event} {answer} {at}" for answer, times in state.heard.items() for at in range(min(times, 4))]
+    texts += [f"done {event} {at}" for at in range(min(sum(state.event(other) == event for other in past), 6))]
     texts += [f"fact {event} {fact}" for fact in state.facts()]
     texts += [f"did {event} {other} {min(times, 3)}" for other, times in Counter(past[-12:]).items()]
     return texts

@@ -122,7 +122,7 @@ class TextWorld(KernelWorld):
             [environment.answer_seed() for environment in waiting],
         )
         considered = [self.kernel.considered(request) for request in requests]
-        weighed = self.kernel.weighed(requests, considered)
+        weighed = self.kernel.request_chances(requests, considered)
         for environment, request, text, one, chances in zip(waiting, requests, texts, considered, weighed, strict=True):
             written = read_outcome(text)
             outcome = self._outcome(written) if self.generator.says_outcome else None

@@ -1,0 +1,72 @@
+"""Policies left out of the log: does a model of the other policies' episodes give them the returns they had?
+
+A new policy is what a world model is for, and a policy that the log does not have is as new. Its logged actions are
+replayed in a model that is fitted without it, and in the bag beside it: the error of both is reported, and where the
+bag's is smaller, and not by chance, the bag leads.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.kernel.bag import Bag
+from worldline.kernel.model import KernelModel
+from worldline.kernel.replay import replayed_returns
+from worldline.types import Trajectory, derive_seed
+
+FEWEST, FITS = 3, 3
+"""Policies of a log that this needs, and models that are fitted at most: where there are more, several are left out."""
+EPISODES = 100
+"""Episodes of a policy that are replayed at most."""
+RESAMPLES, SURE = 400, 0.95
+"""Resamples of the replayed episodes, and the share of them in which the bag's error must be the smaller one."""
+Biases = Sequence[npt.NDArray[np.float64]]
+"""Of each policy, imagined minus logged return of each replayed episode."""
+
+
+@dataclass(frozen=True)
+class LeftOutErrors:
+    """Root mean squares over the policies of imagined minus logged mean return, and whether the bag's is smaller."""
+
+    model: float
+    bag: float
+    bag_leads: bool
+    """Not by chance: a few dozen episodes of a policy say little about its mean."""
+
+    @classmethod
+    def of(cls, model: Biases, bag: Biases, seed: int) -> "LeftOutErrors":
+        rng = np.random.default_rng(derive_seed(seed, "resamples"))
+        smaller = 0
+        for _ in range(RESAMPLES):
+            drawn = [rng.integers(len(biases), size=len(biases)) for biases in model]
+            errors = (_error([b[at] for b, at in zip(biases, drawn, strict=True)]) for biases in (model, bag))
+            smaller += next(errors) > next(errors)
+        return cls(_error(model), _error(bag), smaller >= SURE * RESAMPLES)
+
+
+def _error(biases: Biases) -> float:
+    return float(np.sqrt(np.mean([one.mean() ** 2 for one in biases])))
+
+
+def left_out_errors(
+    episodes: Sequence[Trajectory], fit: Callable[[Sequence[Trajectory]], KernelModel], seed: int
+) -> LeftOutErrors | None:
+    """The errors on each policy in a model that `fit` makes of the others; None where there are too few policies."""
+    policies = sorted({episode.policy for episode in episodes})
+    if len(policies) < FEWEST:
+        return None
+    of_model: list[npt.NDArray[np.float64]] = []
+    of_bag: list[npt.NDArray[np.float64]] = []
+    for first in range(FITS):
+        away = set(policies[first::FITS])
+        model = fit([episode for episode in episodes if episode.policy not in away])
+        for policy in sorted(away):
+            own = [episode for episode in episodes if episode.policy == policy]
+            order = np.random.default_rng(derive_seed(seed, "left out", policy)).permutation(len(own))
+            replayed = [own[at] for at in order[:EPISODES]]
+            logged = np.array([episode.episode_return for episode in replayed])
+            for many, one in ((of_model, model), (of_bag, Bag(model.log))):
+                many.append(replayed_returns(one, replayed, [-1] * len(replayed), seed) - logged)
+    return LeftOutErrors.of(of_model, of_bag, seed)

@@ -1,0 +1,80 @@
+"""Errors on policies left out, where both models' errors are known to the digit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pytest
+from written_logs import Played, episode
+
+from worldline.kernel.answers import KernelAnswer, StepRequest
+from worldline.kernel.bag import Bag
+from worldline.kernel.left_out import LeftOutErrors, left_out_errors
+from worldline.kernel.model import KernelModel
+from worldline.kernel.step_table import StepTable
+from worldline.types import Trajectory
+
+LENGTHS = {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
+@dataclass(frozen=True)
+class Flatterer:
+    """Answers as the bag does, and pays so much more for every step."""
+
+    log: StepTable
+    extra: float
+
+    def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
+        answers = Bag(self.log).answer(requests)
+        return [
+            KernelAnswer(
+                a.text,
+                a.outcome._replace(reward=a.outcome.reward + self.extra, ended=False),
+                a.listed,
+                a.log_odds,
+                a.description,
+                a.kind,
+            )
+            for a in answers
+        ]
+
+
+def _log(policies: str) -> list[Trajectory]:
+    """Every step pays 1, and no episode ends before its policy stops."""
+    return [
+        episode(f"{p}{n}", "on", [Played("go", "on", 1.0)] * LENGTHS[p], policy=p, ended=False)
+        for p in policies
+        for n in range(3)
+    ]
+
+
+def test_errors_are_those_of_each_policy_in_a_model_of_the_others() -> None:
+    pools = []
+
+    def fit(episodes: Sequence[Trajectory]) -> KernelModel:
+        pools.append("".join(sorted({one.policy for one in episodes})))
+        return cast(KernelModel, Flatterer(StepTable.of(episodes), 0.5))
+
+    errors = left_out_errors(_log("abc"), fit, seed=0)
+    assert errors is not None
+    assert pools == ["bc", "ac", "ab"]
+    assert errors.model == pytest.approx((sum((0.5 * n) ** 2 for n in (1, 2, 3)) / 3) ** 0.5)
+    assert errors.bag == 0.0
+    assert errors.bag_leads
+    pools.clear()
+    left_out_errors(_log("abcd"), fit, seed=0)
+    assert pools == ["bc", "acd", "abd"], "three fits at most"
+
+
+def test_two_policies_are_too_few() -> None:
+    assert left_out_errors(_log("ab"), lambda episodes: pytest.fail("nothing is to be fitted"), seed=0) is None
+
+
+@pytest.mark.parametrize(("model", "leads"), [(0.3, True), (0.0, False), (-0.02, False)])
+def test_the_bag_leads_where_it_is_better_and_not_by_chance(model: float, leads: bool) -> None:
+    """Means of 100 episodes with a scatter of one half have a standard error of 0.05."""
+    rng = np.random.default_rng(1)
+    scatter = [rng.permutation(np.repeat([-0.5, 0.5], 50)) for _ in range(6)]
+    of_model, of_bag = [one + model for one in scatter[:3]], scatter[3:]
+    assert LeftOutErrors.of(of_model, of_bag, seed=0).bag_leads == leads
