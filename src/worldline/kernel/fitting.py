@@ -51,9 +51,6 @@ class DescribedStep:
     weight: float
     """1; for a last step, the share of the others that are in the sample: all last steps are."""
 
-    closeness: npt.NDArray[np.float32]
-    """Of each candidate to the answer, 0 to 1."""
-
     @property
     def right(self) -> npt.NDArray[np.bool_]:
         """Which candidates have the text that was answered."""
@@ -110,11 +107,10 @@ def described_steps(
             if rng.random() < share or last:
                 turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
                 considered = model.consider(state, row.action, turn=turn, own=number, without_policy=shifted)
-                nearness = closeness(considered, row.answer)
-                credit = nearness * _agreement(model, considered.candidates, row, spread)
+                credit = closeness(considered, row.answer) * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
-                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0, nearness))
+                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
     return sample
 
 
