@@ -19,7 +19,6 @@ LONGEST = (
     "cli/test_demo.py",
     "bench/test_ablate.py",
     "store/test_writer.py",
-    "narrator",
     "ope/test_bounds.py",
     "bench",
     "paw",

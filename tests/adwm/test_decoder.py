@@ -76,7 +76,9 @@ def clairvoyant(fitted: Fitted) -> tuple[Member, dict[str, float]]:
     ]
     true = dict(zip(range(len(fitted.ensemble.episodes)), _by_episode(fitted), strict=True))
 
-    def known(model: object, rivals: object, config: ImaginationConfig, *rest: object) -> dict[int, torch.Tensor]:
+    def clear_sighted(
+        model: object, rivals: object, config: ImaginationConfig, *rest: object
+    ) -> dict[int, torch.Tensor]:
         generator = torch.Generator().manual_seed(0)
         return {
             n: torch.randn(z.shape, generator=generator) if config.dynamics == "noise" else z for n, z in true.items()
@@ -84,7 +86,7 @@ def clairvoyant(fitted: Fitted) -> tuple[Member, dict[str, float]]:
 
     decoder = LatentDecoder(len(kernel.log), 32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "predicted_latents", known)
+        patch.setattr(module, "predicted_latents", clear_sighted)
         nats = fit_decoder(decoder, member.model, None, kernel, data, seed=0)
     return replace(member, decoder=decoder), nats
 

@@ -24,6 +24,7 @@ from worldline.evaluate import Evaluation, evaluate, imagination, world_model
 from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
 from worldline.evaluate.world_model import WorldModelEstimators, control_variate
+from worldline.kernel import fitting
 from worldline.ope.certificate import Trial
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.intervals import Interval

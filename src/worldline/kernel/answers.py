@@ -32,9 +32,9 @@ class KernelAnswer:
     description: StepDescription
     kind: str
     """How the answer was made of a logged one; one of KINDS."""
-    hazard: float
-    """The probability that the episode ends here; below, the mean reward of the step."""
-    mean_reward: float
+    hazard: float = float("nan")
+    """The probability that the episode ends here; below, the mean reward of the step. nan: not computed."""
+    mean_reward: float = float("nan")
 
     @property
     def supported(self) -> bool:

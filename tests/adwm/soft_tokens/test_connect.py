@@ -53,9 +53,9 @@ def test_decodable_counts_answers_other_episodes_gave(fitted: Fitted) -> None:
     others: dict[str, set[int]] = {}
     for row in kernel.log.rows:
         others.setdefault(row.answer, set()).add(row.episode)
-    known = np.mean([len(others[row.answer]) > 1 for row in kernel.log.rows])
+    repeated = np.mean([len(others[row.answer]) > 1 for row in kernel.log.rows])
     share = decodable(kernel, 10**6)
-    assert 0.9 * known < share < 1
+    assert 0.9 * repeated < share < 1
     assert decodable(kernel, 20) != share, "a sample of the episodes"
 
 
