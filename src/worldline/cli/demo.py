@@ -42,7 +42,7 @@ class Settings(Config):
     """Clone an expert into a small language model, log it and two scripted agents, fit a world model on that log, judge
     seven other agents offline by every estimator, and compare with how these did when they were played for real.
 
-    Needs no network, no key, no GPU: two cores and three minutes.
+    Needs no network, no key, no GPU: two cores and some minutes.
     """
 
     examples: ClassVar[tuple[str, ...]] = ("worldline demo", "worldline demo --tasks 80 --out my-demo --overwrite")
