@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from brief_fits import make_fits_brief
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -43,15 +45,17 @@ def test_own_environment_and_policy_to_a_trained_agent(
 def test_an_api_agent_scored_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    make_fits_brief(monkeypatch)
     loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=40, rollouts=4)
     printed = capsys.readouterr().out
     assert "v2 is better than v1" in printed or "does not tell whether v2 is better" in printed
     assert "what works: worldline fit and --world-model" in printed
-    assert "v3 by adwm: " in printed
+    assert "v3 by wm: " in printed
 
 
 def test_the_notebook_runs_from_a_log_to_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    make_fits_brief(monkeypatch)
     notebook = json.loads((EXAMPLES / "quickstart.ipynb").read_text(encoding="utf-8"))
     values: dict[str, Any] = {}
     for number, cell in enumerate(notebook["cells"]):

@@ -5,9 +5,8 @@ import torch
 from hypothesis import settings
 from tiny_house import play, tiny_house
 
-from worldline.adwm import decoder, training
+from brief_fits import make_fits_brief
 from worldline.adwm.fit import FitSettings, Fitted, fit_ensemble
-from worldline.kernel import fitting
 from worldline.types import Trajectory, World
 
 __all__ = ["fitted", "house", "log", "one_thread"]
@@ -36,7 +35,5 @@ def fitted(log: list[Trajectory]) -> Fitted:
     """A world model of the log: two members, a few epochs."""
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as brief:
-        brief.setattr(training, "_SCORE_UPDATES", 100)
-        brief.setattr(decoder, "_UPDATES", 50)
-        brief.setattr(fitting, "left_out_errors", lambda *given: None)
+        make_fits_brief(brief, 200)
         return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=300, replayed_episodes=16))

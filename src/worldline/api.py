@@ -126,7 +126,6 @@ class FitSettingsOfLog(TypedDict, total=False):
 
     preset: Literal["small", "base", "paper"]
     members: int
-    kernel: bool
     latent: int | None
     epochs: int | None
     batch: int | None

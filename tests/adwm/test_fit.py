@@ -7,12 +7,18 @@ import numpy as np
 import pytest
 import torch
 
+from brief_fits import make_fits_brief
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.episodes import check, facts_of
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, latent_notes
 from worldline.command_line import read
 from worldline.types import InputError, Trajectory
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_fits_brief(monkeypatch)
 
 
 def test_held_out_figures_are_good_and_complete(fitted: Fitted) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from brief_fits import make_fits_brief
 from worldline.adwm.fit import FitSettings
 from worldline.bench import ablate, rank
 from worldline.bench.experiment import Experiment, ExperimentConfig
@@ -23,6 +24,11 @@ SUITE = PolicySuite(
     cloning={"episodes": 40, "checkpoints": 2},
     split="test",
 )
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_fits_brief(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from brief_fits import make_fits_brief
 from worldline import files
 from worldline.bench import rank
 from worldline.bench.experiment import Experiment, ExperimentConfig
@@ -15,6 +16,11 @@ from worldline.policies.faulty_expert import Faults
 from worldline.types import InputError
 
 SUITE = PolicySuite(loggers={"a": Faults(chance=0.5)}, targets={"b": Faults()}, options={"level": "small"})
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_fits_brief(monkeypatch)
 
 
 def experiment(out: Path, **changes: Any) -> Experiment:

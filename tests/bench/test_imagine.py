@@ -5,12 +5,18 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from brief_fits import make_fits_brief
 from worldline import envs
 from worldline.bench import imagine
 from worldline.bench.imagine import Settings, Sweep, run
 from worldline.policies.mixing import RandomPolicy
 from worldline.rollout import Rollout, plan
 from worldline.types import Decision, Turn
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_fits_brief(monkeypatch)
 
 
 class Counting(RandomPolicy):

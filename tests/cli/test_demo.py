@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from brief_fits import make_fits_brief
 from worldline import store
 from worldline.cli import demo
-from worldline.kernel import gate, lists, outcome, wordings
 from worldline.policies.faulty_expert import Faults
 from worldline.types import InputError
 from worldline.worker_pool import worker_pool
@@ -19,10 +19,8 @@ def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_
     monkeypatch.setattr(demo, "OPTIONS", {"level": "tiny"})
     monkeypatch.setattr(demo, "CLONING", {"episodes": 20, "checkpoints": 2, "batch_tokens": 512, "vocabulary": 400})
     monkeypatch.setattr(demo, "candidates", lambda paths: {name: every(paths)[name] for name in names})
-    monkeypatch.setattr(demo, "WRITE", demo.WRITE.model_copy(update={"max_new_tokens": 6}))
     monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "wm"))
-    for brief in (gate, lists, outcome, wordings):
-        monkeypatch.setattr(brief, "_STEPS", 20)
+    make_fits_brief(monkeypatch)
     settings, out = demo.Settings(out=tmp_path / "demo", tasks=8), tmp_path / "demo"
     result = demo.run(settings).data
     assert [policy["name"] for policy in result["policies"]] == names

@@ -12,8 +12,9 @@ import torch
 from goal_seekers import Write
 from scipy import stats
 
+from brief_fits import make_fits_brief
 from worldline import envs, policies, store
-from worldline.adwm import decoder, training, value
+from worldline.adwm import value
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, Watch, fit, fit_ensemble
@@ -24,7 +25,6 @@ from worldline.evaluate import Evaluation, evaluate, imagination, world_model
 from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
 from worldline.evaluate.world_model import WorldModelEstimators, control_variate
-from worldline.kernel import fitting
 from worldline.ope.certificate import Trial
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.intervals import Interval
@@ -65,9 +65,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
                     short.append(episode)
     chosen = {"members": 2, "epochs": 2, "text_steps": 200, "replayed_episodes": 2}
     with pytest.MonkeyPatch.context() as brief:
-        brief.setattr(training, "_SCORE_UPDATES", 100)
-        brief.setattr(decoder, "_UPDATES", 50)
-        brief.setattr(fitting, "left_out_errors", lambda *given: None)
+        make_fits_brief(brief, 150)
         fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
     return out
 
@@ -136,6 +134,7 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World, m
     def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
         return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 200}), watch)
 
+    make_fits_brief(monkeypatch, 150)
     monkeypatch.setattr(world_model, "fit_ensemble", short)
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("wm", "wis"), rollouts=1)
@@ -221,7 +220,7 @@ def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folde
     assert {t.policy for t in kept} == {f"expert{epsilon:g}" for epsilon in TARGETS}
     for name in {t.policy for t in kept}:
         mean = np.mean([t.episode_return for t in kept if t.policy == name])
-        assert mean == pytest.approx(evaluation.value(name, "adwm").value, abs=1e-6)
+        assert mean == pytest.approx(evaluation.value(name, "wm").value, abs=1e-6)
 
 
 def test_the_sensitivity_to_guidance_is_told(every_model: Evaluation) -> None:

@@ -50,6 +50,8 @@ class KernelEnvironment(WaitingEnvironment[W]):
     state: EpisodeState
     own = -1
     """The logged episode that is replayed, whose record is left out; -1: none."""
+    unsupported: frozenset[str] = frozenset()
+    """Actions that were answered by what the log does not support: nor is what is answered to them again."""
 
     def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
         world = self._world
@@ -60,6 +62,7 @@ class KernelEnvironment(WaitingEnvironment[W]):
 
     def start_as(self, start: Trajectory) -> tuple[str, Info]:
         """Begin where this logged episode did."""
+        self.unsupported = frozenset()
         language, first = self._world.kernel.log.language, start.steps[0]
         self.state = EpisodeState(language, start.task_id, start.goal, first.observation, first.admissible)
         return self._began(start.task_id, start)
@@ -81,7 +84,9 @@ class KernelEnvironment(WaitingEnvironment[W]):
 
     def receive(self, answer: KernelAnswer) -> None:
         """Record the answer to the pending action."""
-        self._world.support.count(answer.kind, supported=answer.supported)
+        action = answer.description.action
+        self.unsupported |= frozenset() if answer.supported else {action}
+        self._world.support.count(answer.kind, supported=action not in self.unsupported)
         outcome, state = answer.outcome, self.state
         valid = state.offered(answer.description.action)
         state.likely_listed = answer.log_odds

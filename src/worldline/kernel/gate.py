@@ -57,8 +57,11 @@ class Gate(nn.Module):
         scores = self(torch.from_numpy(features)).double()
         return [part.softmax(0).numpy() for part in torch.split(scores, list(sizes))]
 
-    def fit(self, exercises: Sequence[Exercise], held_out: frozenset[int], seed: int, steps: int = _STEPS) -> float:
+    def fit(
+        self, exercises: Sequence[Exercise], held_out: frozenset[int], seed: int, steps: int | None = None
+    ) -> float:
         """Fit on all episodes but those held out, where it is stopped; the held-out loss in nats per step."""
+        steps = _STEPS if steps is None else steps
         training = _packed([one for one in exercises if one.episode not in held_out])
         testing = _packed([one for one in exercises if one.episode in held_out])
         real = training.features[training.real]
