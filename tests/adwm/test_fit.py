@@ -120,7 +120,7 @@ def test_a_thin_log_is_fitted_and_told(log: list[Trajectory], tmp_path: Path) ->
     _write(thin, tmp_path / "log")
     log = (tmp_path / "log",)
     thinly = fit(FitConfig(log=log, out=tmp_path / "wm", members=1, epochs=1, text_steps=40, rivals=False))
-    assert thinly.notes == tuple(notes)
+    assert thinly.notes[: len(notes)] == tuple(notes)
     assert np.isnan(thinly.figures["hazard_auc"])
     assert json.loads((tmp_path / "wm" / "figures.json").read_text())["figures"]["hazard_auc"] is None
 
