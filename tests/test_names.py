@@ -67,6 +67,7 @@ COVERED_BY = {
     "envs/searchqa/passage.py": "envs/searchqa/test_retrieval.py",
     "envs/searchqa/questions.py": "envs/searchqa/test_real_data.py",
     "envs/searchqa/wording.py": "envs/searchqa/test_encyclopedia.py",
+    "envs/seeded_tasks.py": "envs/test_gym.py",
     "envs/webshop/assortment.py": "envs/webshop/test_world.py",
     "envs/webshop/catalogue.py": "envs/webshop/test_engine.py",
     "envs/webshop/environment.py": "envs/webshop/test_world.py",

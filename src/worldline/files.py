@@ -102,6 +102,18 @@ def unnamed(folder: Path, size: int) -> IO[bytes]:
     return file
 
 
+def new_file(path: Path | str) -> Path:
+    """`path` as a file that can be written: its folder is made; one that cannot be is named."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{path}: a folder: give the file to write")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{target.parent}: cannot be a folder: {error.strerror}") from None
+    return target
+
+
 def digest(paths: Iterable[Path]) -> str:
     """What these files are, by name and content, whatever folder they lie in."""
     total = hashlib.blake2b(digest_size=16)

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 
-from worldline.config import Config, option, suggest
+from worldline.config import Config, option
+from worldline.envs.seeded_tasks import SeededTasks
 from worldline.types import Info, InputError, StepResult, Turn
 
-SPLIT = "all"
 MAX_STEPS = 50
 _NAMES = {
     "admissible": ("admissible", "admissible_commands"),
@@ -35,13 +35,14 @@ class GymConfig(Config):
     kwargs: dict[str, Any] = option({}, help="passed to gymnasium.make")
 
 
-class GymWorld:
+class GymWorld(SeededTasks):
     """Episodes of one Gymnasium environment."""
 
     version = ""
     family = "generic"
 
     def __init__(self, name: str, config: GymConfig, factory: Callable[[], Any] | None = None) -> None:
+        super().__init__(config.tasks)
         self._factory = factory or _registered(name, config.kwargs)
         sample = self._factory()
         _check_spaces(name, sample)
@@ -51,21 +52,6 @@ class GymWorld:
         self.max_steps: int = config.max_steps or getattr(spec, "max_episode_steps", None) or MAX_STEPS
         self.max_return = config.max_return
         sample.close()
-
-    def splits(self) -> tuple[str, ...]:
-        return (SPLIT,)
-
-    def num_tasks(self, split: str) -> int:
-        if split != SPLIT:
-            raise InputError(f"{self.name} has no split '{split}'{suggest(split, [SPLIT])}")
-        return self.config.tasks
-
-    def get_task(self, split: str, index: int) -> str:
-        if not 0 <= index < self.num_tasks(split):
-            raise InputError(
-                f"{self.name} has {self.num_tasks(split)} tasks (option 'tasks'), there is no task {index}"
-            )
-        return str(index)
 
     def make(self) -> "GymEnvironment":
         return GymEnvironment(self._factory())

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from worldline.config import Config, option, suggest
+from worldline.envs.seeded_tasks import SeededTasks
 from worldline.types import Info, InputError, StepResult, Turn
-
-SPLIT = "all"
 
 
 class TextArenaConfig(Config):
@@ -25,7 +24,7 @@ class TextArenaConfig(Config):
     kwargs: dict[str, Any] = option({}, help="passed to textarena.make")
 
 
-class TextArenaWorld:
+class TextArenaWorld(SeededTasks):
     """Episodes of one game."""
 
     version = ""
@@ -33,26 +32,12 @@ class TextArenaWorld:
     max_return = 1.0
 
     def __init__(self, game: str, config: TextArenaConfig) -> None:
+        super().__init__(config.tasks)
         self.name = f"textarena:{game}"
         self.config = config
         self.max_steps = config.max_steps
         self._game = game
         _made(game, config.kwargs)  # what is wrong with the name or the settings is told at once
-
-    def splits(self) -> tuple[str, ...]:
-        return (SPLIT,)
-
-    def num_tasks(self, split: str) -> int:
-        if split != SPLIT:
-            raise InputError(f"{self.name} has no split '{split}'{suggest(split, [SPLIT])}")
-        return self.config.tasks
-
-    def get_task(self, split: str, index: int) -> str:
-        if not 0 <= index < self.num_tasks(split):
-            raise InputError(
-                f"{self.name} has {self.num_tasks(split)} tasks (option 'tasks'), there is no task {index}"
-            )
-        return str(index)
 
     def make(self) -> "TextArenaEnvironment":
         return TextArenaEnvironment(_made(self._game, self.config.kwargs))

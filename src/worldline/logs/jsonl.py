@@ -38,13 +38,7 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
 
 def export_jsonl(trajectories: Iterable[Trajectory], path: Path | str) -> int:
     """Write one line per trajectory and say how many. The file appears whole or not at all; `.gz`, `.xz` compress."""
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"{path}: a folder: give the file to write")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{target.parent}: cannot be a folder: {error.strerror}") from None
+    target = files.new_file(path)
     written = 0
     with files.replacing(target) as partial, partial.open("xb") as raw, _compressed(raw, target.suffix) as file:
         for trajectory in trajectories:

@@ -114,13 +114,7 @@ class StoreWriter:
 
 def export_parquet(trajectories: Iterable[Trajectory], path: Path | str) -> int:
     """Write one Parquet file with the columns of a log and say how many episodes it has; whole or not at all."""
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"{path}: a folder: give the file to write")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{target.parent}: cannot be a folder: {error.strerror}") from None
+    target = files.new_file(path)
     written = 0
     with files.replacing(target) as partial, pq.ParquetWriter(partial, SCHEMA, compression="zstd") as file:
         for batch in _batches(trajectories):

@@ -105,7 +105,7 @@ def _automatic(policy: Policy, kernel: KernelModel) -> tuple[Literal["text", "di
     if not isinstance(policy, HFPolicy):
         return "text", f"auto: {policy.name} has no weights to read soft tokens with"
     share = decodable(kernel)
-    words = f"auto: {share:.0%} of the log's answers can be said in the words of its other episodes"
+    words = f"auto: {share:.0%} of the log's answers are among the candidates that its other episodes give"
     return ("text" if share >= SAID_WELL else "distilled"), words
 
 
