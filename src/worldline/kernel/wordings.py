@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from worldline.kernel.candidates import Candidates
@@ -35,6 +36,7 @@ _LONGEST = 160
 _STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-3
 _MIX = np.int64(0x9E3779B97F4A7C1)
 Ids = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -134,14 +136,14 @@ class WordingModel(nn.Module):
         super().__init__()
         self.register_buffer("weights", torch.zeros(FOLDS, BUCKETS))
 
-    def log_chances(self, many: Wordings, fold: int = -1) -> npt.NDArray[np.float32]:
+    def log_chances(self, many: Wordings, fold: int = -1) -> Floats:
         """For each candidate, the log-probability of its wording; by the model that has not seen `fold`."""
         table = self.weights.numpy()
         models = [fold] if fold >= 0 else range(len(table))
         scores = np.mean([table[model][many.ids].sum(1) for model in models], 0)
         scores = scores - scores.max()
         chances = scores - np.log(np.exp(scores).sum())
-        out: npt.NDArray[np.float32] = np.maximum(chances, LEAST)[many.of].astype(np.float32)
+        out: Floats = np.maximum(chances, LEAST)[many.of].astype(np.float32)
         return out
 
     def fit(self, exercises: Sequence[WordingExercise], seed: int) -> None:
@@ -153,29 +155,33 @@ class WordingModel(nn.Module):
                 self._fit_fold(fold, others, seed)
 
     def _fit_fold(self, fold: int, own: Sequence[WordingExercise], seed: int) -> None:
-        widest = max(one.wordings.ids.shape[0] for one in own)
-        longest = max(one.wordings.ids.shape[1] for one in own)
-        table = np.zeros((len(own), widest, longest), np.int64)
-        real = np.zeros((len(own), widest), bool)
-        for at, one in enumerate(own):
-            rows, columns = one.wordings.ids.shape
-            table[at, :rows, :columns], real[at, :rows] = one.wordings.ids, True
-        used, ids = np.unique(table, return_inverse=True)  # bucket 0, for no feature, comes first
-        x, there = torch.from_numpy(ids.reshape(table.shape)), torch.from_numpy(real)
-        y = torch.tensor([one.right for one in own])
+        """Minimise the cross-entropy of the right wordings; a step's wordings are rows of one sparse matrix."""
+        used, columns = np.unique(np.concatenate([one.wordings.ids.ravel() for one in own]), return_inverse=True)
+        shapes = np.array([one.wordings.ids.shape for one in own])
+        ends = np.concatenate([[0], np.cumsum(np.repeat(shapes[:, 1], shapes[:, 0]))])
+        features = csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape=(len(ends) - 1, len(used)))
+        right, many = np.array([one.right for one in own]), shapes[:, 0]
+        first = np.cumsum(many) - many
         weights = torch.zeros(len(used), requires_grad=True)
-        counts = torch.ones(len(used))
-        counts[0] = 0.0
         optimizer = torch.optim.Adam([weights], lr=_RATE)
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, _STEPS)
         generator = torch.Generator().manual_seed(seed + fold)
         for _ in range(_STEPS):
-            rows = torch.randint(len(own), (min(_BATCH, len(own)),), generator=generator)
-            optimizer.zero_grad()
-            scores = (weights * counts)[x[rows]].sum(-1).masked_fill(~there[rows], -torch.inf)
-            loss = torch.nn.functional.cross_entropy(scores, y[rows])
-            (loss + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+            steps = torch.randint(len(own), (min(_BATCH, len(own)),), generator=generator).numpy()
+            starts = np.cumsum(many[steps]) - many[steps]
+            rows = np.repeat(first[steps] - starts, many[steps]) + np.arange(many[steps].sum())
+            batch, now = features[rows], weights.detach().numpy()
+            errors = _softmax(batch @ now, starts, many[steps])
+            errors[starts + right[steps]] -= 1.0
+            weights.grad = torch.from_numpy(batch.T @ (errors / len(steps)) + 2 * _DECAY * now)
             optimizer.step()
             schedule.step()
         with torch.no_grad():
-            self.weights[fold][torch.from_numpy(used)] = weights * counts
+            self.weights[fold][torch.from_numpy(used)] = weights
+
+
+def _softmax(scores: Floats, starts: Ids, many: Ids) -> Floats:
+    """Probabilities within segments of `many` scores that begin at `starts`."""
+    mass: Floats = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), many))
+    mass /= np.repeat(np.add.reduceat(mass, starts), many)
+    return mass
