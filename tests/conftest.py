@@ -1,5 +1,5 @@
 """What tests share: where the real data sets are, that no hub is asked, accelerate as if it had just been imported,
-workers that have imported everything already; and which modules come first."""
+workers that have imported everything already; which modules come first, and which run in one process."""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,12 @@ LONGEST = (
 """Folders and modules that take longest begin first: else one process works on them while the others are done."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+SHARED = "fitted"
+"""A fixture that takes long: the modules that read it run in one process, which makes it once."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
 
     def place(item: pytest.Item) -> int:
@@ -37,6 +42,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((at for at, name in enumerate(LONGEST) if f"{path}/".startswith(f"{name}/")), len(LONGEST))
 
     items.sort(key=place)
+    if config.pluginmanager.hasplugin("xdist"):
+        readers = {item.path for item in items if SHARED in getattr(item, "fixturenames", ())}
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(SHARED if item.path in readers else str(item.path)))
 
 
 @pytest.fixture(scope="session", autouse=True)

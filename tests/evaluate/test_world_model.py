@@ -63,9 +63,9 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 whole.append(episode)
                 if episode.task_id in SHORT:
                     short.append(episode)
-    chosen = {"members": 2, "epochs": 2, "text_steps": 200, "replayed_episodes": 2}
+    chosen = {"members": 2, "epochs": 2, "text_steps": 100, "replayed_episodes": 2}
     with pytest.MonkeyPatch.context() as brief:
-        make_fits_brief(brief, 150)
+        make_fits_brief(brief, 60)
         fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
     return out
 
@@ -132,9 +132,9 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World, m
     """In refits as short as the fit: the default is made for real logs."""
 
     def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
-        return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 200}), watch)
+        return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch)
 
-    make_fits_brief(monkeypatch, 150)
+    make_fits_brief(monkeypatch, 60)
     monkeypatch.setattr(world_model, "fit_ensemble", short)
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("wm", "wis"), rollouts=1)
