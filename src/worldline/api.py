@@ -116,6 +116,7 @@ class TrainSettings(TypedDict, total=False):
     resume: bool
     overwrite: bool
     rollout: PolicySettings
+    server: Mapping[str, Any]
     evaluation: Mapping[str, Any]
     learner: Mapping[str, Any]
     update: Mapping[str, Any]

@@ -39,7 +39,11 @@ _LEAST = -9999.0
 
 
 class UnavailableError(WorldlineError):
-    """The server cannot be reached, has broken down, or does not serve the model."""
+    """The server cannot be reached (status 0), has broken down, or does not serve what it is asked for (404)."""
+
+    def __init__(self, line: str, status: int) -> None:
+        super().__init__(line)
+        self.status = status
 
 
 class _LogProbs(BaseModel):
@@ -149,8 +153,9 @@ class CompletionServer:
             line = f"{client.endpoint.name}: {refused}"
             if refused.of_request:
                 raise RefusedError(line, of_request=True, status=refused.status) from None
-            gone = refused.status in (0, 404) or refused.status >= 500
-            raise (UnavailableError if gone else WorldlineError)(line) from None
+            if refused.status in (0, 404) or refused.status >= 500:
+                raise UnavailableError(line, refused.status) from None
+            raise WorldlineError(line) from None
 
     def _client(self, path: str) -> Client:
         return Client(Endpoint.at(self.url, path, "vllm:MODEL@URL"), self._settings)

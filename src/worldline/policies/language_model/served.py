@@ -85,7 +85,7 @@ class ServedPolicy:
         self._stops = sorted(end_ids(described, encoder))
         self._vocabulary = int(described.config.get_text_config().vocab_size)
         self._top = min(settings.top_logprobs, self._vocabulary)
-        self._trusted = False
+        self._trusted = self._answered = False
 
     @property
     def counts(self) -> Counts:
@@ -93,13 +93,17 @@ class ServedPolicy:
         return self.encoder.counts
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
-        """Decisions; a request that failed for its own sake is a decision with a `failure`."""
+        """Decisions; a request that failed for its own sake is a decision with a `failure`.
+
+        As long as no request at all has succeeded, it is the server or the settings that are wrong: that is raised.
+        """
         prompts = self.encoder.prompts(turns)
         if not prompts:
             return []
         self._check(prompts[0])
         decisions = (self._choose if self.settings.mode == "choose" else self._generate)(turns, prompts)
-        if all(decision.failure for decision in decisions):
+        self._answered = self._answered or not all(decision.failure for decision in decisions)
+        if not self._answered:
             raise WorldlineError(decisions[0].failure)
         return decisions
 
