@@ -51,6 +51,8 @@ class RolloutServer:
         if public(config.url) != config.url:
             raise InputError("--server.url: without user, password and query, please: a key goes into OPENAI_API_KEY")
         self.version = -1
+        """The update whose weights the server plays with; -1: it has none yet."""
+        self._refusal: WorldlineError | None = None
         self._config = config
         self._learner = learner
         self._folder = folder.absolute() / "adapters"
@@ -59,15 +61,18 @@ class RolloutServer:
         self._run = broadcast_object_list([secrets.token_hex(4)])[0]
 
     def refresh(self, update: int, accelerator: Any) -> None:
-        """Play with the learner's present weights from now on; with the old ones where the server refuses these."""
+        """Play with the learner's present weights from now on.
+
+        Where the server does not take them, the old ones stay; `policy` raises once these are too old.
+        """
         if accelerator.is_main_process:
             self._write(update)
         accelerator.wait_for_everyone()
         try:
             self._load(update, self.deadline())
-        except WorldlineError:
+        except WorldlineError as error:
             if self.version < 0 or update - self.version > self._config.max_staleness:
-                raise
+                self._refusal = error
             return
         before, self.version = self.version, update
         accelerator.wait_for_everyone()
@@ -76,6 +81,8 @@ class RolloutServer:
 
     def policy(self, tokenizer: Any, settings: PolicyConfig, name: str) -> "PatientPolicy":
         """The policy of the adapter that is being served."""
+        if self._refusal is not None:
+            raise self._refusal
         server = CompletionServer(self._name(self.version), self._config.url, settings)
         return PatientPolicy(from_server(server, self._learner.plain, tokenizer, settings, name), self)
 

@@ -100,7 +100,7 @@ class ServedPolicy:
         prompts = self.encoder.prompts(turns)
         if not prompts:
             return []
-        self._check(prompts[0])
+        self._check(prompts)
         decisions = (self._choose if self.settings.mode == "choose" else self._generate)(turns, prompts)
         self._answered = self._answered or not all(decision.failure for decision in decisions)
         if not self._answered:
@@ -190,10 +190,17 @@ class ServedPolicy:
     def _kept(self, prompt: list[int]) -> tuple[int, ...] | None:
         return tuple(prompt) if self.settings.keep_prompts else None
 
-    def _check(self, prompt: Sequence[int]) -> None:
-        if not self._trusted:
-            self.server.check(prompt, 1.0 if self.settings.mode == "choose" else self.settings.temperature)
-            self._trusted = True
+    def _check(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Once: whether the server's log-probs are what they should be."""
+        if self._trusted:
+            return
+        try:
+            self.server.check(
+                min(prompts, key=len), 1.0 if self.settings.mode == "choose" else self.settings.temperature
+            )
+        except RefusedError as refused:
+            raise WorldlineError(str(refused)) from None
+        self._trusted = True
 
     def _all(self, ask: Callable[[int], Answer], rows: Sequence[int]) -> list[Answer | RefusedError]:
         """What `ask` gives for each row, all at once; a request that is refused for its own sake gives the refusal."""
@@ -228,7 +235,7 @@ class ScoringServedPolicy(ServedPolicy):
             wanted.setdefault(prompt, {}).update(dict.fromkeys(candidates))
         if not wanted:
             return []
-        self._check(prompts[0])
+        self._check(prompts)
         distinct = [(prompt, list(candidates)) for prompt, candidates in wanted.items()]
 
         def score(row: int) -> dict[str, float]:
