@@ -18,6 +18,7 @@ import worldline
 from counting import CountingWorld
 from worldline import policies, store
 from worldline.policies import PolicyConfig, public_name
+from worldline.policies.language_model import served
 from worldline.policies.language_model.completions import UnavailableError
 from worldline.policies.language_model.served import TOLERANCE, entropy_bounds
 from worldline.policies.mixing import mix
@@ -86,20 +87,24 @@ def test_a_sample_follows_from_the_turns_seed(server: CompletionsServer, make_tu
 
 
 def test_repeated_questions_are_asked_once_and_many_actions_in_parts(
-    server: CompletionsServer, make_turn: Make
+    server: CompletionsServer, make_turn: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy, turn = load(server), make_turn()
+    monkeypatch.setattr(served, "MOST_NAMED", 2)
+    monkeypatch.setattr(served, "_MOST_PREFIXES", 3)
+    local, policy = pair(server.folder, server.url)
+    turn = make_turn(steps=0)
+    actions = ["look", "go", "inventory", "open fridge 1", "a", "b", "c", "d"]
     policy.logprobs([turn], [["look"]])
     server.requests.clear()
-    local, _ = pair(server.folder, server.url)
-    actions = [f"{letter}{other}" for letter in "abcdefghijklmn" for other in "opqrstuvwxyz"]
     ours = local.logprobs([turn], [actions])[0]
-    theirs = policy.logprobs([turn, turn], [actions, actions])
+    theirs = policy.logprobs([turn, turn], [actions, actions[::-1]])
     assert theirs[0] == pytest.approx(ours, abs=1e-3)
-    assert np.array_equal(theirs[0], theirs[1])
+    assert np.array_equal(theirs[0], theirs[1][::-1])
     bodies = [body for _, body in server.requests]
-    prefixes = [(tuple(prompt), body["logprob_token_ids"][0]) for body in bodies for prompt in body["prompt"]]
-    assert len(prefixes) == len(set(prefixes))
+    assert max(len(body["logprob_token_ids"]) for body in bodies) == 2
+    assert max(len(body["prompt"]) for body in bodies) == 3
+    questions = [(tuple(prompt), *body["logprob_token_ids"]) for body in bodies for prompt in body["prompt"]]
+    assert len(questions) == len(set(questions))
 
 
 def test_mixing_gives_exact_log_probs(server: CompletionsServer, make_turn: Make) -> None:
@@ -113,7 +118,7 @@ def test_mixing_gives_exact_log_probs(server: CompletionsServer, make_turn: Make
 def test_entropies_are_kept_where_the_likeliest_tokens_pin_them_down(
     server: CompletionsServer, make_turn: Make
 ) -> None:
-    turns = [make_turn(seed=seed) for seed in range(8)]
+    turns = [make_turn(seed=seed, steps=0) for seed in range(4)]
     for temperature in (0.3, 1.0):
         exact = load(server, top_logprobs=-1, temperature=temperature).act(turns)
         bounded = load(server, top_logprobs=20, temperature=temperature).act(turns)

@@ -41,7 +41,10 @@ Answer = TypeVar("Answer")
 TOLERANCE = 0.01
 """Nats between the bounds of an entropy that is kept: their middle is then within half of it."""
 _MOST_PREFIXES = 64
-_MOST_AT_ONCE = 256
+_MOST_SAMPLED = 256
+"""Responses that are asked for at once, unless the settings say otherwise."""
+_MOST_SCORED = 32
+"""Prompts whose answers are scored at once: each is many prefixes, and all of them must be read within the timeout."""
 
 
 def load(spec: str, settings: PolicyConfig) -> "ServedPolicy":
@@ -116,7 +119,7 @@ class ServedPolicy:
                 prompts[row], seed=seed, stops=self._stops, longest=longest, temperature=temperature, top=self._top
             )
 
-        responses = self._all(sample, range(len(turns)))
+        responses = self._all(sample, range(len(turns)), _MOST_SAMPLED)
         return [
             self._failed(response) if isinstance(response, RefusedError) else self._decision(turn, prompt, response)
             for turn, prompt, response in zip(turns, prompts, responses, strict=True)
@@ -202,8 +205,10 @@ class ServedPolicy:
             raise WorldlineError(str(refused)) from None
         self._trusted = True
 
-    def _all(self, ask: Callable[[int], Answer], rows: Sequence[int]) -> list[Answer | RefusedError]:
-        """What `ask` gives for each row, all at once; a request that is refused for its own sake gives the refusal."""
+    def _all(
+        self, ask: Callable[[int], Answer], rows: Sequence[int], most: int = _MOST_SCORED
+    ) -> list[Answer | RefusedError]:
+        """What `ask` gives for each row, `most` at once; a request refused for its own sake gives the refusal."""
 
         def attempt(row: int) -> Answer | RefusedError:
             try:
@@ -211,7 +216,7 @@ class ServedPolicy:
             except RefusedError as refused:
                 return refused
 
-        with ThreadPoolExecutor(min(self.settings.api_concurrency or _MOST_AT_ONCE, len(rows))) as pool:
+        with ThreadPoolExecutor(min(self.settings.api_concurrency or most, len(rows))) as pool:
             return list(pool.map(attempt, rows))
 
 
