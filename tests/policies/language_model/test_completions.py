@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from completions_server import CompletionsServer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from served_equality import QUICK, save_model
 
@@ -69,6 +69,7 @@ def test_other_answers_are_refused(answer: Any) -> None:
         read_answer(json.dumps(answer).encode(), 1)
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_any_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(RefusedError):

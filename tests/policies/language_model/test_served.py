@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from completions_server import CompletionsServer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from served_equality import QUICK, assert_equal, pair, save_model
 
@@ -130,6 +130,7 @@ def test_entropies_are_kept_where_the_likeliest_tokens_pin_them_down(
     assert load(server, top_logprobs=0).act(turns[:1])[0].entropy is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-12, 0), min_size=2, max_size=30), st.integers(0, 30), st.integers(0, 29))
 def test_entropy_bounds_hold(logits: list[float], top: int, sampled: int) -> None:
     """Against the entropy itself; the sampled token may be given too, likely or not."""
