@@ -52,7 +52,7 @@ class RolloutServer:
             raise InputError("--server.url: without user, password and query, please: a key goes into OPENAI_API_KEY")
         self.version = -1
         """The update whose weights the server plays with; -1: it has none yet."""
-        self._refusal: WorldlineError | None = None
+        self._refusal = ""
         self._config = config
         self._learner = learner
         self._folder = folder.absolute() / "adapters"
@@ -65,24 +65,20 @@ class RolloutServer:
 
         Where the server does not take them, the old ones stay; `policy` raises once these are too old.
         """
-        if accelerator.is_main_process:
-            self._write(update)
-        accelerator.wait_for_everyone()
-        try:
-            self._load(update, self.deadline())
-        except WorldlineError as error:
+        # One process sends, and all go on as it went there.
+        refusal = broadcast_object_list([self._send(update) if accelerator.is_main_process else ""])[0]
+        if refusal:
             if self.version < 0 or update - self.version > self._config.max_staleness:
-                self._refusal = error
+                self._refusal = refusal
             return
         before, self.version = self.version, update
-        accelerator.wait_for_everyone()
         if accelerator.is_main_process:
             self._forget(before)
 
     def policy(self, tokenizer: Any, settings: PolicyConfig, name: str) -> "PatientPolicy":
         """The policy of the adapter that is being served."""
-        if self._refusal is not None:
-            raise self._refusal
+        if self._refusal:
+            raise WorldlineError(self._refusal)
         server = CompletionServer(self._name(self.version), self._config.url, settings)
         return PatientPolicy(from_server(server, self._learner.plain, tokenizer, settings, name), self)
 
@@ -92,6 +88,18 @@ class RolloutServer:
     def recover(self, deadline: float) -> None:
         """Wait until the server answers again, and serves the adapter."""
         self._load(self.version, deadline)
+
+    def _send(self, update: int) -> str:
+        """Why the server does not take the learner's present weights; nothing where it does."""
+        if self.version < 0:
+            files.delete(self._folder)  # what a run that was killed left behind
+        with files.replacing(self._folder / self._name(update)) as partial, quiet():
+            self._learner.lm.save_pretrained(partial, save_embedding_layers=False)
+        try:
+            self._load(update, self.deadline())
+        except WorldlineError as error:
+            return str(error)
+        return ""
 
     def _load(self, update: int, deadline: float) -> None:
         impatient = self._settings.model_copy(update={"api_retries": 0})
@@ -116,12 +124,6 @@ class RolloutServer:
                         "server and go on with --resume"
                     ) from None
             time.sleep(_PAUSE)
-
-    def _write(self, update: int) -> None:
-        if self.version < 0:
-            files.delete(self._folder)  # what a run that was killed left behind
-        with files.replacing(self._folder / self._name(update)) as partial, quiet():
-            self._learner.lm.save_pretrained(partial, save_embedding_layers=False)
 
     def _forget(self, update: int) -> None:
         """The adapter of `update` is no longer needed, nor is any that the server refused."""
