@@ -40,7 +40,7 @@ class PolicyConfig(Config):
     api_retries: int = option(5, help="further attempts after a 429, a 5xx or a timeout", ge=0)
     api_backoff: float = option(0.5, help="seconds before the first retry; doubles each time", ge=0)
     api_concurrency: int | None = option(
-        None, help="requests in flight at once; default 16, for vllm: all that wait", ge=1
+        None, help="requests in flight at once; default 16; vllm: 256, of scored prompts 32", ge=1
     )
     tokenizer: str | None = option(
         None, help="vllm: folder or hub id of the tokenizer and config, where MODEL is only what the server calls it"
