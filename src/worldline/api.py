@@ -42,7 +42,9 @@ class PolicySettings(TypedDict, total=False):
     api_timeout: float
     api_retries: int
     api_backoff: float
-    api_concurrency: int
+    api_concurrency: int | None
+    tokenizer: str | None
+    top_logprobs: int
 
 
 class CollectSettings(PolicySettings, total=False):
@@ -114,6 +116,7 @@ class TrainSettings(TypedDict, total=False):
     resume: bool
     overwrite: bool
     rollout: PolicySettings
+    server: Mapping[str, Any]
     evaluation: Mapping[str, Any]
     learner: Mapping[str, Any]
     update: Mapping[str, Any]

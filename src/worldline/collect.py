@@ -41,7 +41,7 @@ class CollectConfig(PolicyConfig):
     )
 
     env: str = positional(help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID")
-    policy: str = option(help="expert, random, hf:PATH, api:MODEL@URL or module:attr")
+    policy: str = option(help="expert, random, hf:PATH, vllm:MODEL@URL, api:MODEL@URL or module:attr")
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
     split: str = option("", help="which tasks; default: the environment's first split")

@@ -13,8 +13,9 @@ import pytest
 from worldline import policies, store
 from worldline.cli import main
 from worldline.evaluate import candidates
-from worldline.policies import PolicyConfig, api
-from worldline.policies.api import Completion, RefusedError, read_completion
+from worldline.policies import PolicyConfig, client
+from worldline.policies.api import Completion, read_completion
+from worldline.policies.client import RefusedError
 from worldline.types import InputError, ScoringPolicy, Turn, WorldlineError
 
 Make = Callable[..., Turn]
@@ -299,7 +300,7 @@ def test_a_server_that_stops_serving_ends_the_run(server: Server, make_turn: Mak
 def test_no_wish_of_the_server_to_wait_is_obeyed_for_long(
     server: Server, make_turn: Make, wish: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "_LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(client, "_LONGEST_WAIT", 0.02)
     server.headers["Retry-After"] = wish
     server.reply = lambda body, n: (429, b"") if n == 1 else (200, completion("look"))
     begun = time.monotonic()

@@ -38,6 +38,11 @@ class Pool:
         """Response tokens of each row."""
         return torch.tensor([len(row.response) for row in self.rows])
 
+    @property
+    def sampled_logprobs(self) -> Tensor:  # (actions,)
+        """What the sampler gave each response token, row after row."""
+        return torch.tensor([value for step in self.steps for value in step.token_logprobs or ()])
+
 
 def to_pool(rows: list[StepRow], trajectories: Sequence[Trajectory], groups: Sequence[int], rule: RewardRule) -> Pool:
     """`groups` labels each trajectory: those of one task, collected together, share a label."""

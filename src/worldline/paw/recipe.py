@@ -8,6 +8,7 @@ from worldline.paw.advantages import Algorithm, CreditConfig
 from worldline.paw.credit import Statistics
 from worldline.paw.loss import WorldLoss
 from worldline.paw.model import LearnerConfig
+from worldline.paw.server import ServerConfig
 from worldline.paw.update import UpdateConfig
 from worldline.paw.world import WorldConfig
 from worldline.policies import PolicyConfig
@@ -61,6 +62,7 @@ class TrainConfig(Config):
     resume: bool = option(False, help="go on with a run that was interrupted")
     overwrite: bool = option(False, help="start anew in a folder that holds a run")
     rollout: PolicyConfig = PolicyConfig()
+    server: ServerConfig = ServerConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     learner: LearnerConfig = LearnerConfig()
     update: UpdateConfig = UpdateConfig()

@@ -29,7 +29,7 @@ STATE = "training_state.pt"
 PACKAGES = ("torch", "transformers", "accelerate", "peft")
 
 
-ADJUSTABLE = {"resume", "overwrite", "out", "updates", "checkpoint_every", "track"}
+ADJUSTABLE = {"resume", "overwrite", "out", "updates", "checkpoint_every", "track", "server"}
 """Settings that a resumed run may be given anew."""
 
 

@@ -14,8 +14,9 @@ from worldline.paw.actor import Actor
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.rewards import rule
 from worldline.paw.rows import StepRow, to_rows
+from worldline.paw.server import PatientPolicy, RolloutServer
 from worldline.paw.update import TokenScores, score
-from worldline.policies.language_model.hf import from_model
+from worldline.policies.language_model.hf import HFPolicy, from_model
 from worldline.rollout import Rollout, plan
 from worldline.types import InputError, Trajectory, derive_seed
 
@@ -40,9 +41,21 @@ class Session:
         self.reference = self._reference(learner)
         sharded = self.accelerator.distributed_type not in (DistributedType.NO, *_WHOLE)
         self.actor = Actor(learner, getattr(torch, config.rollout.dtype), sharded=sharded).to(self.accelerator.device)
+        if sharded and config.server.url:
+            raise InputError("--server.url: adapters of a sharded learner cannot be sent: use one process or DDP")
+        self.server = RolloutServer(config.server, learner, config.out, config.rollout) if config.server.url else None
+        self.version = 0
         self.learner, self.optimizer = self.accelerator.prepare(learner, _optimizer(learner, config))
         self.encode = noise.encoder(self.tokenizer, self.world.family)
         self.context = getattr(learner.plain.config.get_text_config(), "max_position_embeddings", None)
+
+    def refresh(self, update: int) -> None:
+        """The weights after `update` play from now on. Every rank must call this."""
+        self.actor.refresh()
+        self.version = update
+        if self.server is not None:
+            self.server.refresh(update, self.accelerator)
+            self.version = self.server.version
 
     def rollout(self, name: str) -> Rollout:
         """The current policy at work on training tasks."""
@@ -103,7 +116,11 @@ class Session:
 
     def _player(self, temperature: float, name: str) -> Rollout:
         settings = self.config.rollout.model_copy(update={"temperature": temperature, "keep_prompts": True})
-        self._policy = from_model(self.actor.model, self.tokenizer, settings, name=name)
+        self._policy: HFPolicy | PatientPolicy
+        if self.server is not None:
+            self._policy = self.server.policy(self.tokenizer, settings, name)
+        else:
+            self._policy = from_model(self.actor.model, self.tokenizer, settings, name=name)
         return Rollout(
             self.world,
             self._policy,

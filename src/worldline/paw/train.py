@@ -12,7 +12,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from worldline.notebook import html_table
 from worldline.paw.advantages import assign
 from worldline.paw.batches import mini_batch_count
 from worldline.paw.groups import Groups, plan_groups, play
+from worldline.paw.mismatch import correct, oldest
 from worldline.paw.pool import Pool, to_pool
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.run import RunFolder
@@ -69,7 +70,7 @@ def train(config: TrainConfig, watch: Watch = lambda metrics: None) -> Trained:
 def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: Watch) -> Trained:
     accelerator, learner, optimizer, actor = session.accelerator, session.learner, session.optimizer, session.actor
     done = run.restore(learner, optimizer)
-    actor.refresh()
+    session.refresh(done)
     metrics: dict[str, Any] = {"update": done} | run.last_metrics()
     if done == 0 and config.evaluation.every:
         metrics |= session.evaluate()
@@ -82,8 +83,9 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
         with clock("rollout"):  # collect groups with the current policy
             groups, size = config.shape
             episodes = plan_groups(session.world, session.split, number, groups, size, config.seed)
-            played = play(session.rollout(f"update-{number - 1:06d}"), episodes, size, accelerator)
+            played = play(session.rollout(f"update-{session.version:06d}"), episodes, size, accelerator)
             _enough(played, len(episodes), number)
+            stale = _fresh(played, number, config)
             run.keep(played.trajectories)
 
         with clock("logprob"):  # form the pool, see it with the old policy's and the reference's eyes
@@ -92,6 +94,10 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
             old = session.score(rows) if _needs_scores(pool, config) else None
             reference = session.reference_logprobs(rows)
             credit = assign(pool, config.algo, config.preset, config.credit, old.value if old else None)
+            apart = None
+            if config.server.url and old:  # the server's policy is not quite the learner's
+                apart = correct(pool.sampled_logprobs, old.logprob, config.server.cap)
+                credit = replace(credit, advantages=credit.advantages * apart.weights)
 
         targets = None
         if config.wm != "off":  # which transitions teach the world model (eq. 4), how much each group counts (eq. 10)
@@ -127,12 +133,14 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
                 rho=config.world.rho,
                 seed=derive_seed(config.seed, "mini-batches", number),
             )
-            actor.refresh()
+            session.refresh(number)
         if learnt["skipped"] > learnt["steps"] or not _finite(learner):
             raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
         metrics = {"update": number} | _episode_metrics(played, pool)
         metrics |= {"shortened_prompts": session.shortened()} | learnt
+        if apart:
+            metrics |= {"staleness": stale} | apart.metrics
         if targets:
             metrics |= _world_metrics(targets, experience, clock)
         if _due(number, config.evaluation.every, config.updates):
@@ -150,7 +158,7 @@ def _needs_scores(pool: Pool, config: TrainConfig) -> bool:
     """Whether the old policy must be asked again: not if there is one step, for then it is the present one."""
     one_step = config.update.epochs * mini_batch_count(len(pool.rows), config.update.mini_batch) == 1
     has_entropies = config.wm == "off" or all(step.entropy is not None for step in pool.steps)
-    return config.algo == "ppo" or not one_step or not has_entropies
+    return config.algo == "ppo" or not one_step or not has_entropies or bool(config.server.url)
 
 
 def _entropies(pool: Pool, old: TokenScores | None) -> Tensor:  # (rows,)
@@ -167,6 +175,17 @@ def _enough(played: Groups, planned: int, number: int) -> None:
             f"update {number}: {planned - len(played.trajectories)} of {planned} episodes failed, the first as "
             f"{played.failed[0]}; checkpoints are whole"
         )
+
+
+def _fresh(played: Groups, number: int, config: TrainConfig) -> int:
+    """How many updates the weights that played are behind; too many are refused."""
+    stale = oldest([trajectory.policy for trajectory in played.trajectories], number - 1)
+    if stale > config.server.max_staleness:
+        raise WorldlineError(
+            f"update {number}: its episodes were played by weights {stale} updates old, over --server.max-staleness "
+            f"{config.server.max_staleness}; checkpoints are whole"
+        )
+    return stale
 
 
 def _finite(learner: Any) -> bool:

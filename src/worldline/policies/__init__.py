@@ -1,6 +1,7 @@
-"""Policies by specification: `expert`, `random`, `hf:PATH`, `api:MODEL@URL`, `module:attr`, and mixtures of them.
+"""Policies by specification: `expert`, `random`, `hf:PATH`, `vllm:MODEL@URL`, `api:MODEL@URL`, `module:attr`, and
+mixtures of them.
 
-Importing this loads no torch; `worldline.policies.language_model.hf` does.
+Importing this loads no torch; `worldline.policies.language_model.hf` and `.served` do.
 """
 
 from worldline.policies.language_model.encoding import EncodedExample, Encoder

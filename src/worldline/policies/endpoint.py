@@ -13,14 +13,13 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 from worldline.post import public
 from worldline.types import InputError
 
-_PATH = "/chat/completions"
 _SHORTEST_SECRET = 4
 """Shorter values of a query are no secrets, and stand in every other text."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A chat endpoint: what is sent there, and how it is called."""
+    """An endpoint: what is sent there, and how it is called."""
 
     name: str
     """The URL as it may be shown."""
@@ -29,16 +28,19 @@ class Endpoint:
     secrets: tuple[str, ...] = field(repr=False)
 
     @classmethod
-    def at(cls, address: str) -> "Endpoint":
-        """The endpoint under the URL `address`, with the key of OPENAI_API_KEY or the URL's own user and password."""
+    def at(cls, address: str, path: str = "/chat/completions", written: str = "api:MODEL@URL") -> "Endpoint":
+        """The endpoint `path` under the URL `address`, with the key of OPENAI_API_KEY or the URL's user and password.
+
+        Errors name the address as it was `written`.
+        """
         try:
             parts = urlsplit(address)
             host, _ = parts.hostname, parts.port  # a port that is none raises here
         except ValueError:
             host = None
         if not host or not address.isascii() or not address.isprintable():
-            raise InputError("api:MODEL@URL: the URL needs a host, perhaps a port, and ASCII characters only")
-        parts = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=_joined(parts.path), fragment="")
+            raise InputError(f"{written}: the URL needs a host, perhaps a port, and ASCII characters only")
+        parts = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=_joined(parts.path, path), fragment="")
         url, key = urlunsplit(parts), _key()
         user = urlsplit(address).netloc.rpartition("@")[0]
         headers = {"Content-Type": "application/json"}
@@ -55,9 +57,9 @@ class Endpoint:
         return text
 
 
-def _joined(path: str) -> str:
-    path = path.rstrip("/")
-    return path if path.endswith(_PATH) else path + _PATH
+def _joined(base: str, path: str) -> str:
+    base = base.rstrip("/")
+    return base if base.endswith(path) else base + path
 
 
 def _key() -> str:

@@ -39,7 +39,17 @@ class PolicyConfig(Config):
     api_timeout: float = option(60.0, help="seconds one request may take in total", gt=0)
     api_retries: int = option(5, help="further attempts after a 429, a 5xx or a timeout", ge=0)
     api_backoff: float = option(0.5, help="seconds before the first retry; doubles each time", ge=0)
-    api_concurrency: int = option(16, help="requests in flight at once", ge=1)
+    api_concurrency: int | None = option(
+        None, help="requests in flight at once; default 16; vllm: 256, of scored prompts 32", ge=1
+    )
+    tokenizer: str | None = option(
+        None, help="vllm: folder or hub id of the tokenizer and config, where MODEL is only what the server calls it"
+    )
+    top_logprobs: int = option(
+        20,
+        help="vllm: log-probs sent per token, which bound its entropy; -1: all (the server needs --max-logprobs -1)",
+        ge=-1,
+    )
 
     @field_validator("history")
     @classmethod

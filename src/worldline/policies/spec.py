@@ -14,7 +14,7 @@ from worldline.policies.settings import PolicyConfig
 from worldline.post import public
 from worldline.types import InputError, Policy, World
 
-KINDS = ("expert", "random", "hf:PATH", "api:MODEL@URL", "module:attr")
+KINDS = ("expert", "random", "hf:PATH", "vllm:MODEL@URL", "api:MODEL@URL", "module:attr")
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class PolicySpec:
 
 
 def load(spec: str, world: World | None = None, settings: PolicyConfig | None = None) -> Policy:
-    """The policy that `spec` names: `expert`, `random`, `hf:PATH`, `api:MODEL@URL` or `module:attr`."""
+    """The policy that `spec` names: one of KINDS."""
     settings = settings or PolicyConfig()
     kind, colon, rest = spec.partition(":")
     if spec == "expert":
@@ -63,6 +63,10 @@ def load(spec: str, world: World | None = None, settings: PolicyConfig | None = 
         from worldline.policies.language_model import hf
 
         return hf.load(rest, settings)
+    if kind == "vllm":
+        from worldline.policies.language_model import served
+
+        return served.load(rest, settings)
     if kind == "api":
         from worldline.policies import api
 
@@ -71,8 +75,8 @@ def load(spec: str, world: World | None = None, settings: PolicyConfig | None = 
 
 
 def public_name(spec: str) -> str:
-    """What a policy is called by default: its specification, without the secrets that an API's URL may hold."""
-    return public(spec) if spec.startswith("api:") else spec
+    """What a policy is called by default: its specification, without the secrets that a URL may hold."""
+    return public(spec) if spec.startswith(("api:", "vllm:")) else spec
 
 
 def _from_module(module: str, attribute: str, world: World | None, settings: PolicyConfig) -> Policy:

@@ -6,7 +6,6 @@ that answers with the bare action can also score actions. World-model heads, tra
 `from_model` wraps a model that is being trained.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,7 +16,16 @@ import transformers
 from safetensors import SafetensorError
 
 from worldline.policies.language_model import attention
-from worldline.policies.language_model.checkpoint import DATA_ONLY, TrainedWith, locate
+from worldline.policies.language_model.answering import (
+    among,
+    checked,
+    encoder_of,
+    end_ids,
+    generated,
+    longest_response,
+    preferences,
+)
+from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
 from worldline.policies.language_model.decoding import Response, generate
 from worldline.policies.language_model.device import usable_device
 from worldline.policies.language_model.encoding import Encoder, Tokenizer
@@ -34,9 +42,9 @@ from worldline.policies.language_model.forward import (
 from worldline.policies.language_model.prefix_cache import PrefixCache, waves
 from worldline.policies.language_model.scoring import ScoredBatch, score
 from worldline.policies.mixing import admissible, pick
-from worldline.policies.prompts import TEMPLATES, Counts
+from worldline.policies.prompts import Counts
 from worldline.policies.settings import PolicyConfig
-from worldline.types import Decision, InputError, Turn, WorldlineError, uniform
+from worldline.types import Decision, InputError, Turn, uniform
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,7 +70,7 @@ def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name:
             f"{name}: models with recurrent layers cannot be read in padded batches; use an attention model"
         )
     attention.prepare(bare(model))
-    encoder = _encoder(model, tokenizer, settings, name)
+    encoder = encoder_of(model, tokenizer, settings, name)
     scores = settings.mode == "choose" or encoder.template.one_line
     return (ScoringHFPolicy if scores else HFPolicy)(model, encoder, settings, name)
 
@@ -75,8 +83,8 @@ class HFPolicy:
         self.model = model
         self.encoder = encoder
         self.settings = settings
-        self.max_new_tokens = _max_new_tokens(encoder, settings)
-        self.stops = encoder.stops() | _end_ids(model, encoder.tokenizer)
+        self.max_new_tokens = longest_response(encoder, settings)
+        self.stops = end_ids(model, encoder)
         grows = not encoder.template.chat and settings.cache_gib > 0 and shares_prefix(model)
         self._cache = PrefixCache(model, int(settings.cache_gib * 2**30)) if grows else None
 
@@ -114,18 +122,9 @@ class HFPolicy:
         return [decisions[row] for row in range(len(turns))]
 
     def _decision(self, turn: Turn, prompt: list[int], response: Response) -> Decision:
-        _check(response.logprobs, self.name)
-        template = self.encoder.template
-        text = self.encoder.decode(response.ids)
-        return Decision(
-            action=template.parse(text, turn),
-            response=text,
-            logprob=sum(response.logprobs) if template.one_line else None,
-            token_ids=tuple(response.ids),
-            token_logprobs=tuple(response.logprobs),
-            entropy=float(np.mean(response.entropies)),
-            prompt_ids=tuple(prompt) if self.settings.keep_prompts else None,
-        )
+        checked(response.logprobs, self.name)
+        entropy, kept = float(np.mean(response.entropies)), prompt if self.settings.keep_prompts else None
+        return generated(self.encoder, turn, response.ids, response.logprobs, entropy, kept)
 
     def _choose(self, turns: Sequence[Turn]) -> list[Decision]:
         prompts = self.encoder.prompts(turns)
@@ -156,15 +155,8 @@ class HFPolicy:
         budget = self.settings.batch_tokens
         return score(self.model, self._read, prompts, answers, temperature=temperature, batch_tokens=budget)
 
-    def _preferences(self, totals: Sequence[float]) -> Floats:
-        """log pi over the admissible actions, from the log-probability of each one's tokens."""
-        _check(totals, self.name)
-        values = np.array(totals, dtype=np.float64)
-        if self.settings.temperature == 0.0:
-            return np.where(np.arange(len(values)) == values.argmax(), 0.0, -np.inf)
-        scaled = values / self.settings.temperature
-        normal: Floats = scaled - np.logaddexp.reduce(scaled)
-        return normal
+    def _preferences(self, totals: Sequence[float] | Floats) -> Floats:
+        return preferences(totals, self.settings.temperature, self.name)
 
 
 class ScoringHFPolicy(HFPolicy):
@@ -182,14 +174,7 @@ class ScoringHFPolicy(HFPolicy):
             totals = self._totals(turns, listed, 1.0 if choosing else self.settings.temperature)
         if not choosing:
             return totals
-        log_probs = [
-            dict(zip(choices, self._preferences(values.tolist()), strict=True))
-            for choices, values in zip(listed, totals, strict=True)
-        ]
-        return [
-            np.array([by_action.get(action, -np.inf) for action in candidates])
-            for by_action, candidates in zip(log_probs, actions, strict=True)
-        ]
+        return among(listed, [self._preferences(values) for values in totals], actions)
 
     def _totals(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]], temperature: float) -> list[Floats]:
         prompts = self.encoder.prompts(turns)
@@ -201,43 +186,6 @@ class ScoringHFPolicy(HFPolicy):
                 for row, token_logprobs in zip(scores.rows, scores.token_logprobs, strict=True):
                     totals[wave[row]] = np.array([t.sum() for t in token_logprobs])
         return [totals[row] for row in range(len(turns))]
-
-
-def _check(values: Sequence[float], name: str) -> None:
-    if any(math.isnan(value) for value in values):
-        raise WorldlineError(f"{name}: the model's output is NaN: its weights are broken, or --dtype is too narrow")
-
-
-def _encoder(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name: str) -> Encoder:
-    trained = TrainedWith.of(model, name)
-    chosen = settings.prompt
-    if chosen == "auto":
-        chosen = trained.prompt or ("plain" if tokenizer.chat_template is not None else "transcript")
-    history = settings.history if settings.history is not None else trained.history
-    encoder = Encoder(tokenizer, TEMPLATES[chosen], settings.max_prompt_tokens, history)
-    context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if context is not None:
-        room = context - _max_new_tokens(encoder, settings)
-        if room < 16:
-            raise InputError(
-                f"--max-new-tokens: the model's context is {context} tokens, so at most {context - 16} can be new"
-            )
-        encoder.max_tokens = min(encoder.max_tokens, room)
-    return encoder
-
-
-def _max_new_tokens(encoder: Encoder, settings: PolicyConfig) -> int:
-    return settings.max_new_tokens or encoder.template.max_new_tokens
-
-
-def _end_ids(model: Model, tokenizer: Tokenizer) -> set[int]:
-    """The end tokens in the checkpoint's own generation config: some chat models have several.
-
-    Only control tokens count: a small model's config often carries the id of another tokenizer.
-    """
-    ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    control = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
-    return control & set(ends if isinstance(ends, list) else [ends])
 
 
 @contextmanager
