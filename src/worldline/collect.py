@@ -40,7 +40,9 @@ class CollectConfig(PolicyConfig):
         "worldline collect alfworld --data ~/alfworld --policy api:MODEL@http://localhost:8000/v1 --prompt react",
     )
 
-    env: str = positional(help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID")
+    env: str = positional(
+        help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID, openenv:URL"
+    )
     policy: str = option(help="expert, random, hf:PATH, vllm:MODEL@URL, api:MODEL@URL or module:attr")
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
