@@ -88,6 +88,8 @@ COVERED_BY = {
     "evaluate/out_folder.py": "evaluate/test_evaluation.py",
     "evaluate/settings.py": "evaluate/test_evaluation.py",
     "evaluate/table.py": "evaluate/test_evaluation.py",
+    "integrations/tool_answers.py": "integrations/test_trl.py",
+    "integrations/trl_environment.py": "integrations/test_trl.py",
     "kernel/words.py": "adwm/test_tokenizer.py",
     "logs/columns.py": "logs/test_table.py",
     "logs/fields.py": "logs/test_mapping.py",
