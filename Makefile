@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint demo docs kill fuzz openenv clean
+.PHONY: install test lint demo docs kill fuzz openenv ray clean
 
 install: $(STAMP)
 
@@ -37,6 +37,10 @@ openenv:
 	test -x .venv-openenv/bin/python || $(PYTHON) -m venv .venv-openenv
 	.venv-openenv/bin/pip install --quiet --disable-pip-version-check -e '.[openenv]' pytest
 	OMP_NUM_THREADS=1 .venv-openenv/bin/pytest tests/envs/test_openenv.py
+
+ray: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_ray_pool.py
 
 docs: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -87,6 +87,8 @@ COVERED_BY = {
     "evaluate/judgement.py": "evaluate/test_case.py",
     "evaluate/out_folder.py": "evaluate/test_evaluation.py",
     "evaluate/settings.py": "evaluate/test_evaluation.py",
+    "evaluate/spread.py": "test_ray_pool.py",
+    "shard.py": "test_ray_pool.py",
     "evaluate/table.py": "evaluate/test_evaluation.py",
     "integrations/tool_answers.py": "integrations/test_trl.py",
     "integrations/trl_environment.py": "integrations/test_trl.py",

@@ -22,6 +22,7 @@ EXTRAS = {
     "dense": "sentence_transformers",
     "docs": "mkdocs",
     "openenv": "openenv",
+    "ray": "ray",
     "textarena": "textarena",
     "trackio": "trackio",
     "trl": "trl",
