@@ -100,7 +100,7 @@ def _own(address: str, workers: int, end: ExitStack) -> dict[str, Any]:
     """The settings of a Ray for this command alone; a cluster has its own."""
     if address:
         return {}
-    _remove_leftovers()
+    remove_leftovers()
     prefix = f"{_FOLDER}{os.getpid()}-"
     folder = end.enter_context(tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True))
     return {
@@ -112,7 +112,7 @@ def _own(address: str, workers: int, end: ExitStack) -> dict[str, Any]:
     }
 
 
-def _remove_leftovers() -> None:
+def remove_leftovers() -> None:
     """Folders of commands that were killed: where Ray's head dies, Ray ends this process without a last word."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
         owner = folder.name.removeprefix(_FOLDER).partition("-")[0]
