@@ -76,6 +76,8 @@ def test_errors_are_those_of_the_local_engine(own_ray: None, tmp_path: Path) -> 
     ) as e:
         collect(config(tmp_path, policy="test_ray_pool:crash", engine="ray"))
     assert e.value.exit_code == 1
+    with pytest.raises(InputError, match="hf:no/where/at/all: no such folder"):
+        collect(config(tmp_path, policy="hf:no/where/at/all", engine="ray"))
     with pytest.raises(InputError, match="unknown policy 'rand'"):
         collect(config(tmp_path, policy="rand", engine="ray"))
     with worker_pool(2, "ray") as pool:

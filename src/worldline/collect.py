@@ -157,9 +157,9 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
     local = config.engine == "local"
     world = envs.load(config.env, config.data, config.options, workers=config.workers if local else 0)
     split = _split(world, config)
+    play = _here(world, config) if local else _by_ray(config)
     run = run_name(config)
     episodes = plan(world, split, config.episodes, seed=config.seed, run=run, tasks=_tasks(world, split, config))
-    play = _here(world, config) if local else _by_ray(config)
     tally = Tally()
     with _log(config, run, tally) as (writer, done):
         missing = [episode for episode in episodes if episode.id not in done]
@@ -218,7 +218,12 @@ def _here(world: World, config: CollectConfig) -> Play:
 
 
 def _by_ray(config: CollectConfig) -> Play:
-    """In Ray's workers, which write into the log's folder themselves."""
+    """In Ray's workers, which load the policy and write into the log's folder themselves."""
+    kind, _, path = config.policy.partition(":")
+    if kind == "hf":
+        from worldline.policies.language_model.checkpoint import locate
+
+        locate(path, config.policy)  # what is wrong with it is told before Ray starts
     run = ShardRun(
         env=config.env,
         data=config.data,
