@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint demo docs kill fuzz clean
+.PHONY: install test lint demo docs kill fuzz openenv ray clean
 
 install: $(STAMP)
 
@@ -32,9 +32,19 @@ fuzz: install
 demo: install
 	$(BIN)/worldline demo --overwrite
 
+# OpenEnv's dependencies and the pinned ones disagree (pillow): its tests have an environment of their own.
+openenv:
+	test -x .venv-openenv/bin/python || $(PYTHON) -m venv .venv-openenv
+	.venv-openenv/bin/pip install --quiet --disable-pip-version-check -e '.[openenv]' pytest
+	OMP_NUM_THREADS=1 .venv-openenv/bin/pytest tests/envs/test_openenv.py
+
+ray: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_ray_pool.py
+
 docs: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-openenv build dist site .mypy_cache .ruff_cache .import_linter_cache

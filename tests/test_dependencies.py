@@ -21,7 +21,7 @@ PINS = {
     if line and not line.startswith("#")
     for pin in [Requirement(line)]
 }
-INSIDES = ("torch", "transformers", "tokenizers")
+INSIDES = ("torch", "transformers", "tokenizers", "trl")
 """Packages on whose insides we rest: no version above the tested ones may be taken."""
 
 

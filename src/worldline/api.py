@@ -60,7 +60,9 @@ class CollectSettings(PolicySettings, total=False):
     seed: int
     batch_size: int
     max_steps: int | None
+    engine: str
     workers: int
+    gpus: float
     out: PathLike | None
     resume: bool
     overwrite: bool
@@ -177,6 +179,9 @@ class EvaluateSettings(PolicySettings, total=False):
     out: PathLike | None
     cache: PathLike | None
     overwrite: bool
+    engine: str
+    workers: int
+    gpus: float
 
 
 class CompareSettings(TypedDict, total=False):

@@ -21,8 +21,9 @@ from worldline.callable_module import CallableModule
 from worldline.config import option, positional
 from worldline.notebook import html_table
 from worldline.policies import PolicyConfig
-from worldline.policies.prompts import Counts
+from worldline.ray_pool import check_engine, ray_pool
 from worldline.rollout import Episode, Rollout, plan
+from worldline.shard import ShardOutcome, ShardRun, guarded, play_shards, shortened_prompts
 from worldline.tally import Tally
 from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed
 
@@ -38,9 +39,12 @@ class CollectConfig(PolicyConfig):
         "worldline collect household --policy expert --episodes 100",
         "worldline collect household --policy hf:runs/clone/model --split unseen --epsilon 0.1 --out logs/",
         "worldline collect alfworld --data ~/alfworld --policy api:MODEL@http://localhost:8000/v1 --prompt react",
+        "worldline collect household --policy hf:runs/clone/model --episodes 100000 --out logs/ --engine ray",
     )
 
-    env: str = positional(help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID")
+    env: str = positional(
+        help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID, openenv:URL"
+    )
     policy: str = option(help="expert, random, hf:PATH, vllm:MODEL@URL, api:MODEL@URL or module:attr")
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself, e.g. --options.level tiny")
@@ -52,7 +56,13 @@ class CollectConfig(PolicyConfig):
     seed: int = option(0, help="seed of every random draw")
     batch_size: int = option(64, help="episodes played at once", ge=1)
     max_steps: int | None = option(None, help="step budget; default: the environment's", ge=1)
-    workers: int = option(0, help="run environments in this many worker processes", ge=0)
+    engine: str = option(
+        "local", help="where to play: local, ray (of $RAY_ADDRESS, else one of its own), ray://HOST:PORT"
+    )
+    workers: int = option(
+        0, help="run environments in this many worker processes; with --engine ray: play in that many at once", ge=0
+    )
+    gpus: float = option(0.0, help="with --engine ray: GPUs, or the share of one, that each worker takes", ge=0)
     out: Path | None = option(None, help="folder of the log; without it nothing is stored")
     resume: bool = option(False, help="continue a run that was interrupted")
     overwrite: bool = option(False, help="delete this run's earlier episodes in the folder first")
@@ -64,7 +74,7 @@ class CollectConfig(PolicyConfig):
     @property
     def settings_name(self) -> str:
         """How the run's name begins: changes with every setting that decides the episodes."""
-        ignored = {"out", "resume", "overwrite", "batch_size", "workers", "episodes"}
+        ignored = {"out", "resume", "overwrite", "batch_size", "engine", "workers", "gpus", "episodes"}
         decisive = self.model_dump(mode="json", exclude=ignored)
         return hashlib.blake2b(json.dumps(decisive, sort_keys=True).encode(), digest_size=5).hexdigest()
 
@@ -143,8 +153,42 @@ def _written(value: Any) -> str:
 
 def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally: None) -> Collection:
     """Play what the config asks for, less what a resumed folder already holds. `watch` sees every finished episode."""
-    world = envs.load(config.env, config.data, config.options, workers=config.workers)
+    check_engine(config.engine)
+    local = config.engine == "local"
+    world = envs.load(config.env, config.data, config.options, workers=config.workers if local else 0)
     split = _split(world, config)
+    play = _here(world, config) if local else _by_ray(config)
+    run = run_name(config)
+    episodes = plan(world, split, config.episodes, seed=config.seed, run=run, tasks=_tasks(world, split, config))
+    tally = Tally()
+    with _log(config, run, tally) as (writer, done):
+        missing = [episode for episode in episodes if episode.id not in done]
+        started = time.perf_counter()
+        outcome = play(missing, writer, tally, watch)
+    seconds = time.perf_counter() - started
+    if not tally.returns:
+        raise WorldlineError(f"every episode failed, the first was {outcome.failed[0]}")
+    return Collection(
+        config=config,
+        split=split,
+        tally=tally,
+        played=len(missing),
+        played_steps=outcome.played_steps,
+        seconds=seconds,
+        retried=outcome.retried,
+        mishap=outcome.mishap,
+        failed=tuple(outcome.failed),
+        truncated_prompts=outcome.truncated_prompts,
+    )
+
+
+Watch = Callable[[Tally], None]
+Play = Callable[[list[Episode], store.StoreWriter | None, Tally, Watch], ShardOutcome]
+"""Plays episodes into a writer and a tally; `watch` sees the tally after each, or after each shard."""
+
+
+def _here(world: World, config: CollectConfig) -> Play:
+    """In this process. The policy is loaded before anything is written."""
     policy = policies.load(config.policy, world, config)
     player = Rollout(
         world,
@@ -154,32 +198,50 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         policy_name=config.policy_name,
         max_steps=config.max_steps,
     )
-    run = run_name(config)
-    episodes = plan(world, split, config.episodes, seed=config.seed, run=run, tasks=_tasks(world, split, config))
-    tally = Tally()
-    with _log(config, run, tally) as (writer, done):
-        missing = [episode for episode in episodes if episode.id not in done]
-        kept, started = tally.steps, time.perf_counter()
-        for trajectory in _guarded(player, missing):
+
+    def play(episodes: list[Episode], writer: store.StoreWriter | None, tally: Tally, watch: Watch) -> ShardOutcome:
+        kept = tally.steps
+        for trajectory in guarded(player, episodes):
             tally.add(trajectory)
             if writer is not None:
                 writer.append(trajectory)
             watch(tally)
-    seconds = time.perf_counter() - started
-    if not tally.returns:
-        raise WorldlineError(f"every episode failed, the first was {player.failed[0]}")
-    return Collection(
-        config=config,
-        split=split,
-        tally=tally,
-        played=len(missing),
-        played_steps=tally.steps - kept,
-        seconds=seconds,
-        retried=player.retried,
-        mishap=player.mishap,
-        failed=tuple(player.failed),
-        truncated_prompts=_shortened(policy),
+        return ShardOutcome(
+            played_steps=tally.steps - kept,
+            retried=player.retried,
+            mishap=player.mishap,
+            failed=player.failed,
+            truncated_prompts=shortened_prompts(policy),
+        )
+
+    return play
+
+
+def _by_ray(config: CollectConfig) -> Play:
+    """In Ray's workers, which load the policy and write into the log's folder themselves."""
+    kind, _, path = config.policy.partition(":")
+    if kind == "hf":
+        from worldline.policies.language_model.checkpoint import locate
+
+        locate(path, config.policy)  # what is wrong with it is told before Ray starts
+    run = ShardRun(
+        env=config.env,
+        data=config.data,
+        options=json.dumps(config.options, sort_keys=True),
+        policy=config.policy,
+        settings=PolicyConfig.model_validate(config.model_dump(include=set(PolicyConfig.model_fields))),
+        epsilon=config.epsilon,
+        policy_name=config.policy_name,
+        batch_size=config.batch_size,
+        max_steps=config.max_steps,
+        out=config.out,
     )
+
+    def play(episodes: list[Episode], writer: store.StoreWriter | None, tally: Tally, watch: Watch) -> ShardOutcome:
+        with ray_pool(config.engine, config.workers, config.gpus) as pool:
+            return play_shards(pool, run, episodes, tally, watch, config.workers or pool.cores)
+
+    return play
 
 
 def collect_tasks(
@@ -207,18 +269,12 @@ def collect_tasks(
     kept = {t.id: t for t in store.read(out, ids=wanted)} if store.shards(out) else {}
     player = Rollout(world, policy, batch_size=batch_size, policy_name=name)
     with store.StoreWriter(out) as writer:
-        for trajectory in _guarded(player, [episode for episode in episodes if episode.id not in kept]):
+        for trajectory in guarded(player, [episode for episode in episodes if episode.id not in kept]):
             writer.append(trajectory)
             kept[trajectory.id] = trajectory
     if player.failed:
         raise WorldlineError(f"{len(player.failed)} episodes of '{name}' failed, the first was {player.failed[0]}")
     return [kept[episode.id] for episode in episodes]
-
-
-def _shortened(policy: Policy) -> int:
-    """How many prompts a language model's policy had to shorten; other policies read everything."""
-    counts = getattr(policy, "counts", None)
-    return counts.dropped_history + counts.cut_observation if isinstance(counts, Counts) else 0
 
 
 def _split(world: World, config: CollectConfig) -> str:
@@ -246,19 +302,6 @@ def _tasks(world: World, split: str, config: CollectConfig) -> tuple[int, ...]:
     return chosen
 
 
-def _guarded(player: Rollout, episodes: list[Episode]) -> Iterator[Trajectory]:
-    """The rollout's trajectories; a policy that raises fails the work with one line, after what it finished is out."""
-    try:
-        yield from player.play(episodes)
-    except WorldlineError:
-        raise
-    except Exception as error:
-        cause = " ".join(f"{type(error).__name__}: {error}".split())
-        raise WorldlineError(
-            f"policy '{player.policy_name}' failed in the middle: {cause}; finished episodes are kept, --resume goes on"
-        ) from error
-
-
 @contextmanager
 def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.StoreWriter | None, set[str]]]:
     """The writer of the run's log and the ids it holds already, which are entered in the tally.
@@ -272,8 +315,7 @@ def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.
     taken = f"{config.out}: another process is collecting this very run; give another --seed"
     with files.locked(config.out / f".{config.settings_name}.lock", taken=taken):
         done = _kept(config, run)
-        if done:
-            _recall(config.out, done, tally)
+        tally.recall(config.out, done)
         with writer:
             yield writer, done
 
@@ -303,19 +345,6 @@ def _discard(folder: Path, settings_name: str) -> None:
     for shard in store.shards(folder):
         if all(name.startswith(settings_name) for name in store.ids(shard)):
             files.delete(shard)
-
-
-def _recall(folder: Path, done: set[str], tally: Tally) -> None:
-    table = store.scan(folder, ["task_id", "return", "success", "score", "steps.valid", "meta"], ids=done)
-    for row in table.to_pylist():
-        tally.tasks.append(row["task_id"])
-        tally.returns.append(row["return"])
-        tally.successes.append(row["success"])
-        if row["score"] is not None:
-            tally.scores.append(row["score"])
-        tally.answerable += [pair["value"] == "true" for pair in row["meta"] if pair["key"] == "answerable"]
-        tally.steps += len(row["steps"])
-        tally.invalid += sum(not step["valid"] for step in row["steps"])
 
 
 sys.modules[__name__].__class__ = CallableModule  # worldline.collect(...)

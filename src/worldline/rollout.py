@@ -75,18 +75,25 @@ class Rollout:
         while running:
             decisions = self.policy.act([episode.turn() for episode in running])
             going: list[_Running] = []
-            for episode, decision in zip(running, decisions, strict=True):
-                if not decision.failure:
-                    episode.begin(decision)
-            for episode, decision in zip(running, decisions, strict=True):
-                alive = self._advance(episode, decision)
-                if alive is None:
-                    continue
-                if alive.over:
-                    yield alive.trajectory(self)
-                else:
-                    going.append(alive)
-            running = [*going, *self._start(waiting, self.batch_size - len(going))]
+            yield from self._tick(running, decisions, going)
+            running = going  # what is over is let go before others begin: it may hold a place of a full server
+            running += self._start(waiting, self.batch_size - len(going))
+
+    def _tick(
+        self, running: list["_Running"], decisions: Sequence[Decision], going: list["_Running"]
+    ) -> Iterator[Trajectory]:
+        """Each episode one step further; those that ended are yielded, the others go into `going`."""
+        for episode, decision in zip(running, decisions, strict=True):
+            if not decision.failure:
+                episode.begin(decision)
+        for episode, decision in zip(running, decisions, strict=True):
+            alive = self._advance(episode, decision)
+            if alive is None:
+                continue
+            if alive.over:
+                yield alive.trajectory(self)
+            else:
+                going.append(alive)
 
     def _start(self, waiting: Iterator[Episode], places: int) -> Iterator["_Running"]:
         while places > 0 and (episode := next(waiting, None)) is not None:

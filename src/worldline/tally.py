@@ -1,10 +1,13 @@
 """Running totals of a collection: success, return and lengths, with intervals by task."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from worldline import store
 from worldline.ope.intervals import Interval, interval
 from worldline.types import Trajectory
 
@@ -32,6 +35,28 @@ class Tally:
             self.answerable.append(trajectory.meta["answerable"] == "true")
         self.steps += len(trajectory)
         self.invalid += sum(not step.valid for step in trajectory.steps)
+
+    def join(self, other: "Tally") -> None:
+        """Add the totals of other episodes."""
+        for name in ("tasks", "returns", "successes", "scores", "answerable"):
+            getattr(self, name).extend(getattr(other, name))
+        self.steps += other.steps
+        self.invalid += other.invalid
+
+    def recall(self, folder: Path, ids: Collection[str]) -> None:
+        """Add the episodes of a log that have these ids."""
+        if not ids:
+            return
+        table = store.scan(folder, ["task_id", "return", "success", "score", "steps.valid", "meta"], ids=ids)
+        for row in table.to_pylist():
+            self.tasks.append(row["task_id"])
+            self.returns.append(row["return"])
+            self.successes.append(row["success"])
+            if row["score"] is not None:
+                self.scores.append(row["score"])
+            self.answerable += [pair["value"] == "true" for pair in row["meta"] if pair["key"] == "answerable"]
+            self.steps += len(row["steps"])
+            self.invalid += sum(not step["valid"] for step in row["steps"])
 
     @property
     def success_rate(self) -> float:

@@ -1,4 +1,7 @@
-"""Processes that share the work of one command: each computes on one thread, and none outlives the command."""
+"""Processes that share the work of one command: each computes on one thread, and none outlives the command.
+
+They are this machine's (the standard library's pool), or Ray's with `--engine ray`.
+"""
 
 import multiprocessing
 import os
@@ -7,13 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 
+from worldline.ray_pool import RayPool, check_engine, ray_pool
+
+WorkerPool = ProcessPoolExecutor | RayPool
 _START = "spawn"
 """How a process starts: afresh, with none of its parent's threads."""
 
 
 @contextmanager
-def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(jobs: int, engine: str = "local") -> Iterator[WorkerPool]:
     """`jobs` fresh processes; when the block raises, what has not begun is not done; an interrupt ends them at once."""
+    check_engine(engine)
+    if engine != "local":
+        with ray_pool(engine, jobs) as ray, ray.failures():
+            yield ray
+        return
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context(_START), _begin)
     try:
         yield pool
@@ -27,7 +38,7 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def run_all(
-    pool: ProcessPoolExecutor,
+    pool: WorkerPool,
     work: Mapping[str, Callable[[], object]],
     watch: Callable[[int, int, str], None] = lambda done, total, name: None,
 ) -> None:

@@ -49,7 +49,7 @@ def evaluate(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, cwd=folder, env=safe, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.parametrize("env", ["evil:World", "os:abort"])
+@pytest.mark.parametrize("env", ["evil:World", "os:abort", "openenv:http://localhost:9"])
 def test_a_log_names_no_code(tmp_path: Path, env: str) -> None:
     (tmp_path / "evil.py").write_text(EVIL)
     import_log(tmp_path, env)

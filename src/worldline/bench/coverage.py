@@ -50,6 +50,9 @@ class Settings(Config):
     first_seed: int = option(1000, help="seed of the first log; settings were chosen on seeds below 200", ge=0)
     replicates: int = option(1000, help="bootstrap resamples", ge=100)
     jobs: int = option(os.cpu_count() or 1, help="processes that share the work", ge=1)
+    engine: str = option(
+        "local", help="whose processes: local, ray (of $RAY_ADDRESS, else one of its own), ray://HOST:PORT"
+    )
     out: Folder = option(Path("bench-coverage"), help="folder of what is finished: used again")
 
 
@@ -65,7 +68,7 @@ def run(settings: Settings) -> Figures:
     cells = [(kind, n, settings.logs) for n in sorted(settings.sizes, reverse=True) for kind in settings.kinds]
     cells += [(EQUAL, 200, settings.equal)] if settings.equal else []
     missing = [cell for cell in cells if not _path(settings, *cell).is_file()]
-    with worker_pool(settings.jobs) as pool:
+    with worker_pool(settings.jobs, settings.engine) as pool:
         run_all(pool, {f"{kind}, {n}": partial(_cell, settings, kind, n, logs) for kind, n, logs in missing}, _watch)
     rows = [row for cell in cells for row in json.loads(_path(settings, *cell).read_text(encoding="utf-8"))]
     return summary(rows)

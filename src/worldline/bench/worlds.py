@@ -61,6 +61,9 @@ class Settings(Config):
     data: Path | None = option(None, help="folder of the folders alfworld and webshop; without it they are left out")
     collect_only: bool = option(False, help="make the logs and the truth, and evaluate nothing")
     jobs: int = option(os.cpu_count() or 1, help="processes that share the work", ge=1)
+    engine: str = option(
+        "local", help="whose processes: local, ray (of $RAY_ADDRESS, else one of its own), ray://HOST:PORT"
+    )
     seed: int = option(0, help="of logs and truth: another seed is a stage that nobody has looked at")
     out: Folder = option(Path("bench-worlds"), help="folder of logs, models and parts; what is there is used again")
 
@@ -79,7 +82,7 @@ def run(settings: Settings) -> Figures:
     seeds = range(settings.seeds)
     for experiment in experiments.values():
         experiment.claim()
-    with worker_pool(settings.jobs) as pool:
+    with worker_pool(settings.jobs, settings.engine) as pool:
         run_all(pool, {f"truth of {name}": partial(_truth, name, e) for name, e in experiments.items()}, _watch)
         logs = [(name, replace(e, log_number=seed)) for name, e in experiments.items() for seed in seeds]
         run_all(pool, {f"log {e.log_number} of {name}": e.log for name, e in logs}, _watch)

@@ -26,7 +26,7 @@ VERBS = {
     "export": "write a log as JSON lines",
     "bench": "measure the figures of the README again",
     "completion": "print a script that completes verbs and flags in bash, zsh or fish",
-    "env": "print versions, devices and extras, for a bug report",
+    "env": "print versions, devices and extras, for a bug report; env serve NAME: an environment as an OpenEnv server",
 }
 
 
@@ -89,8 +89,8 @@ def _run(verb: str, words: list[str]) -> None:
         print(overview())
         return
     command = command_of(verb, words)
-    if verb == "bench":
-        verb = f"bench {words.pop(0)}"
+    if verb == "bench" or (verb == "env" and words[:1] == ["serve"]):
+        verb = f"{verb} {words.pop(0)}"
     if refuse_early := getattr(command, "refuse_early", None):
         refuse_early(words)
     if "--help" in words or "-h" in words:
@@ -124,8 +124,9 @@ def _stdout_is_lost() -> bool:
 
 
 def command_of(verb: str, words: list[str]) -> Any:
-    """What has the verb's `Settings` and `run`: its module, or one bench of many."""
-    module = importlib.import_module(f"worldline.cli.{'import_' if verb == 'import' else verb}")
+    """What has the verb's `Settings` and `run`: its module, or one bench of many, or that of `env serve`."""
+    name = "env_serve" if verb == "env" and words[:1] == ["serve"] else {"import": "import_"}.get(verb, verb)
+    module = importlib.import_module(f"worldline.cli.{name}")
     return module.choose(words) if verb == "bench" else module
 
 

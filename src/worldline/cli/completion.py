@@ -105,7 +105,7 @@ class CompletedVerb:
             return list(BENCHES)
         words = [word for flag in self.flags if flag.positional for word in words_of(flag)]
         worlds = any(flag.positional and flag.name in _OF_A_WORLD for flag in self.flags)
-        return [*words, *(WORLDS if worlds else ())]
+        return [*words, *(["serve"] if self.name == "env" else ()), *(WORLDS if worlds else ())]
 
 
 def run(settings: Settings) -> VerbResult:

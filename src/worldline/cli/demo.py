@@ -7,7 +7,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,7 +28,7 @@ from worldline.report import write_report
 from worldline.sft import SftConfig, sft
 from worldline.signals import kept
 from worldline.types import InputError, Trajectory
-from worldline.worker_pool import run_all, worker_pool
+from worldline.worker_pool import WorkerPool, run_all, worker_pool
 
 ENV, OPTIONS, SPLIT = "household", {"level": "small"}, "unseen"
 CLONING: dict[str, Any] = {"episodes": 700, "batch_tokens": 1024, "checkpoints": 1}
@@ -151,7 +150,7 @@ def _fit(log: Sequence[Trajectory], seed: int, out: Path) -> None:
     fit_ensemble(log, FitSettings(members=0, seed=seed)).save(out)
 
 
-def _all(pool: ProcessPoolExecutor, what: str, work: Mapping[str, Callable[[], object]]) -> None:
+def _all(pool: WorkerPool, what: str, work: Mapping[str, Callable[[], object]]) -> None:
     """Everything in `work`, in the pool, with a line of progress."""
     with progress() as bar:
         line = bar.add_task(what, total=len(work), detail="")

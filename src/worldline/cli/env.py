@@ -21,6 +21,8 @@ EXTRAS = {
     "browser": "playwright",
     "dense": "sentence_transformers",
     "docs": "mkdocs",
+    "openenv": "openenv",
+    "ray": "ray",
     "textarena": "textarena",
     "trackio": "trackio",
     "trl": "trl",
@@ -29,9 +31,17 @@ EXTRAS = {
 
 
 class Settings(Config):
-    """Print versions, devices and extras, for a bug report; with the name of an environment, its settings."""
+    """Print versions, devices and extras, for a bug report; with the name of an environment, its settings.
 
-    examples: ClassVar[tuple[str, ...]] = ("worldline env", "worldline env household", "worldline env --json")
+    `worldline env serve NAME` makes an environment an OpenEnv server (see worldline env serve --help).
+    """
+
+    examples: ClassVar[tuple[str, ...]] = (
+        "worldline env",
+        "worldline env household",
+        "worldline env --json",
+        "worldline env serve household --port 8000",
+    )
 
     name: str = positional("", help="an environment: print its settings instead")
 

@@ -1,8 +1,8 @@
 """Environments by name: the embedded ones, the real ones, and yours.
 
 `load("household")`, `load("webshop", data=path)`, `load("package.module:attr")` for your own code,
-`load("gym:ID")` for a Gymnasium text environment, `load("textarena:ID")` for a game of TextArena. A world's
-module is imported only when it is asked for.
+`load("gym:ID")` for a Gymnasium text environment, `load("textarena:ID")` for a game of TextArena,
+`load("openenv:URL")` for an OpenEnv server. A world's module is imported only when it is asked for.
 
 A name that was read from data goes through `load_builtin`: nothing read from data names code.
 """
@@ -16,6 +16,7 @@ from typing import Any
 
 from worldline.config import suggest, validate
 from worldline.help_text import options_help
+from worldline.post import public
 from worldline.types import InputError, World
 
 
@@ -117,8 +118,8 @@ def load(
 ) -> World:
     """The world called `name`; `data` is its data on disk, `options` are its own settings.
 
-    `name` must come from the command line or from Python: `module:attr` runs code. With `workers`, the episodes run in
-    that many processes.
+    `name` must come from the command line or from Python: `module:attr` runs code, `openenv:URL` asks a server.
+    With `workers`, the episodes run in that many processes.
     """
     settings = dict(options or {})
     if workers:
@@ -137,6 +138,12 @@ def load(
         _refuse_data(name, data)
         game_settings = validate(TextArenaConfig, settings, source=name, prefix="options.")
         return TextArenaWorld(name.removeprefix("textarena:"), game_settings)
+    if name.startswith("openenv:"):
+        from worldline.envs.openenv.world import OpenEnvConfig, OpenEnvWorld
+
+        _refuse_data(name, data)
+        server_settings = validate(OpenEnvConfig, settings, source=public(name), prefix="options.")
+        return OpenEnvWorld(name.removeprefix("openenv:"), server_settings)
     if ":" in name:
         from worldline.envs.custom import load_custom
 

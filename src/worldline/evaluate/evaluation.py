@@ -39,6 +39,7 @@ from worldline.evaluate.result import (
     trial_result,
 )
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
+from worldline.evaluate.spread import spread
 from worldline.evaluate.truth import truth_of
 from worldline.ope.agreement import agreement
 from worldline.ope.audit import Audit
@@ -49,6 +50,7 @@ from worldline.ope.log import Episodes, TargetLog
 from worldline.ope.names import Coded, lean_memory
 from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.policies import PolicySource
+from worldline.ray_pool import check_engine
 from worldline.types import InputError, Policy, Trajectory
 
 WORLD_MODELS = ("wm", "wm-bag", "wm-dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
@@ -87,7 +89,8 @@ def evaluate(
     in `config.cache` if what decides it is known: that of a specification or a `PolicySource`, not of a bare object.
     """
     refuse_idle(config)
-    with reserved(config), lean_memory():
+    check_engine(config.engine)
+    with reserved(config), lean_memory(), spread(config, evaluate, watch) as config:
         case = Case(config, candidates or {}, loggers or {}, watch)
         world = _world_model(case)
         evaluation = judge(case, world, extra)

@@ -91,6 +91,12 @@ class EvaluateConfig(PolicyConfig):
         None, help="folder that keeps log-probs and imagined values, to be computed once; default: OUT/cache"
     )
     overwrite: bool = option(False, help="replace an evaluation.json that is there")
+    engine: str = option(
+        "local",
+        help="where candidates are scored and imagined: local, ray (of $RAY_ADDRESS, else its own), ray://HOST:PORT",
+    )
+    workers: int = option(0, help="with --engine ray: processes of a Ray of its own; 0: one a core", ge=0)
+    gpus: float = option(0.0, help="with --engine ray: GPUs, or the share of one, that each candidate takes", ge=0)
 
     @property
     def cache_folder(self) -> Path | None:

@@ -37,7 +37,9 @@ class TrainConfig(Config):
         "accelerate launch -m worldline train recipes/alfworld.yaml --out runs/alf",
     )
 
-    env: str = positional(help="environment: household, shop, searchqa, alfworld, webshop, module:attr, gym:ID")
+    env: str = positional(
+        help="environment: household, shop, searchqa, alfworld, webshop, module:attr, gym:ID, openenv:URL"
+    )
     model: str = option(help="the causal LM to start from: a folder or a hub id")
     out: Folder = option(help="run folder")
     algo: Algorithm = option("grpo", help="how actions are credited")
