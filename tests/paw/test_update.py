@@ -19,11 +19,12 @@ from torch.distributed.fsdp import fully_shard
 from worldline import store
 from worldline.paw.actor import Actor
 from worldline.paw.batches import action_starts, micro_batches, pack
+from worldline.paw.gradient import Experience, UpdateConfig, gradient
 from worldline.paw.model import LearnerConfig, frozen_copy, wrap
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.sequences import TokenSequence, token_sequences
 from worldline.paw.train import train
-from worldline.paw.update import Experience, UpdateConfig, gradient, score, update
+from worldline.paw.update import score, update
 
 CONFIG = UpdateConfig(kl=0.1, entropy=0.01, mini_batch=0)
 KIND, RHO = "cmae", 0.02

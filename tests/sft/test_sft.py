@@ -113,6 +113,17 @@ def test_observations_are_learned_from_the_first_answer_to_the_last(
     assert encoder.decode(learned) == "".join(f"{answer.strip()}\n>" for answer in answers)
 
 
+def test_with_both_the_blunders_are_not_learned_either(demonstrations: list[Demonstration], encoder: Encoder) -> None:
+    for shown, example in zip(demonstrations, sequences(demonstrations, encoder, "both"), strict=True):
+        learned = [token for token, wanted in zip(example.tokens, example.learned, strict=True) if wanted]
+        answers = shown.episode.next_observations
+        expected = "".join(
+            (f" {step.action}\n" if own else "") + f"{answer.strip()}\n>"
+            for step, own, answer in zip(shown.episode.steps, shown.learned, answers, strict=True)
+        )
+        assert encoder.decode(learned) == expected
+
+
 def test_loss_is_that_of_transformers_on_the_learned_tokens(
     demonstrations: list[Demonstration], encoder: Encoder
 ) -> None:
