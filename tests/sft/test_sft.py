@@ -57,6 +57,11 @@ def test_a_clone_does_what_the_expert_does_and_transformers_loads_it(tmp_path: P
     ).summary()
     assert played["success"] == 1.0
     assert played["invalid_actions"] == 0
+    # It plays in plain `generate` too: the generation config says that a line break ends an action.
+    model, tokenizer = (kind.from_pretrained(summary["model"]) for kind in (AutoModelForCausalLM, AutoTokenizer))
+    prompt = tokenizer("Task: count to 2\nat 0\n>", return_tensors="pt", add_special_tokens=False)["input_ids"]
+    answer = model.generate(prompt, max_new_tokens=30, do_sample=False)[0, prompt.shape[1] :]
+    assert tokenizer.decode(answer) == " up\n"
 
 
 def test_actions_are_learned_and_nothing_else(demonstrations: list[Demonstration], encoder: Encoder) -> None:

@@ -54,8 +54,8 @@ def run(settings: "TrainConfig") -> VerbResult:
             line_above(bar, update_line(metrics, settings.updates, remaining))
             bar.update(line, completed=metrics["update"], detail="")
 
-        def playing(what: str, done: int, planned: int, success: float) -> None:
-            bar.update(line, detail=f"{what}: {done} of {planned} episodes, success {success:.2f}")
+        def playing(what: str, ended: int, planned: int, won: int) -> None:
+            bar.update(line, detail=f"{what}: {ended} of {planned} episodes over, {won} won")
 
         done = train(settings, watch, playing)
     for text in done.notes:

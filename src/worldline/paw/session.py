@@ -22,14 +22,14 @@ from worldline.policies.language_model.hf import from_model
 from worldline.rollout import Episode, Rollout
 from worldline.types import InputError, Trajectory
 
-Playing = Callable[[str, int, int, float], None]
-"""Hears of every episode that ends: of which rollout, how many are done, of how many, their success so far."""
+Playing = Callable[[str, int, int, int], None]
+"""Hears of every episode that ends: of which rollout, how many have ended, of how many, how many of them were won."""
 
 
 class Session:
     """Everything that lives as long as the run does."""
 
-    def __init__(self, config: TrainConfig, playing: Playing = lambda what, done, planned, success: None) -> None:
+    def __init__(self, config: TrainConfig, playing: Playing = lambda what, ended, planned, won: None) -> None:
         if config.rollout.mode != "generate":
             raise InputError("--rollout.mode: training needs the policy's own tokens; only 'generate' gives them")
         if config.algo != "ppo" and config.group_size < 2:
@@ -149,9 +149,9 @@ class Session:
 
     def _watched(self, what: str, ending: Iterator[Trajectory], planned: int) -> Iterator[Trajectory]:
         won = 0
-        for done, trajectory in enumerate(ending, start=1):
+        for ended, trajectory in enumerate(ending, start=1):
             won += bool(trajectory.success)
-            self._playing(what, done, planned, won / done)
+            self._playing(what, ended, planned, won)
             yield trajectory
 
     def shortened(self) -> int:

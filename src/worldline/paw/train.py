@@ -58,7 +58,7 @@ Watch = Callable[[dict[str, Any]], None]
 def train(
     config: TrainConfig,
     watch: Watch = lambda metrics: None,
-    playing: Playing = lambda what, done, planned, success: None,
+    playing: Playing = lambda what, ended, planned, won: None,
 ) -> Trained:
     """Run Algorithm 1 for `config.updates` updates.
 
