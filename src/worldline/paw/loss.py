@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 WorldLoss = Literal["cmae", "mae", "ce"]
+MOST_DIVERGENCE = 10.0
 
 
 def policy_loss(
@@ -45,9 +46,13 @@ def policy_loss(
 
 
 def kl_loss(logprob: Tensor, reference: Tensor, weight: Tensor) -> Tensor:
-    """The k3 estimate of KL(policy || reference): r - log r - 1 with r = reference / policy. Never negative."""
+    """The k3 estimate of KL(policy || reference): r - log r - 1 with r = reference / policy. Never negative.
+
+    Held at 10 per token, as in verl: r grows without bound where the policy gave up a token, and one such token would
+    be the whole gradient of its mini-batch.
+    """
     log_ratio = (reference - logprob).clamp(-20, 20)
-    return ((torch.expm1(log_ratio) - log_ratio) * weight).sum()
+    return ((torch.expm1(log_ratio) - log_ratio).clamp(max=MOST_DIVERGENCE) * weight).sum()
 
 
 def entropy_bonus(entropy: Tensor, weight: Tensor) -> Tensor:
