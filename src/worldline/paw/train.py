@@ -151,7 +151,8 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
 
         metrics = {"update": number} | _episode_metrics(sampled.played, pool, session.rule)
         metrics |= {"groups_dropped": sampled.dropped} if config.refill else {}
-        metrics |= {"shortened_prompts": session.shortened(), "learning_rate": session.rates[0] * share} | learnt | angle
+        metrics |= {"shortened_prompts": session.shortened(), "learning_rate": session.rates[0] * share}
+        metrics |= learnt | angle
         if targets:
             metrics |= _world_metrics(targets, experience, clock)
         if _due(number, config.evaluation.every, config.updates):
