@@ -16,6 +16,8 @@ def test_each_family_pays_its_own_way() -> None:
     other = rule("somewhere else", max_return=4.0)
     assert other.rewards(episode("ab", True)) == [0.25, 0.25]
     assert other.penalties(episode("a", True, invalid=0)) == [-0.04]
+    assert rule("household", 10.0, invalid=0.7).penalties(episode("ab", True, invalid=1)) == [0, -0.7]
+    assert rule("household", 10.0, invalid=0.7).rewards(episode("ab", True)) == [0, 10]
 
 
 def test_who_pays_the_penalty() -> None:

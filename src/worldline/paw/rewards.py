@@ -8,7 +8,7 @@ has it, only for a response in which no action can be read (`Penalty`).
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from worldline.policies.prompts import Template
@@ -60,9 +60,13 @@ RULES = {
 }
 
 
-def rule(family: str, max_return: float) -> RewardRule:
-    """The family's rule; any other world pays its own rewards, and an invalid action costs 1 % of `max_return`."""
-    return RULES.get(family) or RewardRule(success=None, invalid=-0.01 * max_return, max_return=max_return)
+def rule(family: str, max_return: float, invalid: float | None = None) -> RewardRule:
+    """The family's rule; any other world pays its own rewards, and an invalid action costs 1 % of `max_return`.
+
+    `invalid`: what an invalid action costs instead.
+    """
+    usual = RULES.get(family) or RewardRule(success=None, invalid=-0.01 * max_return, max_return=max_return)
+    return usual if invalid is None else replace(usual, invalid=-invalid)
 
 
 def _won(trajectory: Trajectory) -> bool:

@@ -43,7 +43,7 @@ class Session:
         )
         self.world = envs.load(config.env, config.data, config.options)
         self.split = _split(self.world.splits(), config.split, "--split", default=0)
-        self.rule = rule(self.world.family, self.world.max_return)
+        self.rule = rule(self.world.family, self.world.max_return, config.credit.invalid)
         lm, self.tokenizer = model.load(config.model)
         learner = model.wrap(lm, config.learner, critic=config.algo == "ppo", seed=config.seed)
         self.reference = self._reference(learner)
