@@ -11,7 +11,7 @@ def test_a_line_has_what_the_update_had() -> None:
         "clipped 0.020, rollout s 12.3, update s 5.0, 1m05s left"
     )
     start = {"update": 0, "eval_success": 0.1234, "eval_observation_ce": 0.5}
-    assert update_line(start, 10, None) == "update 0 of 10: unseen 0.123, observation ce 0.500"
+    assert update_line(start, 10, None) == "update 0 of 10: evaluation 0.123, observation ce 0.500"
 
 
 def test_durations() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 FIGURES = (
     ("reward", "reward", ".2f"),
     ("success", "success", ".2f"),
-    ("eval_success", "unseen", ".3f"),
+    ("eval_success", "evaluation", ".3f"),
     ("eval_observation_ce", "observation ce", ".3f"),
     ("kl", "kl", ".4f"),
     ("entropy", "entropy", ".3f"),

@@ -1,6 +1,6 @@
-"""Does the README's `train` learn on a CPU? Its clone, then its train line with several seeds, one after the other.
+"""Does `train` learn on a CPU within minutes? A clone, then a training run with several seeds, one after the other.
 
-python experiments/readme_train.py RUNS RESULT.json SEED ... makes what RUNS does not hold yet, then writes the curves,
+python experiments/cpu_train.py RUNS RESULT.json SEED ... makes what RUNS does not hold yet, then writes the curves,
 with wall-clock and CPU seconds of each run, for `experiments/curves.py`. A run that was stopped begins anew.
 """
 
