@@ -18,7 +18,9 @@ ALGORITHMS = ("grpo", "gigpo", "ppo", "rloo")
 def main(target: Path, sources: dict[str, Path]) -> None:
     """One panel per result and algorithm."""
     drawn = {title: _curves(source) for title, source in sources.items()}
-    panels = [(title, name) for title, curves in drawn.items() for name in ALGORITHMS if name in curves]
+    panels = [
+        (title, name) for title, curves in drawn.items() for name in ALGORITHMS if curves.keys() & _variants(name)
+    ]
     figure, axes = plt.subplots(1, len(panels), figsize=(2.6 * len(panels), 2.4))
     for (title, name), axis in zip(panels, np.atleast_1d(axes), strict=True):
         _panel(axis, drawn[title], name)
@@ -35,9 +37,16 @@ def _curves(source: Path) -> dict[str, list[list[tuple[int, float]]]]:
     return curves
 
 
+def _variants(name: str) -> dict[str, str]:
+    """Without and with PaW, and the colour of each."""
+    return {name: "0.45", f"{name}+paw": "tab:blue"}
+
+
 def _panel(axis: Any, curves: dict[str, list[list[tuple[int, float]]]], name: str) -> None:
     """Mean success over seeds, with the range of the seeds behind it."""
-    for variant, colour in ((name, "0.45"), (f"{name}+paw", "tab:blue")):
+    for variant, colour in _variants(name).items():
+        if variant not in curves:
+            continue
         updates = [update for update, _ in curves[variant][0]]
         values = np.array([[success for _, success in curve] for curve in curves[variant]])
         axis.fill_between(updates, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)

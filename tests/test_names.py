@@ -101,7 +101,7 @@ COVERED_BY = {
     "ope/marginal.py": "ope/test_estimators.py",
     "ope/text.py": "evaluate/test_candidates.py",
     "paw/actor.py": "paw/test_update.py",
-    "paw/groups.py": "paw/test_train.py",
+    "paw/gradient.py": "paw/test_update.py",
     "paw/model.py": "paw/test_update.py",
     "paw/run.py": "paw/test_killed_run.py",
     "paw/session.py": "paw/test_train.py",

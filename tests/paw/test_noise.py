@@ -35,6 +35,13 @@ def test_shares_follow_the_closed_forms() -> None:
     assert gradient_share(p.log(), noisy, "ce") > gradient_share(p.log(), noisy, "mae")
 
 
+def test_what_the_user_skips_is_read_but_no_target(start: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    plain, skipping = (encoder(tokenizer, "household", skip)("at 3") for skip in ((), (r"[0-9]+", "nothing")))
+    assert skipping.ids == plain.ids
+    assert (plain.skipped, skipping.skipped) == (frozenset(), frozenset({1}))
+
+
 def test_only_shops_have_labels(start: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(start)
     assert encoder(tokenizer, "household")(" at 3 \n").noisy == (False, False)  # stripped, as prompts show it

@@ -34,6 +34,16 @@ def test_lambda_is_one_minus_the_mean_return_clipped() -> None:
     assert objective.adaptive_coefficients(returns, groups, 10.0).tolist() == [0.5, 1.0, 0.0, 0.0, 1.0]
 
 
+def test_echo_weighs_every_observation_token_alike() -> None:
+    """Spread over its row's tokens, the weight of a token is c / (all tokens): a token mean times c."""
+    targets = torch.tensor([3, 0, 5])
+    weights = objective.echo_weights(targets, 0.1)
+    token = [float(weight) / int(count) for weight, count in zip(weights, targets, strict=True) if count]
+    assert token == pytest.approx([0.1 / 8, 0.1 / 8])
+    assert float(weights.sum()) == pytest.approx(0.1)
+    assert objective.echo_weights(torch.tensor([0, 0]), 0.1).tolist() == [0, 0]
+
+
 def test_schedule_is_linear_and_ends_at_the_last_update() -> None:
     values = [objective.scheduled_coefficient(1.0, 0.0, u, 5) for u in range(5)]
     assert values == [1.0, 0.75, 0.5, 0.25, 0.0]

@@ -20,6 +20,7 @@ def test_recipes(name: str, steps: int, mini_batch: int, kl: float, episodes: in
     assert config.groups * config.group_size == episodes
     assert config.update.lr == 0.5  # flags win
     assert config.stepping.entropy == 0.001  # the preset's
+    assert config.credit.penalty == "format"  # as the code base of the published figures has it
     assert config.world.alpha == 0.75
     assert config.world.rho == 0.2
 
@@ -28,6 +29,35 @@ def test_ppo_plays_as_many_episodes_of_different_tasks() -> None:
     config = read(TrainConfig, ["household", "--model", "m", "--out", "o", "--algo", "ppo"])
     assert config.shape == (128, 1)
     assert read(TrainConfig, ["household", "--model", "m", "--out", "o"]).shape == (16, 8)
+
+
+@pytest.mark.parametrize(
+    ("flags", "objective", "token_loss"),
+    [
+        (["--wm", "paw"], "cmae", "cmae"),
+        (["--wm", "mae"], "mae", "mae"),
+        (["--wm", "ce"], "ce", "ce"),
+        (["--wm", "echo"], "echo", "ce"),
+        (["--world.loss", "echo"], "echo", "ce"),
+        (["--wm", "ce", "--world.loss", "mae"], "mae", "mae"),
+    ],
+)
+def test_the_loss_of_the_world_follows_from_wm_unless_it_is_given(
+    flags: list[str], objective: str, token_loss: str
+) -> None:
+    config = read(TrainConfig, ["household", "--model", "m", "--out", "o", *flags])
+    assert (config.targets.loss, config.world_loss) == (objective, token_loss)
+
+
+def test_a_recipe_written_before_the_new_settings_still_loads(tmp_path: Path) -> None:
+    old = tmp_path / "old.yaml"
+    old.write_text(
+        "env: household\nwm: ce\nupdate: {lr: 1.0e-6, critic_lr: 1.0e-5, clip: 0.2, max_norm: 1.0}\n"
+        "evaluation: {every: 5}\n"
+    )
+    config = read(TrainConfig, [str(old), "--model", "m", "--out", "o"])
+    assert (config.update.lr, config.update.critic_lr, config.evaluation.every) == (1e-6, 1e-5, 5)
+    assert (config.update.clip_high, config.update.aggregation, config.refill) == (None, "token", 0)
 
 
 def test_an_entropy_bonus_that_is_given_beats_the_preset() -> None:

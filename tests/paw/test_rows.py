@@ -47,6 +47,16 @@ def test_a_horizon_goes_on_along_the_logged_actions_which_are_no_targets() -> No
     assert empty_end[0].continuation == ()
 
 
+def test_skipped_tokens_are_context_and_no_targets() -> None:
+    def skipping(text: str) -> Observed:
+        return Observed(encode(text).ids, encode(text).noisy, frozenset(i for i, c in enumerate(text) if c == "#"))
+
+    first, second = to_rows([trajectory("ab", "#c#")], skipping)
+    assert (first.continuation, first.observed) == ((98,), (True,))
+    assert (second.continuation, second.observed, second.targets) == (tuple(b"#c#"), (False, True, False), 1)
+    assert to_rows([trajectory("a", "##")], skipping)[0].continuation == ()  # nothing to learn, nothing to read
+
+
 def test_budgets_cut_the_continuation_and_say_so() -> None:
     (row,) = to_rows([trajectory("a", "bcdef")], encode, max_continuation=3)
     assert (row.continuation, row.cut) == ((98, 99, 100), True)

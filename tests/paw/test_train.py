@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 from counting_recipe import RECIPE
+from start_policy import WORDS
 from transformers import AutoModelForCausalLM
 
 from counting import CountingWorld
 from worldline import policies, store
+from worldline.cli import main
 from worldline.paw import train as loop
 from worldline.paw.credit import TokenCredit
 from worldline.paw.recipe import TrainConfig
@@ -49,6 +51,14 @@ def test_it_learns_to_count(start: Path, tmp_path: Path) -> None:
         {"algo": "gigpo", "learner": {"lora": 4}, "credit": {"anchors": "similar"}},
         {"precision": "bf16", "rollout": {"dtype": "bfloat16", "max_new_tokens": 4, "device": "cpu"}},
         {"world": {"horizon": 3, "deduplicate": True}, "learner": {"lora": 4, "gradient_checkpointing": True}},
+        {
+            "wm": "echo",
+            "refill": 2,
+            "credit": {"penalty": "format"},
+            "world": {"skip": ["[0-9]"]},
+            "evaluation": {"every": 1, "episodes": 8, "repeats": 4},
+            "update": {"schedule": "cosine", "clip_high": 0.3, "aggregation": "sequence", "lr": 1e-3, "mini_batch": 16},
+        },
     ],
     ids=lambda changes: "-".join(str(v) for v in list(changes.values())[:2]),
 )
@@ -60,6 +70,7 @@ def test_every_kind_of_run_goes_through_and_its_checkpoint_plays(
     assert [line["update"] for line in lines(out)] == [0, 1, 2]
     assert result.checkpoint.name == "update-000002"
     trained = AutoModelForCausalLM.from_pretrained(result.checkpoint)
+    assert trained.generation_config.eos_token_id == [WORDS.index("<eos>"), WORDS.index("\n")]
     before = AutoModelForCausalLM.from_pretrained(start)
     assert trained.state_dict().keys() == before.state_dict().keys()
     assert any(not torch.equal(p.float(), q) for p, q in zip(trained.parameters(), before.parameters(), strict=True))
@@ -78,6 +89,59 @@ def test_the_training_episodes_are_an_ordinary_log(start: Path, tmp_path: Path) 
     tasks = {episode.id[:12]: episode.task_id for episode in episodes}
     assert all(episode.task_id == tasks[episode.id[:12]] for episode in episodes)  # one task per group
     assert sorted(tasks[f"u000001-{group:04d}"] for group in range(3)) == ["1", "2", "3"]
+
+
+def test_every_update_says_how_well_the_start_is_predicted_and_how_the_gradients_lie(
+    start: Path, tmp_path: Path
+) -> None:
+    """At update 0 it is the start's own figure; a run that learns of the world ends below one that does not."""
+    runs = {}
+    for wm in ("ce", "off"):
+        world = {"coefficient": "constant", "start": 3.0, "selection": "all", "angle_every": 2}
+        train(recipe(start, tmp_path / wm, wm=wm, updates=4, world=world))
+        runs[wm] = lines(tmp_path / wm)
+    entropies = {
+        wm: [line["eval_observation_ce"] for line in run if "eval_success" in line] for wm, run in runs.items()
+    }
+    assert [len(curve) for curve in entropies.values()] == [3, 3]
+    assert entropies["ce"][0] == entropies["off"][0]  # the same text, the same weights
+    assert entropies["ce"][-1] < entropies["off"][-1]
+    assert ["grad_cosine" in line for line in runs["ce"]] == [False, True, True, False, True]
+    assert not any("grad_cosine" in line for line in runs["off"])
+
+
+def test_refilled_groups_all_vary_and_what_was_dropped_is_in_the_log(start: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe(start, out, updates=1, refill=3, group_size=2, evaluation={"every": 0}))
+    (line,) = lines(out)
+    played = list(store.read(out))
+    assert line["episodes"] == len(played)
+    groups: dict[str, set[bool | None]] = {}
+    for episode in played:
+        groups.setdefault(episode.id[:12], set()).add(episode.success)
+    flat = [name for name, seen in groups.items() if len(seen) == 1]
+    assert flat, "this start has groups of two that agree"
+    assert line["groups_dropped"] == len(groups) - 3 or line["groups_dropped"] == len(flat)
+    assert line["rows"] < sum(len(episode) for episode in played)
+
+
+def test_the_refill_needs_groups(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--refill: PPO"):
+        train(recipe(start, tmp_path / "run", algo="ppo", refill=1))
+
+
+def test_a_line_for_every_update_on_stderr_and_nothing_on_stdout_but_the_result(
+    start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--updates", "2", "--groups", "2", "--group-size", "2", "--max-steps", "2", "--rollout.device", "cpu"]
+    flags += ["--evaluation.episodes", "2", "--rollout.max-new-tokens", "2", "--json"]
+    assert main(["train", "counting:CountingWorld", "--model", str(start), "--out", str(tmp_path / "run"), *flags]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["update"] == 2
+    reports = [line for line in shown.err.splitlines() if line.startswith("update ")]
+    assert [line.partition(":")[0] for line in reports] == ["update 0 of 2", "update 1 of 2", "update 2 of 2"]
+    for word in ("reward", "success", "kl", "entropy", "policy loss", "clipped", "rollout s", "update s", "left"):
+        assert word in reports[1], word
 
 
 class Killed(BaseException):

@@ -6,6 +6,7 @@ import random
 import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,20 +20,25 @@ from torch.distributed.fsdp import fully_shard
 from worldline import store
 from worldline.paw.actor import Actor
 from worldline.paw.batches import action_starts, micro_batches, pack
+from worldline.paw.gradient import Experience, UpdateConfig, gradient
 from worldline.paw.model import LearnerConfig, frozen_copy, wrap
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.sequences import TokenSequence, token_sequences
 from worldline.paw.train import train
-from worldline.paw.update import Experience, UpdateConfig, gradient, score, update
+from worldline.paw.update import score, update
 
 CONFIG = UpdateConfig(kl=0.1, entropy=0.01, mini_batch=0)
 KIND, RHO = "cmae", 0.02
 
 
-def naive(experience: Experience, kind: str = KIND, rho: float = RHO) -> tuple[torch.Tensor, list[torch.Tensor]]:
+def naive(
+    experience: Experience, kind: str = KIND, rho: float = RHO, config: UpdateConfig = CONFIG
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """The objective row by row, from full logits, with no batching at all."""
     lm = tiny_lm()
     starts = action_starts(experience.rows)
+    rows = len(experience.rows)
+    high = 1 + (config.clip if config.clip_high is None else config.clip_high)
     total = torch.zeros(())
     for index, row in enumerate(experience.rows):
         tokens = row.prompt + row.response + row.continuation
@@ -43,12 +49,13 @@ def naive(experience: Experience, kind: str = KIND, rho: float = RHO) -> tuple[t
         chosen = acting.gather(1, torch.tensor(row.response)[:, None])[:, 0]
         a = experience.advantages[here]
         ratio = (chosen - experience.old_logprobs[here]).exp()
-        surrogate = torch.minimum(ratio * a, ratio.clamp(0.8, 1.2) * a)
+        surrogate = torch.minimum(ratio * a, ratio.clamp(1 - config.clip, high) * a)
         surrogate = torch.where(a < 0, torch.maximum(surrogate, 3 * a), surrogate)
         gap = experience.reference_logprobs[here] - chosen
         entropy = -(acting.exp() * acting).sum(dim=1)
         tokens_loss = -surrogate + CONFIG.kl * (gap.exp() - gap - 1) - CONFIG.entropy * entropy
-        total = total + tokens_loss.sum() / starts[-1]
+        size = {"token": starts[-1], "sequence": rows * len(row.response), "constant": rows * config.constant}
+        total = total + tokens_loss.sum() / size[config.aggregation]
         if experience.world_weights[index] > 0:
             p = logp[last - 1 : -1].gather(1, torch.tensor(row.continuation)[:, None])[:, 0].exp()
             each = {"cmae": (1 - p) * (p.detach() <= rho), "mae": 1 - p, "ce": -p.log()}[kind]
@@ -74,6 +81,49 @@ def same(one: tuple[float | torch.Tensor, list[torch.Tensor]], two: tuple[float,
 def test_any_micro_batch_size_gives_the_naive_loss_and_gradient(budget: int, kind: str) -> None:
     experience = random_experience()
     same(naive(experience, kind), run(experience, CONFIG.model_copy(update={"batch_tokens": budget}), kind))
+
+
+@pytest.mark.parametrize("aggregation", ["token", "sequence", "constant"])
+@pytest.mark.parametrize("budget", [1, 10_000])
+def test_packing_changes_nothing_with_clip_higher_and_any_aggregation(budget: int, aggregation: str) -> None:
+    changes = {"batch_tokens": budget, "aggregation": aggregation, "constant": 7, "clip": 0.1, "clip_high": 0.4}
+    config = CONFIG.model_copy(update=changes)
+    experience = random_experience()
+    same(naive(experience, config=config), run(experience, config))
+    order = random.Random(1).sample(range(len(experience.rows)), len(experience.rows))
+    same(naive(experience, config=config), run(permuted(experience, order), config))
+
+
+@pytest.mark.parametrize("critic", ["shared", "own"])
+def test_actor_and_critic_are_clipped_apart(critic: str) -> None:
+    """The step is the sum of two gradients, each scaled to its own norm, taken here one loss at a time."""
+    experience = random_experience(ppo=True)
+    accelerator = Accelerator(cpu=True)
+    config = UpdateConfig(mini_batch=0, max_norm=0.01, critic_max_norm=0.002, kl=0.0)
+
+    def learner() -> Any:
+        made = wrap(tiny_lm(), LearnerConfig(critic=critic), critic=True)
+        torch.nn.init.constant_(made.critic.head.weight, 0.1)  # so that the value reaches the states below it
+        return made
+
+    expected: list[torch.Tensor] = []
+    norms = []
+    for terms, most in ((("policy", "world"), 0.01), (("value",), 0.002)):
+        alone = learner()
+        gradient(alone, experience, range(len(experience.rows)), config, accelerator, terms=terms)
+        slopes = [torch.zeros_like(p) if p.grad is None else p.grad for p in alone.parameters()]
+        norm = torch.cat([slope.flatten() for slope in slopes]).norm()
+        norms.append(float(norm))
+        assert norm > most
+        scaled = [slope * most / norm for slope in slopes]
+        expected = [one + other for one, other in zip(expected, scaled, strict=True)] if expected else scaled
+    trained = learner()
+    before = [p.detach().clone() for p in trained.parameters()]
+    log = update(trained, torch.optim.SGD(trained.parameters(), lr=1.0), experience, config, accelerator)
+    for start, slope, after in zip(before, expected, trained.parameters(), strict=True):
+        torch.testing.assert_close(after.detach(), start - slope, rtol=1e-3, atol=1e-6)
+    assert [log["grad_norm"], log["critic_grad_norm"]] == pytest.approx(norms, rel=1e-4)
+    assert {"value_loss", "pg_loss", "wm_loss"} <= log.keys()
 
 
 def permuted(experience: Experience, order: list[int]) -> Experience:

@@ -44,6 +44,20 @@ def test_constant_and_scheduled_coefficients() -> None:
     assert half_way.coefficients.tolist() == [0.5, 0.5]
 
 
+def test_echo_selects_and_balances_nothing() -> None:
+    """Every transition, won groups too, by its share of the observation tokens: 1, 1, 3 | 3."""
+    made = pool([episode("abc", True), episode("x", False, task="2")], [0, 1])
+    targets = select(made, WorldConfig(loss="echo", echo=0.4, alpha=0.25))
+    assert targets.selected.tolist() == [True] * 4
+    assert targets.weights.tolist() == pytest.approx([0.4 / 8, 0.4 / 8, 1.2 / 8, 1.2 / 8])
+    assert targets.coefficients.tolist() == [0.4, 0.4]
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="no regular expression"):
+        WorldConfig(skip=("a(",))
+
+
 def test_deduplication_counts_a_transition_once_and_reports_the_share() -> None:
     twins = [episode("ab", False), episode("ab", False), episode("xy", False, task="2")]
     made = pool(twins, [0, 0, 1])

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from tiny_llama import tiny_llama
+from worldline.paw.gradient import Experience
 from worldline.paw.rows import StepRow
-from worldline.paw.update import Experience
 
 VOCABULARY = 61
 

@@ -125,6 +125,27 @@ def test_parse(make_turn: Make, template: str, family: str, response: str, actio
     assert TEMPLATES[template].parse(response, make_turn(family=family)) == action
 
 
+@pytest.mark.parametrize(
+    ("template", "family", "response", "formed"),
+    [
+        ("paper", "household", "<think>hm</think><action>fly</action>", True),
+        ("paper", "household", "<action>look</action>", False),  # no thought
+        ("paper", "household", "<think><action>look</action></think>", False),  # no action outside it
+        ("paper", "household", "<think>hm</think> look", False),
+        ("paper", "search", "<think>?</think><search>x</search>", True),
+        ("paper", "search", "<think>?</think>Rome", False),
+        ("react", "shop", "Thought: a mug.\nAction: click[buy now]", True),
+        ("react", "shop", "click[buy now]", False),
+        ("plain", "household", "anything", True),
+        ("plain", "search", "Rome", False),
+        ("transcript", "household", " anything\n", True),
+        ("transcript", "household", " \n", False),
+    ],
+)
+def test_well_formed_means_an_action_can_be_read(template: str, family: str, response: str, formed: bool) -> None:
+    assert TEMPLATES[template].well_formed(response, family) is formed
+
+
 @pytest.mark.parametrize("name", list(TEMPLATES))
 @pytest.mark.parametrize(
     ("family", "action"),

@@ -57,6 +57,11 @@ def test_a_clone_does_what_the_expert_does_and_transformers_loads_it(tmp_path: P
     ).summary()
     assert played["success"] == 1.0
     assert played["invalid_actions"] == 0
+    # It plays in plain `generate` too: the generation config says that a line break ends an action.
+    model, tokenizer = (kind.from_pretrained(summary["model"]) for kind in (AutoModelForCausalLM, AutoTokenizer))
+    prompt = tokenizer("Task: count to 2\nat 0\n>", return_tensors="pt", add_special_tokens=False)["input_ids"]
+    answer = model.generate(prompt, max_new_tokens=30, do_sample=False)[0, prompt.shape[1] :]
+    assert tokenizer.decode(answer) == " up\n"
 
 
 def test_actions_are_learned_and_nothing_else(demonstrations: list[Demonstration], encoder: Encoder) -> None:
@@ -111,6 +116,17 @@ def test_observations_are_learned_from_the_first_answer_to_the_last(
     learned = [token for token, wanted in zip(example.tokens, example.learned, strict=True) if wanted]
     answers = [*(step.observation for step in episode.steps[1:]), episode.final_observation]
     assert encoder.decode(learned) == "".join(f"{answer.strip()}\n>" for answer in answers)
+
+
+def test_with_both_the_blunders_are_not_learned_either(demonstrations: list[Demonstration], encoder: Encoder) -> None:
+    for shown, example in zip(demonstrations, sequences(demonstrations, encoder, "both"), strict=True):
+        learned = [token for token, wanted in zip(example.tokens, example.learned, strict=True) if wanted]
+        answers = shown.episode.next_observations
+        expected = "".join(
+            (f" {step.action}\n" if own else "") + f"{answer.strip()}\n>"
+            for step, own, answer in zip(shown.episode.steps, shown.learned, answers, strict=True)
+        )
+        assert encoder.decode(learned) == expected
 
 
 def test_loss_is_that_of_transformers_on_the_learned_tokens(

@@ -22,12 +22,13 @@ from worldline.bench import Figures
 from worldline.config import Config, option, positional
 from worldline.paw.advantages import Algorithm
 from worldline.paw.batches import action_starts, micro_batches, pack
+from worldline.paw.gradient import Experience
 from worldline.paw.groups import plan_groups
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.sequences import token_sequences
 from worldline.paw.session import Session
 from worldline.paw.train import train
-from worldline.paw.update import Experience, update
+from worldline.paw.update import update
 from worldline.types import InputError
 
 PHASES = ("rollout", "logprob", "selection", "update")

@@ -3,11 +3,12 @@
 What trains loads torch, which takes seconds: it is imported after the words have been looked at.
 """
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from worldline.cli.verb_result import VerbResult, kept_checkpoints, note, progress, table
+from worldline.cli.verb_result import VerbResult, kept_checkpoints, line_above, note, progress, table
 from worldline.command_line import RECIPE_SUFFIXES
 from worldline.signals import kept
 from worldline.types import InputError
@@ -38,19 +39,25 @@ def refuse_early(words: Sequence[str]) -> None:
 
 
 def run(settings: "TrainConfig") -> VerbResult:
+    from worldline.paw.progress import RemainingTime, update_line
     from worldline.paw.train import train
 
     begun = False
+    left = RemainingTime(settings.updates)
     with kept(lambda: _kept(settings, begun)), progress() as bar:
         line = bar.add_task("updates", total=settings.updates, detail="")
 
         def watch(metrics: dict[str, Any]) -> None:
             nonlocal begun
             begun = True
-            rates = " ".join(f"{key} {metrics[key]:.2f}" for key in ("success", "eval_success") if key in metrics)
-            bar.update(line, completed=metrics["update"], detail=rates)
+            remaining = left.after(metrics["update"], time.monotonic())
+            line_above(bar, update_line(metrics, settings.updates, remaining))
+            bar.update(line, completed=metrics["update"], detail="")
 
-        done = train(settings, watch)
+        def playing(what: str, ended: int, planned: int, won: int) -> None:
+            bar.update(line, detail=f"{what}: {ended} of {planned} episodes over, {won} won")
+
+        done = train(settings, watch, playing)
     for text in done.notes:
         note(text)
     data = {**done.metrics, "checkpoint": str(done.checkpoint), "out": str(settings.out)}

@@ -126,6 +126,14 @@ def progress() -> Progress:
     )
 
 
+def line_above(bar: Progress, text: str) -> None:
+    """A line that stays, above the bar where there is one; on stderr in any case."""
+    if isinstance(bar, _ProgressLines):
+        note(text)
+    else:
+        bar.console.print(text, soft_wrap=True)
+
+
 def kept_checkpoints(out: Path, step: str, hint: str = "") -> str:
     """What an interrupted training leaves in `out`, for its last line; checkpoints are called `step`-NUMBER."""
     checkpoints = sorted((out / "checkpoints").glob(f"{step}-*"))

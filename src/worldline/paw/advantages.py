@@ -9,6 +9,7 @@ from worldline.config import Config, option
 from worldline.paw import credit
 from worldline.paw.anchors import identical, similar
 from worldline.paw.pool import Pool
+from worldline.paw.rewards import Penalty
 
 Algorithm = Literal["grpo", "gigpo", "rloo", "ppo"]
 
@@ -21,6 +22,14 @@ class CreditConfig(Config):
     gamma: float = option(0.95, help="GiGPO: discount of the step returns", ge=0, le=1)
     anchors: Literal["identical", "similar"] = option("identical", help="GiGPO: when two states are the same")
     similarity: float = option(0.9, help="GiGPO: least difflib ratio of similar states", ge=0, le=1)
+    penalty: Penalty = option(
+        "inadmissible",
+        help="what costs a step the penalty: any action that the world refuses; only a response without an action in "
+        "it (verl-agent; the paper's recipes); nothing",
+    )
+    invalid: float | None = option(
+        None, help="that penalty; default: the family's, 0.1 (search 0.01), else 1 % of the best return", ge=0
+    )
 
 
 def assign(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 WorldLoss = Literal["cmae", "mae", "ce"]
+MOST_DIVERGENCE = 10.0
 
 
 def policy_loss(
@@ -20,26 +21,38 @@ def policy_loss(
     weight: Tensor,
     clip: float = 0.2,
     dual_clip: float = 3.0,
+    *,
+    clip_high: float | None = None,
+    share: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """PPO's clipped surrogate; where the advantage is negative, a ratio beyond `dual_clip` earns no more gradient."""
+    """PPO's clipped surrogate; where the advantage is negative, a ratio beyond `dual_clip` earns no more gradient.
+
+    The ratio is held in [1 - clip, 1 + clip_high] (DAPO's clip-higher; by default both are `clip`). `share` weighs the
+    tokens in the logs, where that is not their weight in the loss.
+    """
+    counted = weight if share is None else share
     ratio = (logprob - old_logprob).clamp(-20, 20).exp()
     free = -advantage * ratio
-    clipped = -advantage * ratio.clamp(1 - clip, 1 + clip)
+    clipped = -advantage * ratio.clamp(1 - clip, 1 + (clip if clip_high is None else clip_high))
     pessimistic = torch.maximum(free, clipped)
     bounded = torch.minimum(pessimistic, -advantage * dual_clip)
     loss = torch.where(advantage < 0, bounded, pessimistic)
     logs = {
-        "clip_fraction": ((clipped > free) * weight).sum().detach(),
-        "dual_clip_fraction": (((advantage < 0) & (pessimistic > bounded)) * weight).sum().detach(),
-        "approx_kl": ((old_logprob - logprob) * weight).sum().detach(),
+        "clip_fraction": ((clipped > free) * counted).sum().detach(),
+        "dual_clip_fraction": (((advantage < 0) & (pessimistic > bounded)) * counted).sum().detach(),
+        "approx_kl": ((old_logprob - logprob) * counted).sum().detach(),
     }
     return (loss * weight).sum(), logs
 
 
 def kl_loss(logprob: Tensor, reference: Tensor, weight: Tensor) -> Tensor:
-    """The k3 estimate of KL(policy || reference): r - log r - 1 with r = reference / policy. Never negative."""
+    """The k3 estimate of KL(policy || reference): r - log r - 1 with r = reference / policy. Never negative.
+
+    Held at 10 per token, as in verl: r grows without bound where the policy gave up a token, and one such token would
+    be the whole gradient of its mini-batch.
+    """
     log_ratio = (reference - logprob).clamp(-20, 20)
-    return ((torch.expm1(log_ratio) - log_ratio) * weight).sum()
+    return ((torch.expm1(log_ratio) - log_ratio).clamp(max=MOST_DIVERGENCE) * weight).sum()
 
 
 def entropy_bonus(entropy: Tensor, weight: Tensor) -> Tensor:

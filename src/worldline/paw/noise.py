@@ -1,10 +1,12 @@
 """Noisy observation tokens, and how much of the gradient they take (PaW appendix A.4, figure 2c).
 
 A token is noisy when it overlaps a random identifier or a brand in the text: nobody could have predicted it. The
-labels are evaluation only. They are hand-written rules for shops, as in the paper; other worlds have none.
+labels are evaluation only. They are hand-written rules for shops, as in the paper; other worlds have none. The same
+rule, a token that overlaps a match, takes what the user's own patterns (`--world.skip`) match out of the targets.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -29,15 +31,16 @@ def gradient_share(logprob: Tensor, noisy: Tensor, kind: WorldLoss, rho: float =
     return (gradient * noisy).sum() / gradient.sum()
 
 
-def encoder(tokenizer: Any, family: str) -> Encode:
-    """Turns an observation into its tokens and their noise labels."""
-    patterns = PATTERNS.get(family, ())
+def encoder(tokenizer: Any, family: str, skip: Sequence[str] = ()) -> Encode:
+    """Turns an observation into its tokens and their noise labels; what a pattern of `skip` matches is no target."""
+    patterns, unwanted = PATTERNS.get(family, ()), tuple(map(re.compile, skip))
 
     def encode(text: str) -> Observed:
         text = text.strip()  # as prompts show it
-        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=bool(patterns))
+        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=bool(patterns or unwanted))
         ids = tuple(encoded["input_ids"])
         noisy = noisy_tokens(text, encoded["offset_mapping"], patterns) if patterns else [False] * len(ids)
-        return Observed(ids, tuple(noisy))
+        touched = noisy_tokens(text, encoded["offset_mapping"], unwanted) if unwanted else []
+        return Observed(ids, tuple(noisy), frozenset(at for at, hit in enumerate(touched) if hit))
 
     return encode

@@ -37,3 +37,14 @@ def world_weights(
     """lambda_g / (|G| |S_g|) on selected rows, 0 elsewhere: sum_r w_r L_WM(r) is eq. 11's second term."""
     size = torch.bincount(groups[selected], minlength=len(coefficients)).clamp(min=1)
     return torch.where(selected, (coefficients / (len(coefficients) * size))[groups], 0.0)
+
+
+def echo_weights(
+    targets: Tensor,  # (rows,) observation tokens of each row
+    coefficient: float,
+) -> Tensor:  # (rows,)
+    """ECHO: a token mean over all observation tokens of the update, times a constant.
+
+    Row r weighs c |o_r| / sum_s |o_s|; spread over its |o_r| tokens, every token weighs c / sum_s |o_s|.
+    """
+    return coefficient * targets.double() / targets.sum().clamp(min=1)

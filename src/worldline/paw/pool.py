@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from worldline.paw.rewards import RewardRule
+from worldline.paw.rewards import Penalised, RewardRule
 from worldline.paw.rows import StepRow
 from worldline.types import Step, Trajectory
 
@@ -44,10 +44,16 @@ class Pool:
         return torch.tensor([value for step in self.steps for value in step.token_logprobs or ()])
 
 
-def to_pool(rows: list[StepRow], trajectories: Sequence[Trajectory], groups: Sequence[int], rule: RewardRule) -> Pool:
-    """`groups` labels each trajectory: those of one task, collected together, share a label."""
+def to_pool(
+    rows: list[StepRow],
+    trajectories: Sequence[Trajectory],
+    groups: Sequence[int],
+    rule: RewardRule,
+    pays: Penalised = lambda step: not step.valid,
+) -> Pool:
+    """`groups` labels each trajectory: those of one task, collected together, share a label. `pays`: see `rewards`."""
     rewards = [reward for trajectory in trajectories for reward in rule.rewards(trajectory)]
-    penalties = [penalty for trajectory in trajectories for penalty in rule.penalties(trajectory)]
+    penalties = [penalty for trajectory in trajectories for penalty in rule.penalties(trajectory, pays)]
     owner = torch.tensor([row.trajectory for row in rows])
     paid = torch.tensor(rewards, dtype=torch.float64)
     return Pool(

@@ -1,4 +1,7 @@
-"""The recipe of a training run: all settings of `worldline train`. The defaults are the paper's for ALFWorld."""
+"""The recipe of a training run: all settings of `worldline train`.
+
+The learning rate's default follows the model; the other defaults are the paper's for ALFWorld.
+"""
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -6,22 +9,14 @@ from typing import Any, ClassVar, Literal
 from worldline.config import Config, Folder, option, positional
 from worldline.paw.advantages import Algorithm, CreditConfig
 from worldline.paw.credit import Statistics
+from worldline.paw.evaluation import EvaluationConfig
+from worldline.paw.gradient import UpdateConfig
 from worldline.paw.loss import WorldLoss
 from worldline.paw.model import LearnerConfig
 from worldline.paw.server import ServerConfig
-from worldline.paw.update import UpdateConfig
-from worldline.paw.world import WorldConfig
+from worldline.paw.world import WorldConfig, WorldObjective
 from worldline.policies import PolicyConfig
 from worldline.tracking import Tracker
-
-
-class EvaluationConfig(Config):
-    """Playing unseen tasks along the way."""
-
-    every: int = option(10, help="updates between evaluations; 0: none", ge=0)
-    episodes: int = option(128, help="episodes of one evaluation", ge=1)
-    split: str = option("", help="which tasks; default: the environment's second split")
-    temperature: float = option(0.4, help="sampling temperature", ge=0)
 
 
 class TrainConfig(Config):
@@ -43,8 +38,8 @@ class TrainConfig(Config):
     model: str = option(help="the causal LM to start from: a folder or a hub id")
     out: Folder = option(help="run folder")
     algo: Algorithm = option("grpo", help="how actions are credited")
-    wm: Literal["paw", "mae", "ce", "off"] = option(
-        "paw", help="world-model loss: clipped MAE, MAE, cross-entropy, none"
+    wm: Literal["paw", "mae", "ce", "echo", "off"] = option(
+        "paw", help="world-model co-training: PaW, PaW with MAE or cross-entropy, the rival ECHO, none"
     )
     preset: Statistics = option(
         "textbook", help="group statistics over trajectories, or over step rows with an entropy bonus of 0.001"
@@ -54,6 +49,12 @@ class TrainConfig(Config):
     split: str = option("", help="tasks to train on; default: the environment's first split")
     updates: int = option(150, help="how many updates", ge=1)
     groups: int = option(16, help="tasks per update", ge=1)
+    refill: int = option(
+        0,
+        help="drop groups whose episodes all have the same return, and play others in their place, at most this many "
+        "times an update (DAPO's dynamic sampling); 0: keep all",
+        ge=0,
+    )
     group_size: int = option(8, help="episodes per task; PPO plays groups x group_size different tasks", ge=1)
     max_steps: int | None = option(None, help="step budget of an episode; default: the environment's", ge=1)
     batch_size: int = option(128, help="episodes played at once", ge=1)
@@ -77,9 +78,16 @@ class TrainConfig(Config):
         return (self.groups * self.group_size, 1) if self.algo == "ppo" else (self.groups, self.group_size)
 
     @property
+    def targets(self) -> WorldConfig:
+        """The world's settings with their loss filled in: --world.loss, else what --wm stands for."""
+        named: dict[str, WorldObjective] = {"mae": "mae", "ce": "ce", "echo": "echo"}
+        return self.world.model_copy(update={"loss": self.world.loss or named.get(self.wm, "cmae")})
+
+    @property
     def world_loss(self) -> WorldLoss:
-        """The loss of the world term; with `off` no row has a weight, so any will do."""
-        return "cmae" if self.wm == "paw" or self.wm == "off" else self.wm
+        """The loss of an observation token; with `off` none has a weight, so any will do."""
+        loss = self.targets.loss
+        return "ce" if loss is None or loss == "echo" else loss
 
     @property
     def stepping(self) -> UpdateConfig:

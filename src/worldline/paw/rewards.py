@@ -2,13 +2,31 @@
 
 The environment's own rewards stay in the log; where a family has a rule they are not what is optimised (WebShop's
 partial scores, for one). The invalid-action penalty is kept apart, because it belongs to its row alone and never
-enters the return that eq. 10 balances with.
+enters the return that eq. 10 balances with. It is paid for every action that the world refuses, or, as verl-agent
+has it, only for a response in which no action can be read (`Penalty`).
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from worldline.types import Trajectory, WorldlineError
+from worldline.policies.prompts import Template
+from worldline.types import Step, Trajectory, WorldlineError
+
+Penalty = Literal["inadmissible", "format", "none"]
+Penalised = Callable[[Step], bool]
+
+
+def penalised(penalty: Penalty, template: Template, family: str) -> Penalised:
+    """Which steps pay: those the world refused, those whose response has no action in it, or none."""
+    match penalty:
+        case "inadmissible":
+            return lambda step: not step.valid
+        case "format":
+            return lambda step: not template.well_formed(step.response, family)
+        case "none":
+            return lambda step: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +48,9 @@ class RewardRule:
             raise WorldlineError(f"episode {trajectory.id} (task {trajectory.task_id}): the environment paid {rewards}")
         return rewards
 
-    def penalties(self, trajectory: Trajectory) -> list[float]:
-        """What each step pays for an action the environment did not understand."""
-        return [0.0 if step.valid else self.invalid for step in trajectory.steps]
+    def penalties(self, trajectory: Trajectory, pays: Penalised = lambda step: not step.valid) -> list[float]:
+        """What each step pays for an action the environment did not understand, or for having none."""
+        return [self.invalid if pays(step) else 0.0 for step in trajectory.steps]
 
 
 RULES = {
@@ -42,9 +60,13 @@ RULES = {
 }
 
 
-def rule(family: str, max_return: float) -> RewardRule:
-    """The family's rule; any other world pays its own rewards, and an invalid action costs 1 % of `max_return`."""
-    return RULES.get(family) or RewardRule(success=None, invalid=-0.01 * max_return, max_return=max_return)
+def rule(family: str, max_return: float, invalid: float | None = None) -> RewardRule:
+    """The family's rule; any other world pays its own rewards, and an invalid action costs 1 % of `max_return`.
+
+    `invalid`: what an invalid action costs instead.
+    """
+    usual = RULES.get(family) or RewardRule(success=None, invalid=-0.01 * max_return, max_return=max_return)
+    return usual if invalid is None else replace(usual, invalid=-invalid)
 
 
 def _won(trajectory: Trajectory) -> bool:

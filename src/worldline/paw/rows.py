@@ -15,10 +15,12 @@ from worldline.types import InputError, Step, Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An observation's tokens, and which of them are unpredictable (`noise.py`; a diagnostic only)."""
+    """An observation's tokens, which are unpredictable (`noise.py`; a diagnostic only), and which are no targets."""
 
     ids: tuple[int, ...]
     noisy: tuple[bool, ...]
+    skipped: frozenset[int] = frozenset()
+    """Places of the tokens that are read, but not learned."""
 
 
 Encode = Callable[[str], Observed]
@@ -99,7 +101,7 @@ def _continuation(
         action = (trajectory.steps[ahead - 1].token_ids or ()) if ahead > t + 1 else ()
         answer = encode(_observation(trajectory, ahead, last_answer))
         tokens += [*action, *answer.ids]
-        observed += [False] * len(action) + [True] * len(answer.ids)
+        observed += [False] * len(action) + [at not in answer.skipped for at in range(len(answer.ids))]
         noisy += [False] * len(action) + list(answer.noisy)
     if not any(observed):
         return (), (), ()

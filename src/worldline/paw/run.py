@@ -86,6 +86,10 @@ class RunFolder:
         """Whole checkpoints, oldest first."""
         return sorted((self.folder / "checkpoints").glob("update-*"))
 
+    def resumable(self) -> list[Path]:
+        """The checkpoints that hold what resuming needs, oldest first."""
+        return [folder for folder in self.checkpoints() if (folder / STATE).exists()]
+
     def save(self, update: int, learner: Any, optimizer: Any, actor: Actor, tokenizer: Any) -> Path:
         """A checkpoint after `update` updates. Every rank must call this: sharded state is gathered."""
         target = self.folder / "checkpoints" / f"update-{update:06d}"
@@ -100,7 +104,7 @@ class RunFolder:
 
     def restore(self, learner: Any, optimizer: Any) -> int:
         """Go back to the newest checkpoint; the number of updates it had seen, 0 if there is none."""
-        resumable = [folder for folder in self.checkpoints() if (folder / STATE).exists()]
+        resumable = self.resumable()
         update = 0
         if resumable:
             state = training_state.load(resumable[-1] / STATE)

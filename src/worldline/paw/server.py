@@ -143,7 +143,7 @@ class PatientPolicy:
     """A served policy that outlives its server for as long as `ServerConfig.wait` says."""
 
     def __init__(self, policy: ServedPolicy, server: RolloutServer) -> None:
-        self.name = policy.name
+        self.name, self.encoder = policy.name, policy.encoder
         self._policy, self._server = policy, server
 
     @property

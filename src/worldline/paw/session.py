@@ -1,6 +1,6 @@
 """What a training run holds in its hands: the world, the models, the policies that play."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,31 +11,40 @@ from accelerate.utils import DistributedType, gather_object
 from worldline import envs
 from worldline.paw import model, noise
 from worldline.paw.actor import Actor
+from worldline.paw.evaluation import evaluation_plan, observation_cross_entropy, outcomes
+from worldline.paw.groups import Groups, Refilled, plan_groups, plan_more_groups, play, refilled
+from worldline.paw.learning_rate import RateDefaults, rate_defaults
 from worldline.paw.recipe import TrainConfig
-from worldline.paw.rewards import rule
+from worldline.paw.rewards import Penalised, penalised, rule
 from worldline.paw.rows import StepRow, to_rows
 from worldline.paw.server import PatientPolicy, RolloutServer
 from worldline.paw.update import TokenScores, score
 from worldline.policies.language_model.hf import HFPolicy, from_model
-from worldline.rollout import Rollout, plan
-from worldline.types import InputError, Trajectory, derive_seed
+from worldline.rollout import Episode, Rollout
+from worldline.types import InputError, Trajectory
+
+Playing = Callable[[str, int, int, int], None]
+"""Hears of every episode that ends: of which rollout, how many have ended, of how many, how many of them were won."""
 
 
 class Session:
     """Everything that lives as long as the run does."""
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: TrainConfig, playing: Playing = lambda what, ended, planned, won: None) -> None:
         if config.rollout.mode != "generate":
             raise InputError("--rollout.mode: training needs the policy's own tokens; only 'generate' gives them")
         if config.algo != "ppo" and config.group_size < 2:
             raise InputError(f"--group-size: {config.algo} compares the episodes of a group: give at least 2")
+        if config.algo == "ppo" and config.refill:
+            raise InputError("--refill: PPO plays one episode of each task, so no group has a spread: leave it at 0")
         self.config = config
+        self._playing = playing
         self.accelerator = Accelerator(
             mixed_precision="bf16" if config.precision == "bf16" else "no", cpu=config.rollout.device == "cpu"
         )
         self.world = envs.load(config.env, config.data, config.options)
         self.split = _split(self.world.splits(), config.split, "--split", default=0)
-        self.rule = rule(self.world.family, self.world.max_return)
+        self.rule = rule(self.world.family, self.world.max_return, config.credit.invalid)
         lm, self.tokenizer = model.load(config.model)
         learner = model.wrap(lm, config.learner, critic=config.algo == "ppo", seed=config.seed)
         self.reference = self._reference(learner)
@@ -45,8 +54,13 @@ class Session:
             raise InputError("--server.url: adapters of a sharded learner cannot be sent: use one process or DDP")
         self.server = RolloutServer(config.server, learner, config.out, config.rollout) if config.server.url else None
         self.version = 0
-        self.learner, self.optimizer = self.accelerator.prepare(learner, _optimizer(learner, config))
-        self.encode = noise.encoder(self.tokenizer, self.world.family)
+        defaults = rate_defaults(sum(weight.numel() for weight in lm.parameters()), lora=bool(config.learner.lora))
+        optimizer = _optimizer(learner, config, defaults)
+        self.rates = tuple(group["lr"] for group in optimizer.param_groups)
+        """The full learning rate of each of the optimizer's groups."""
+        self.warmup = defaults.warmup if config.update.warmup is None else config.update.warmup
+        self.learner, self.optimizer = self.accelerator.prepare(learner, optimizer)
+        self.encode = noise.encoder(self.tokenizer, self.world.family, config.world.skip)
         self.context = getattr(learner.plain.config.get_text_config(), "max_position_embeddings", None)
 
     def refresh(self, update: int) -> None:
@@ -60,6 +74,34 @@ class Session:
     def rollout(self, name: str) -> Rollout:
         """The current policy at work on training tasks."""
         return self._player(self.config.rollout.temperature, name)
+
+    def play_groups(self, update: int) -> Refilled:
+        """The groups of an update, played by the current policy; with --refill, those without variance replaced."""
+        groups, size = self.config.shape
+        split, seed, name = self.split, self.config.seed, f"update-{self.version:06d}"
+
+        def played(episodes: list[Episode], first: int) -> Groups:
+            return play(
+                self.rollout(name),
+                episodes,
+                size,
+                self.accelerator,
+                first=first,
+                watch=lambda ending, planned: self._watched(f"update {update}", ending, planned),
+            )
+
+        def more(first: int, count: int) -> Groups:
+            return played(plan_more_groups(self.world, split, update, first, count, size, seed), first)
+
+        start = played(plan_groups(self.world, split, update, groups, size, seed), 0)
+        if not self.config.refill:
+            return Refilled(start, start, 0)
+        return refilled(start, more, lambda t: sum(self.rule.rewards(t)), groups, self.config.refill)
+
+    @property
+    def pays(self) -> Penalised:
+        """Which steps of the last rollout pay the invalid-action penalty."""
+        return penalised(self.config.credit.penalty, self._policy.encoder.template, self.world.family)
 
     def rows(self, trajectories: Sequence[Trajectory]) -> list[StepRow]:
         world = self.config.world
@@ -92,22 +134,38 @@ class Session:
                 self.config.rollout.temperature,
             ).logprob
 
-    def evaluate(self) -> dict[str, Any]:
-        """Success on held-out tasks; always the same episodes, so that two evaluations can be compared."""
+    def play_held_out(self, most: int | None = None) -> list[Trajectory]:
+        """The current policy's episodes of the evaluation's tasks, in planned order; at most the first `most`."""
         wanted = self.config.evaluation
         split = _split(self.world.splits(), wanted.split, "--evaluation.split", default=1)
-        episodes = plan(
-            self.world, split, wanted.episodes, seed=derive_seed(self.config.seed, "evaluation"), run="evaluation"
-        )
+        episodes = evaluation_plan(self.world, split, wanted, self.config.seed)[:most]
         share = episodes[self.accelerator.process_index :: self.accelerator.num_processes]
-        played = gather_object(list(self._player(wanted.temperature, "evaluation").play(share)))
-        count = max(1, len(played))
-        return {
-            "eval_episodes": len(played),
-            "eval_success": sum(bool(trajectory.success) for trajectory in played) / count,
-            "eval_return": sum(sum(self.rule.rewards(trajectory)) for trajectory in played) / count,
-            "eval_steps": sum(len(trajectory) for trajectory in played) / count,
-        }
+        player = self._player(wanted.temperature, "evaluation")
+        played = gather_object(list(self._watched("evaluation", player.play(share), len(share))))
+        return sorted(played, key=lambda trajectory: trajectory.id)
+
+    def evaluation(self, played: Sequence[Trajectory], start: Sequence[Trajectory]) -> dict[str, Any]:
+        """What an evaluation's episodes came to, and how well the present model predicts those of the `start`."""
+        metrics = outcomes(played, self.rule, self.config.evaluation.repeats)
+        rows = to_rows(
+            start,
+            noise.encoder(self.tokenizer, self.world.family),
+            max_continuation=self.config.world.max_tokens,
+            max_length=self.context,
+            last_answer=self.world.family != "shop",
+        )
+        if any(row.targets for row in rows):
+            metrics["eval_observation_ce"] = observation_cross_entropy(
+                self.learner, rows, self.accelerator, self.config.update.batch_tokens
+            )
+        return metrics
+
+    def _watched(self, what: str, ending: Iterator[Trajectory], planned: int) -> Iterator[Trajectory]:
+        won = 0
+        for ended, trajectory in enumerate(ending, start=1):
+            won += bool(trajectory.success)
+            self._playing(what, ended, planned, won)
+            yield trajectory
 
     def shortened(self) -> int:
         """How many prompts of the last rollout had to leave something out, on all ranks."""
@@ -141,12 +199,13 @@ _WHOLE = (DistributedType.MULTI_GPU, DistributedType.MULTI_CPU)
 """Ways to run many processes that leave every one of them with all the weights."""
 
 
-def _optimizer(learner: model.Learner, config: TrainConfig) -> torch.optim.Optimizer:
+def _optimizer(learner: model.Learner, config: TrainConfig, defaults: RateDefaults) -> torch.optim.Optimizer:
+    lr, critic_lr = config.update.lr or defaults.lr, config.update.critic_lr or defaults.critic_lr
     critic = {id(weight) for weight in learner.critic.parameters()} if learner.critic is not None else set()
     trained = [weight for weight in learner.parameters() if weight.requires_grad]
     groups = [
-        {"params": [weight for weight in trained if id(weight) not in critic], "lr": config.update.lr},
-        {"params": [weight for weight in trained if id(weight) in critic], "lr": config.update.critic_lr},
+        {"params": [weight for weight in trained if id(weight) not in critic], "lr": lr},
+        {"params": [weight for weight in trained if id(weight) in critic], "lr": critic_lr},
     ]
     return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=config.update.weight_decay)
 

@@ -22,17 +22,21 @@ from torch import Tensor
 from worldline import tracking
 from worldline.notebook import html_table
 from worldline.paw.advantages import assign
-from worldline.paw.batches import mini_batch_count
-from worldline.paw.groups import Groups, plan_groups, play
+from worldline.paw.batches import mini_batch_count, mini_batches
+from worldline.paw.gradient import Experience
+from worldline.paw.gradient_angle import gradient_angle
+from worldline.paw.groups import Groups
+from worldline.paw.learning_rate import rate_share, set_rates
 from worldline.paw.mismatch import correct, oldest
 from worldline.paw.pool import Pool, to_pool
 from worldline.paw.recipe import TrainConfig
+from worldline.paw.rewards import RewardRule
 from worldline.paw.run import RunFolder
 from worldline.paw.sequences import token_sequences
-from worldline.paw.session import Session
-from worldline.paw.update import Experience, TokenScores, update
+from worldline.paw.session import Playing, Session
+from worldline.paw.update import TokenScores, update
 from worldline.paw.world import WorldTargets, select_world
-from worldline.types import WorldlineError, derive_seed
+from worldline.types import Trajectory, WorldlineError, derive_seed
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,15 @@ class Trained:
 Watch = Callable[[dict[str, Any]], None]
 
 
-def train(config: TrainConfig, watch: Watch = lambda metrics: None) -> Trained:
-    """Run Algorithm 1 for `config.updates` updates; `watch` and the tracker see every line of metrics."""
+def train(
+    config: TrainConfig,
+    watch: Watch = lambda metrics: None,
+    playing: Playing = lambda what, ended, planned, won: None,
+) -> Trained:
+    """Run Algorithm 1 for `config.updates` updates.
+
+    `watch` and the tracker see every line of metrics, `playing` every episode that ends on the way to the next.
+    """
     main = os.environ.get("RANK", "0") == "0"
     settings = config.model_dump(mode="json")
     with tracking.tracked(config.track if main else None, config.out.name, settings) as send:
@@ -62,18 +73,24 @@ def train(config: TrainConfig, watch: Watch = lambda metrics: None) -> Trained:
             send(metrics)
             watch(metrics)
 
-        run, session = RunFolder(config), Session(config)
+        run, session = RunFolder(config), Session(config, playing)
         with run.open(session.accelerator):
             return _algorithm_1(config, session, run, tell)
 
 
 def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: Watch) -> Trained:
     accelerator, learner, optimizer, actor = session.accelerator, session.learner, session.optimizer, session.actor
+    start: list[Trajectory] = []  # the start policy's own episodes, played before its weights change
+    session.refresh(0)
+    if config.evaluation.every:
+        start = session.play_held_out(config.evaluation.held_out if run.resumable() else None)
     done = run.restore(learner, optimizer)
-    session.refresh(done)
+    if done:
+        session.refresh(done)
+    held_out = start[: config.evaluation.held_out]
     metrics: dict[str, Any] = {"update": done} | run.last_metrics()
     if done == 0 and config.evaluation.every:
-        metrics |= session.evaluate()
+        metrics |= session.evaluation(start, held_out)
         run.write(metrics)
         watch(metrics)
 
@@ -81,16 +98,15 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
         clock = Clock(accelerator.device)
 
         with clock("rollout"):  # collect groups with the current policy
-            groups, size = config.shape
-            episodes = plan_groups(session.world, session.split, number, groups, size, config.seed)
-            played = play(session.rollout(f"update-{session.version:06d}"), episodes, size, accelerator)
-            _enough(played, len(episodes), number)
+            sampled = session.play_groups(number)
+            played = sampled.kept
+            _enough(sampled.played, config.groups * config.group_size, number)
             stale = _fresh(played, number, config)
-            run.keep(played.trajectories)
+            run.keep(sampled.played.trajectories)
 
         with clock("logprob"):  # form the pool, see it with the old policy's and the reference's eyes
             rows = session.rows(played.trajectories)
-            pool = to_pool(rows, played.trajectories, played.groups, session.rule)
+            pool = to_pool(rows, played.trajectories, played.groups, session.rule, session.pays)
             old = session.score(rows) if _needs_scores(pool, config) else None
             reference = session.reference_logprobs(rows)
             credit = assign(pool, config.algo, config.preset, config.credit, old.value if old else None)
@@ -105,7 +121,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
                 targets = select_world(
                     pool,
                     _entropies(pool, old),
-                    config.world,
+                    config.targets,
                     update=number - 1,
                     updates=config.updates,
                     seed=derive_seed(config.seed, "selection", number),
@@ -123,6 +139,10 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
                 value_targets=credit.returns if ppo else None,
                 temperature=config.rollout.temperature,
             )
+            share = rate_share(number, config.updates, config.update.schedule, session.warmup)
+            set_rates(optimizer, session.rates, share)
+            seed = derive_seed(config.seed, "mini-batches", number)
+            angle = _angle(session, experience, config, seed) if targets and _measured(number, config) else {}
             learnt = update(
                 learner,
                 optimizer,
@@ -131,21 +151,23 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
                 accelerator,
                 kind=config.world_loss,
                 rho=config.world.rho,
-                seed=derive_seed(config.seed, "mini-batches", number),
+                seed=seed,
             )
             session.refresh(number)
         if learnt["skipped"] > learnt["steps"] or not _finite(learner):
             raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
-        metrics = {"update": number} | _episode_metrics(played, pool)
-        metrics |= {"shortened_prompts": session.shortened()} | learnt
+        metrics = {"update": number} | _episode_metrics(sampled.played, pool, session.rule)
+        metrics |= {"groups_dropped": sampled.dropped} if config.refill else {}
+        metrics |= {"shortened_prompts": session.shortened(), "learning_rate": session.rates[0] * share}
+        metrics |= learnt | angle
         if apart:
             metrics |= {"staleness": stale} | apart.metrics
         if targets:
             metrics |= _world_metrics(targets, experience, clock)
         if _due(number, config.evaluation.every, config.updates):
             with clock("evaluation"):
-                metrics |= session.evaluate()
+                metrics |= session.evaluation(session.play_held_out(), held_out)
         metrics |= clock.metrics()
         run.write(metrics)
         watch(metrics)
@@ -196,12 +218,32 @@ def _due(number: int, every: int, last: int) -> bool:
     return bool(every) and (number % every == 0 or number == last)
 
 
-def _episode_metrics(played: Groups, pool: Pool) -> dict[str, float]:
-    """What the episodes of the update came to."""
+def _measured(number: int, config: TrainConfig) -> bool:
+    """Whether the two gradients are compared: at the first update, and then now and then."""
+    return bool(config.world.angle_every) and (number == 1 or number % config.world.angle_every == 0)
+
+
+def _angle(session: Session, experience: Experience, config: TrainConfig, seed: int) -> dict[str, float]:
+    """The two gradients of the mini-batch that the update will begin with."""
+    generator = torch.Generator().manual_seed(seed)
+    return gradient_angle(
+        session.learner,
+        session.optimizer,
+        experience,
+        mini_batches(experience.rows, config.update.mini_batch, generator)[0],
+        config.stepping,
+        session.accelerator,
+        kind=config.world_loss,
+        rho=config.world.rho,
+    )
+
+
+def _episode_metrics(played: Groups, pool: Pool, rule: RewardRule) -> dict[str, float]:
+    """What the episodes of the update came to: all that were played, though rows are those that are learned from."""
     episodes = len(played.trajectories)
     scores = [trajectory.score for trajectory in played.trajectories if trajectory.score is not None]
     metrics = {
-        "reward": float(pool.episode_returns.mean()),
+        "reward": sum(sum(rule.rewards(trajectory)) for trajectory in played.trajectories) / episodes,
         "success": sum(bool(trajectory.success) for trajectory in played.trajectories) / episodes,
         "episodes": episodes,
         "failed": len(played.failed),

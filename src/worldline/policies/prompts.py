@@ -52,6 +52,9 @@ class Template(Protocol):
     def parse(self, response: str, turn: Turn) -> str:
         """The action in `response`; where there is none, its first line, which the world will reject."""
 
+    def well_formed(self, response: str, family: str) -> bool:
+        """Whether `response` has an action where the template wants it; the world may still refuse the action."""
+
 
 def render(template: Template, turn: Turn, history: Sequence[Exchange] | None = None) -> str:
     """The prompt as one text, with all of the turn's history by default."""
@@ -87,6 +90,9 @@ class TranscriptTemplate:
     def parse(self, response: str, turn: Turn) -> str:
         return _first_line(response)
 
+    def well_formed(self, response: str, family: str) -> bool:
+        return bool(_first_line(response))
+
 
 @dataclass(frozen=True)
 class InstructionTemplate:
@@ -119,7 +125,18 @@ class InstructionTemplate:
         match = pattern.search(answer) if pattern else None
         return _first_line(match[1] if match else response)
 
+    def well_formed(self, response: str, family: str) -> bool:
+        """As verl-agent judges: `paper` needs its <think> block too."""
+        answer = response.rpartition("</think>")[2]
+        if self.name == "paper" and not _THOUGHT.search(response):
+            return False
+        if family == "search":
+            return bool(_TAGGED.search(answer))
+        pattern = {"react": _ACTION_LINE, "paper": _ACTION_TAG}.get(self.name)
+        return bool(pattern.search(answer)) if pattern else bool(_first_line(response))
 
+
+_THOUGHT = re.compile(r"<think>.*</think>", re.DOTALL)
 _ACTION_TAG = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 _ACTION_LINE = re.compile(r"^\s*Action\s*:\s*(\S.*)$", re.MULTILINE | re.IGNORECASE)
 _TAGGED = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL)

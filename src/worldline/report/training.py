@@ -15,12 +15,19 @@ PANELS: dict[str, dict[str, str]] = {  # title: {metric: its name in the legend}
     "success": {"success": "training", "eval_success": "evaluation"},
     "return": {"reward": "training", "eval_return": "evaluation"},
     "world-model loss": {"wm_loss": "world model"},
+    "observation cross-entropy": {"eval_observation_ce": "the start's episodes, unseen tasks"},
     "lambda, mean": {"lambda": "lambda"},
     "KL": {"kl": "to the start", "approx_kl": "to the last update"},
     "entropy": {"entropy": "entropy"},
     "loss": {"loss": "loss"},
     "learning rate": {"learning_rate": "learning rate"},
-    "gradient norm": {"grad_norm": "norm"},
+    "gradient norm": {
+        "grad_norm": "norm",
+        "critic_grad_norm": "critic",
+        "grad_norm_policy": "policy alone",
+        "grad_norm_world": "world alone",
+    },
+    "gradients, policy and world": {"grad_cosine": "cosine"},
 }
 HEADLINES = {"eval_success": "success, evaluation", "success": "success, training", "reward": "return, training"}
 _SECONDS = "seconds_"

@@ -59,7 +59,9 @@ class SftConfig(Config):
         0.15, help="share of random steps among the expert's: in the context, but not learned", ge=0, lt=1
     )
     only_success: bool = option(True, help="of a log, clone successful episodes only")
-    target: Target = option("action", help="which tokens are learned: action, observation or both")
+    target: Target = option(
+        "action", help="which tokens are learned: action, observation or both; both where `train` with PaW follows"
+    )
     reading: float | None = option(
         None,
         help="loss weight of the tokens that are not learned; default 0.1 for a small model with --target action",

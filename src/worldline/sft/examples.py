@@ -54,7 +54,7 @@ def _of_episode(shown: Demonstration, encoder: Encoder, target: Target, outcome:
     elif target == "action":
         yield from _windows(shown, seen, encoder)
     else:
-        yield _learning_observations(episode, seen[-1], encoder, target)
+        yield _learning_observations(episode, shown.learned if target == "both" else (), seen[-1], encoder)
 
 
 def _windows(shown: Demonstration, seen: Sequence[Turn], encoder: Encoder) -> Iterator[Example]:
@@ -80,15 +80,19 @@ def _marked(coded: Coded, learned: Sequence[bool]) -> Example:
     return Example(tuple(coded.ids), tuple(marks))
 
 
-def _learning_observations(episode: Trajectory, last: Turn, encoder: Encoder, target: Target) -> Example:
-    """The whole episode up to the world's last answer. What came before the first action nobody could predict."""
+def _learning_observations(episode: Trajectory, learned: Sequence[bool], last: Turn, encoder: Encoder) -> Example:
+    """The whole episode up to the world's last answer. What came before the first action nobody could predict.
+
+    `learned` says which actions are learned beside the answers: none where it is empty.
+    """
     past = (*last.history, Exchange(last.observation, episode.steps[-1].action))
     coded = encoder.example(replace(last, observation=episode.final_observation, history=past), "")
     length = len(coded.ids) - len(encoder.action(""))
-    is_action = coded.is_action[:length]
-    first = is_action.index(True) if True in is_action else length
-    learned = [target == "both" if action else at > first for at, action in enumerate(is_action)]
-    return Example(tuple(coded.ids[:length]), tuple(learned))
+    acted = Coded(coded.ids[:length], coded.is_action[:length])
+    first = acted.is_action.index(True) if True in acted.is_action else length
+    own = _marked(acted, learned or [False] * len(episode)).learned
+    marks = (own[at] if action else at > first for at, action in enumerate(acted.is_action))
+    return Example(tuple(acted.ids), tuple(marks))
 
 
 def with_outcomes(episode: Trajectory) -> Trajectory:

@@ -17,6 +17,8 @@ from huggingface_hub.errors import (
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worldline import files
+from worldline.policies.language_model.encoding import Encoder
+from worldline.policies.prompts import TEMPLATES
 from worldline.types import InputError
 
 DATA_ONLY = {"trust_remote_code": False, "use_safetensors": True}
@@ -77,7 +79,13 @@ def fingerprint(path: str) -> str:
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write what transformers loads into a folder that is being made."""
+    """Write what transformers loads into a folder that is being made.
+
+    A model trained on transcripts ends an action with a line break, which plain `generate` learns from the folder's
+    generation config.
+    """
+    if TrainedWith.of(model, str(folder)).prompt == "transcript" and model.generation_config is not None:
+        model.generation_config.eos_token_id = sorted(Encoder(tokenizer, TEMPLATES["transcript"]).stops())
     try:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
