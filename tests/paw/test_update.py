@@ -53,7 +53,7 @@ def naive(
         surrogate = torch.where(a < 0, torch.maximum(surrogate, 3 * a), surrogate)
         gap = experience.reference_logprobs[here] - chosen
         entropy = -(acting.exp() * acting).sum(dim=1)
-        tokens_loss = -surrogate + CONFIG.kl * (gap.exp() - gap - 1) - CONFIG.entropy * entropy
+        tokens_loss = -surrogate + CONFIG.kl * (gap.exp() - gap - 1).clamp(max=10) - CONFIG.entropy * entropy
         size = {"token": starts[-1], "sequence": rows * len(row.response), "constant": rows * config.constant}
         total = total + tokens_loss.sum() / size[config.aggregation]
         if experience.world_weights[index] > 0:
