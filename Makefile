@@ -20,7 +20,7 @@ lint: install
 	$(BIN)/lint-imports
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope --no-loadscope-reorder
 
 kill: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill.py

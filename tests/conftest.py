@@ -4,6 +4,7 @@ workers that have imported everything already; which modules come first, and whi
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,12 +30,11 @@ LONGEST = (
 """Folders and modules that take longest begin first: else one process works on them while the others are done."""
 
 
-SHARED = "fitted"
-"""A fixture that takes long: the modules that read it run in one process, which makes it once."""
+TOGETHER = "tests/adwm/"
+"""The modules of this folder read one fitted world model, which takes long: they run in one process."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
 
     def place(item: pytest.Item) -> int:
@@ -42,10 +42,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return next((at for at, name in enumerate(LONGEST) if f"{path}/".startswith(f"{name}/")), len(LONGEST))
 
     items.sort(key=place)
-    if config.pluginmanager.hasplugin("xdist"):
-        readers = {item.path for item in items if SHARED in getattr(item, "fixturenames", ())}
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(SHARED if item.path in readers else str(item.path)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FolderScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist is there when this is called
+        def _split_scope(self, nodeid: str) -> str:
+            return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+    return FolderScheduling(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
