@@ -9,6 +9,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from worldline import __version__, files, metrics, store, training_state
 from worldline.paw.actor import Actor
 from worldline.paw.groups import episode_prefix
 from worldline.paw.model import quiet
+from worldline.paw.processes import is_sharded
 from worldline.paw.recipe import TrainConfig
 from worldline.policies.language_model.checkpoint import fingerprint, locate
 from worldline.policies.language_model.checkpoint import save as save_checkpoint
@@ -61,7 +63,7 @@ class RunFolder:
         self._wait()  # all ranks have seen the folder as it was
         with self._run.opened() if self.main else nullcontext():
             if self.main:
-                files.write_json(self.folder / "env.json", _environment())
+                files.write_json(self.folder / "env.json", _environment(accelerator))
             self._wait()
             yield
 
@@ -146,10 +148,12 @@ def _options() -> StateDictOptions:
     return StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True, strict=False)
 
 
-def _environment() -> dict[str, Any]:
+def _environment(accelerator: Any) -> dict[str, Any]:
     devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "python": platform.python_version(),
         "devices": devices or ["cpu"],
-        "packages": {"worldline": __version__} | {name: version(name) for name in PACKAGES},
+        "processes": accelerator.num_processes,
+        "sharded": is_sharded(accelerator),
+        "packages": {"worldline": __version__} | {name: version(name) for name in PACKAGES if find_spec(name)},
     }
