@@ -55,7 +55,10 @@ def _weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
         if layer == "base_layer":
             adapted = learner.plain.get_submodule(".".join(path))
             whole = _whole(weight)
-            yield ".".join([*path, kind]), whole + _whole(adapted.get_delta_weight("default")) if kind == "weight" else whole
+            yield (
+                ".".join([*path, kind]),
+                whole + _whole(adapted.get_delta_weight("default")) if kind == "weight" else whole,
+            )
         elif not any(part.startswith("lora_") for part in path):
             yield name, _whole(weight)
 
