@@ -25,12 +25,7 @@ def join(device: str, *, bf16: bool) -> Accelerator:
     """This process's accelerator, together with all others that were launched; `device` as `--rollout.device`."""
     no_gpu = device == "auto" and not torch.accelerator.is_available()
     accelerator = Accelerator(mixed_precision="bf16" if bf16 else "no", cpu=device == "cpu" or no_gpu)
-    launched = int(os.environ.get("WORLD_SIZE", "1"))
-    if accelerator.num_processes != launched:
-        raise InputError(
-            f"--rollout.device {device}: {launched} processes were launched and do not see one another: each would "
-            "train alone in the same folder; launch one, or name the device that all of them have"
-        )
+    _check_all_joined(device, accelerator.num_processes, int(os.environ.get("WORLD_SIZE", "1")))
     state = accelerator.state
     wants_shards = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
     if wants_shards and state.distributed_type == DistributedType.MULTI_CPU:
@@ -68,6 +63,14 @@ def everywhere(truth: bool, accelerator: Accelerator) -> bool:
     """Whether it is true in every process. All must call this."""
     doubts = torch.tensor(0.0 if truth else 1.0, device=accelerator.device)
     return float(accelerator.reduce(doubts, reduction="sum")) == 0
+
+
+def _check_all_joined(device: str, joined: int, launched: int) -> None:
+    if joined != launched:
+        raise InputError(
+            f"--rollout.device {device}: {launched} processes were launched and do not see one another: each would "
+            "train alone in the same folder; launch one, or name the device that all of them have"
+        )
 
 
 def _check(accelerator: Accelerator) -> None:

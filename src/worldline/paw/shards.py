@@ -5,6 +5,9 @@ is written last: it has a digest of every file, for nothing else would notice a 
 """
 
 import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,8 @@ def save(folder: Path, update: int, learner: Any, optimizer: Any, accelerator: A
     """Write the state after `update` updates into a folder that is being made. Every process must call this."""
     weights, moments = get_state_dict(learner, optimizer, options=_OPTIONS)
     writer = safetensors_storage().HuggingFaceStorageWriter(str(folder), save_distributed=True)
-    save_parts(_tensors(learner, weights, moments), storage_writer=writer, no_dist=not is_initialized())
+    with _quiet():
+        save_parts(_tensors(learner, weights, moments), storage_writer=writer, no_dist=not is_initialized())
     accelerator.wait_for_everyone()  # all files are there
     digests = gather_object([_digests(folder, accelerator)])
     if accelerator.is_main_process:
@@ -59,9 +63,18 @@ def load(folder: Path, learner: Any, optimizer: Any, accelerator: Any) -> int:
     weights, moments = get_state_dict(learner, optimizer, options=_OPTIONS)
     reader = safetensors_storage().HuggingFaceStorageReader(str(folder))
     tensors = _tensors(learner, weights, moments)
-    load_parts(tensors, storage_reader=reader, no_dist=not is_initialized())  # in place
+    with _quiet():
+        load_parts(tensors, storage_reader=reader, no_dist=not is_initialized())  # in place
     set_state_dict(learner, optimizer, model_state_dict=weights, optim_state_dict=moments, options=_OPTIONS)
     return update
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's warning that a single process is a single process."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")
+        yield
 
 
 def _tensors(learner: Any, weights: dict[str, Any], moments: dict[str, Any]) -> dict[str, Tensor]:

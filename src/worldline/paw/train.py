@@ -266,6 +266,7 @@ def _world_metrics(targets: WorldTargets, experience: Experience, clock: "Clock"
         "wm_rows": int(targets.selected.sum()),
         "wm_cut_rows": sum(row.cut for row in rows),
         "wm_repeated": targets.repeated,
+        "update_tokens": full,
         "wm_tokens_share": 1 - plain / full,
         "seconds_wm": clock.seconds["update"] * (1 - plain / full),
     }
