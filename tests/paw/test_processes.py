@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.utils import DistributedType
 from counting_recipe import RECIPE
 from safetensors import safe_open
@@ -134,6 +135,15 @@ def test_half_precision_keeps_sums_and_log_probabilities_whole(alone: pytest.Mon
     policy = accelerator.state.fsdp_plugin.mixed_precision_policy
     assert processes.is_sharded(accelerator)
     assert (policy.param_dtype, policy.reduce_dtype, policy.output_dtype) == (torch.bfloat16, torch.float32, None)
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp2", "two-nodes"])
+def test_accelerate_reads_the_configurations(name: str) -> None:
+    config = load_config_from_file(str(TESTS.parent / "configs" / f"{name}.yaml"))
+    assert config.num_processes == 8 * config.num_machines
+    sharded = config.distributed_type == DistributedType.FSDP
+    assert sharded == (name != "ddp")
+    assert config.fsdp_config.get("fsdp_version") == (2 if sharded else None)
 
 
 def test_an_engine_that_steps_by_itself_is_refused() -> None:
