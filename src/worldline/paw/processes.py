@@ -13,6 +13,7 @@ import torch
 from accelerate import Accelerator, PartialState
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin, fsdp2_prepare_model
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from worldline.types import InputError
@@ -52,6 +53,13 @@ def placed(model: Any, accelerator: Accelerator) -> Any:
     Under `cpu_ram_efficient_loading` only the first process has weights to begin with: sharding hands them out.
     """
     return fsdp2_prepare_model(accelerator, model) if is_sharded(accelerator) else model.to(accelerator.device)
+
+
+def reshard(model: Any) -> None:
+    """Let go of the weights that were gathered for a pass without gradients: FSDP2 keeps some until a backward pass."""
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
 
 
 def local_part(weight: Tensor) -> Tensor:
