@@ -226,6 +226,14 @@ def test_only_the_newest_checkpoint_keeps_the_optimizer_and_a_run_can_be_made_lo
     assert len(list((out / "checkpoints").iterdir())) == 3
 
 
+def test_the_newest_checkpoints_are_kept_and_a_pruned_run_goes_on(start: Path, tmp_path: Path) -> None:
+    pruned = {"checkpoint_every": 1, "keep_checkpoints": 2, "evaluation": {"every": 0}}
+    for updates, names in ((1, ["update-000001"]), (3, ["update-000002", "update-000003"])):
+        train(recipe(start, tmp_path / "run", updates=updates, resume=True, **pruned))
+        assert sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir()) == names
+    assert (tmp_path / "run" / "checkpoints" / "update-000003" / "training_state.pt").exists()
+
+
 def test_a_folder_with_a_run_is_not_overwritten_silently(start: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(recipe(start, out, updates=1))

@@ -54,8 +54,11 @@ def _weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
         *path, layer, kind = name.split(".")
         if layer == "base_layer":
             adapted = learner.plain.get_submodule(".".join(path))
-            change = adapted.get_delta_weight("default") if kind == "weight" else 0
-            yield ".".join([*path, kind]), _whole(weight) + change
+            whole = _whole(weight)
+            yield (
+                ".".join([*path, kind]),
+                whole + _whole(adapted.get_delta_weight("default")) if kind == "weight" else whole,
+            )
         elif not any(part.startswith("lora_") for part in path):
             yield name, _whole(weight)
 

@@ -47,6 +47,10 @@ class Learner(nn.Module):
         """The transformers model, under the adapters if there are any."""
         return self.lm.get_base_model() if self.adapted else self.lm
 
+    def tie_weights(self) -> None:
+        """Make embedding and head one tensor again where they are: accelerate calls this after it has sharded them."""
+        self.plain.tie_weights()
+
     def forward(self, batch: Batch, *, temperature: float = 1.0, entropy: bool = False) -> dict[str, Tensor]:
         """`logprob` and `entropy` of the response tokens, `world` of the observation tokens, the critic's `value`.
 

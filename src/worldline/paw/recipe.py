@@ -60,6 +60,7 @@ class TrainConfig(Config):
     batch_size: int = option(128, help="episodes played at once", ge=1)
     precision: Literal["fp32", "bf16"] = option("fp32", help="of the learner's computation; weights stay float32")
     checkpoint_every: int = option(10, help="updates between checkpoints", ge=1)
+    keep_checkpoints: int = option(0, help="how many of the newest checkpoints stay on disk; 0: all", ge=0)
     track: Tracker | None = option(None, help="send metrics there too; metrics.jsonl is always written")
     seed: int = option(0, help="seed of every random draw")
     resume: bool = option(False, help="go on with a run that was interrupted")

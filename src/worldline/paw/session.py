@@ -5,11 +5,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedType, gather_object
+from accelerate.utils import gather_object
 
 from worldline import envs
-from worldline.paw import model, noise
+from worldline.paw import model, noise, processes
 from worldline.paw.actor import Actor
 from worldline.paw.evaluation import evaluation_plan, observation_cross_entropy, outcomes
 from worldline.paw.groups import Groups, Refilled, plan_groups, plan_more_groups, play, refilled
@@ -39,16 +38,14 @@ class Session:
             raise InputError("--refill: PPO plays one episode of each task, so no group has a spread: leave it at 0")
         self.config = config
         self._playing = playing
-        self.accelerator = Accelerator(
-            mixed_precision="bf16" if config.precision == "bf16" else "no", cpu=config.rollout.device == "cpu"
-        )
+        self.accelerator = processes.join(config.rollout.device, bf16=config.precision == "bf16")
         self.world = envs.load(config.env, config.data, config.options)
         self.split = _split(self.world.splits(), config.split, "--split", default=0)
         self.rule = rule(self.world.family, self.world.max_return, config.credit.invalid)
         lm, self.tokenizer = model.load(config.model)
         learner = model.wrap(lm, config.learner, critic=config.algo == "ppo", seed=config.seed)
         self.reference = self._reference(learner)
-        sharded = self.accelerator.distributed_type not in (DistributedType.NO, *_WHOLE)
+        sharded = processes.is_sharded(self.accelerator)
         self.actor = Actor(learner, getattr(torch, config.rollout.dtype), sharded=sharded).to(self.accelerator.device)
         if sharded and config.server.url:
             raise InputError("--server.url: adapters of a sharded learner cannot be sent: use one process or DDP")
@@ -192,11 +189,7 @@ class Session:
         if not self.config.update.kl or self.config.learner.lora:
             return None
         dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
-        return model.frozen_copy(learner, dtype).to(self.accelerator.device)
-
-
-_WHOLE = (DistributedType.MULTI_GPU, DistributedType.MULTI_CPU)
-"""Ways to run many processes that leave every one of them with all the weights."""
+        return processes.placed(model.frozen_copy(learner, dtype), self.accelerator)
 
 
 def _optimizer(learner: model.Learner, config: TrainConfig, defaults: RateDefaults) -> torch.optim.Optimizer:

@@ -29,6 +29,7 @@ from worldline.paw.groups import Groups
 from worldline.paw.learning_rate import rate_share, set_rates
 from worldline.paw.mismatch import correct, oldest
 from worldline.paw.pool import Pool, to_pool
+from worldline.paw.processes import everywhere, local_part
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.rewards import RewardRule
 from worldline.paw.run import RunFolder
@@ -154,7 +155,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
                 seed=seed,
             )
             session.refresh(number)
-        if learnt["skipped"] > learnt["steps"] or not _finite(learner):
+        if learnt["skipped"] > learnt["steps"] or not _finite(learner, accelerator):
             raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
         metrics = {"update": number} | _episode_metrics(sampled.played, pool, session.rule)
@@ -210,8 +211,10 @@ def _fresh(played: Groups, number: int, config: TrainConfig) -> int:
     return stale
 
 
-def _finite(learner: Any) -> bool:
-    return all(bool(weight.isfinite().all()) for weight in learner.parameters() if weight.requires_grad)
+def _finite(learner: Any, accelerator: Any) -> bool:
+    trained = (weight for weight in learner.parameters() if weight.requires_grad)
+    here = all(bool(local_part(weight).isfinite().all()) for weight in trained)
+    return everywhere(here, accelerator)
 
 
 def _due(number: int, every: int, last: int) -> bool:
@@ -263,6 +266,7 @@ def _world_metrics(targets: WorldTargets, experience: Experience, clock: "Clock"
         "wm_rows": int(targets.selected.sum()),
         "wm_cut_rows": sum(row.cut for row in rows),
         "wm_repeated": targets.repeated,
+        "update_tokens": full,
         "wm_tokens_share": 1 - plain / full,
         "seconds_wm": clock.seconds["update"] * (1 - plain / full),
     }

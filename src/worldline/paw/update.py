@@ -17,6 +17,7 @@ from worldline.paw import loss
 from worldline.paw.batches import action_starts, deal, micro_batches, mini_batches, pack
 from worldline.paw.gradient import EVERY_TERM, Experience, Term, UpdateConfig, gradient
 from worldline.paw.model import SharedCritic
+from worldline.paw.processes import reshard
 from worldline.paw.rows import StepRow
 from worldline.paw.sequences import token_sequences
 
@@ -44,6 +45,7 @@ def score(
             for place, name in enumerate(("logprob", "entropy", "value")):
                 if name in out:
                     table[place, batch.action_index] = out[name]
+    reshard(learner)
     return TokenScores(*accelerator.reduce(table, reduction="sum").cpu().unbind())
 
 
