@@ -58,6 +58,7 @@ RECIPE: dict[str, Any] = {
     "checkpoint_every": 20,
     "rollout": {"max_new_tokens": 24},
     "evaluation": {"every": 10, "episodes": 128, "temperature": 1.0},
+    "credit": {"penalty": "inadmissible"},
     "update": UPDATE,
 }
 TAUGHT: dict[Taught, dict[str, Any]] = {"both": {"target": "both"}, "action": {"target": "action", "reading": 0.01}}

@@ -23,9 +23,9 @@ class CreditConfig(Config):
     anchors: Literal["identical", "similar"] = option("identical", help="GiGPO: when two states are the same")
     similarity: float = option(0.9, help="GiGPO: least difflib ratio of similar states", ge=0, le=1)
     penalty: Penalty = option(
-        "inadmissible",
-        help="what costs a step the penalty: any action that the world refuses; only a response without an action in "
-        "it (verl-agent; the paper's recipes); nothing",
+        "format",
+        help="what costs a step the penalty: only a response without an action in it (verl-agent; the paper's "
+        "recipes); any action that the world refuses; nothing",
     )
     invalid: float | None = option(
         None, help="that penalty; default: the family's, 0.1 (search 0.01), else 1 % of the best return", ge=0

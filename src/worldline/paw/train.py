@@ -245,13 +245,14 @@ def _episode_metrics(played: Groups, pool: Pool, rule: RewardRule) -> dict[str, 
     """What the episodes of the update came to: all that were played, though rows are those that are learned from."""
     episodes = len(played.trajectories)
     scores = [trajectory.score for trajectory in played.trajectories if trajectory.score is not None]
+    steps = [step for trajectory in played.trajectories for step in trajectory.steps]
     metrics = {
         "reward": sum(sum(rule.rewards(trajectory)) for trajectory in played.trajectories) / episodes,
         "success": sum(bool(trajectory.success) for trajectory in played.trajectories) / episodes,
         "episodes": episodes,
         "failed": len(played.failed),
         "rows": len(pool.rows),
-        "invalid": float((pool.penalties < 0).double().mean()),
+        "invalid": sum(not step.valid for step in steps) / len(steps),
         "response_tokens": float(pool.lengths.double().mean()),
     }
     return metrics | ({"score": sum(scores) / len(scores)} if scores else {})
