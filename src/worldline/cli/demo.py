@@ -1,4 +1,4 @@
-"""`worldline demo`: the whole loop on the embedded household world, with a small language model trained on the spot.
+"""`worldline demo`: the whole loop on the embedded household world, with small language models trained on the spot.
 
 collect -> fit -> evaluate -> report: read `run` from top to bottom, it is the library's tour.
 """
@@ -26,19 +26,20 @@ from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.policies.faulty_expert import Faults
 from worldline.report import write_report
 from worldline.sft import SftConfig, sft
+from worldline.sft.clone import Progress
 from worldline.signals import kept
 from worldline.types import InputError, Trajectory
 from worldline.worker_pool import WorkerPool, run_all, worker_pool
 
 ENV, OPTIONS, SPLIT = "household", {"level": "small"}, "unseen"
-CLONING: dict[str, Any] = {"episodes": 700, "batch_tokens": 1024, "checkpoints": 1}
+CLONING: dict[str, Any] = {"episodes": 700, "batch_tokens": 1024, "checkpoints": 2}
 ESTIMATORS = ("naive", "wis", "dr", "lfqe", "wm")
 CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
 
 
 class Settings(Config):
-    """Log three scripted agents, fit a world model on that log, judge seven other agents offline by every estimator, a
-    small language model that is trained on the spot among them, and compare with how these did when played for real.
+    """Clone an expert into a small language model, log it and two scripted agents, fit a world model on that log, judge
+    seven other agents offline by every estimator, and compare with how these did when they were played for real.
 
     Needs no network, no key, no GPU: two cores and some minutes.
     """
@@ -52,19 +53,19 @@ class Settings(Config):
     overwrite: bool = option(False, help="start anew in a folder that holds a demo")
 
 
-def loggers() -> dict[str, PolicySource]:
-    """The policies that make the log: experts that act by chance now and then, often, or nearly always."""
+def loggers(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
+    """The policies that make the log: half a clone, and experts that act by chance now and then, or often."""
     return {
+        "logger-clone": PolicySpec(f"hf:{checkpoints[0]}", CHOOSE, epsilon=0.2),
         "logger-good": Faults(chance=0.3),
         "logger-poor": Faults(chance=0.6),
-        "logger-lost": Faults(chance=0.85),
     }
 
 
-def candidates(clone: Path) -> dict[str, PolicySource]:
+def candidates(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
     """The policies whose value we want to know: the clone, and experts with faults."""
     return {
-        "clone": PolicySpec(f"hf:{clone}", CHOOSE),
+        "clone": PolicySpec(f"hf:{checkpoints[1]}", CHOOSE),
         "expert, mostly by chance": Faults(chance=0.8),
         "expert, half by chance": Faults(chance=0.45),
         "expert that forgets": Faults(memory=2, chance=0.1),
@@ -81,7 +82,7 @@ def run(settings: Settings) -> VerbResult:
 
 
 def _kept(settings: Settings) -> str:
-    if not (settings.out / "log").is_dir():
+    if not (settings.out / "clone").is_dir():
         return "nothing is kept"
     return f"{settings.out} holds half a demo, which cannot go on: --overwrite starts anew"
 
@@ -89,31 +90,26 @@ def _kept(settings: Settings) -> str:
 def _loop(settings: Settings) -> VerbResult:
     """The loop itself: collect, fit, evaluate, report."""
     started, out, seed = time.perf_counter(), settings.out, settings.seed
-    logging, judged = loggers(), candidates(out / "clone" / "model")
     with worker_pool(settings.jobs) as pool:
-        note(f"1/4  collect: three agents play {settings.tasks} tasks each; next, a world model of their log")
+        note("1/5  clone: an expert's episodes teach a small language model; next, it and two others leave a log")
+        checkpoints = _cloned(settings)
+        logging, judged = loggers(checkpoints), candidates(checkpoints)
+
+        note(f"2/5  collect: three agents play {settings.tasks} tasks each; next, a world model of their log")
         log: list[Trajectory] = []
         for name, policy in logging.items():  # one after the other: the log's order is part of what is reproduced
             log += pool.submit(play, name, policy, settings.tasks, 1, seed, out / "log").result()
         note("     " + ", ".join(f"{name} {_mean(t for t in log if t.policy == name):.2f}" for name in logging))
 
-        note(
-            "2/4  fit: a world model of that log; beside it an expert's episodes teach a small language model, which is"
-        )
-        note("     then played for real, like six scripted agents: the truth, which no estimator sees; next, these")
-        note("     seven are judged from the log alone")
-        plays = {
+        note("3/5  fit: a world model of that log, while seven other agents are played for real: the truth, that no")
+        note("     estimator sees; next, the same seven are judged from the log alone")
+        work = {"the world model": partial(_fit, log, seed, out / "world-model")} | {
             name: partial(play, name, policy, settings.tasks, 2, seed + 1, out / "truth")
             for name, policy in judged.items()
         }
-        clone = partial(_cloned, settings, plays.pop("clone"))
-        _all(
-            pool,
-            "fit and play",
-            {"clone": clone, "the world model": partial(_fit, log, seed, out / "world-model"), **plays},
-        )
+        _all(pool, "fit and play", work)
 
-        note("3/4  evaluate: the seven, offline, by every estimator; first each logger in a world model that has not")
+        note("4/5  evaluate: the seven, offline, by every estimator; first each logger in a world model that has not")
         note("     seen it, which measures the error of wm; next, the comparison with the truth")
         offline = EvaluateConfig(
             log=(out / "log",),
@@ -132,7 +128,7 @@ def _loop(settings: Settings) -> VerbResult:
     whole = offline.model_copy(update={"truth": out / "truth.json", "out": out})
     evaluation = evaluate(whole, judged, loggers=logging)
 
-    note("4/4  report: one page of all of it")
+    note("5/5  report: one page of all of it")
     report = write_report(out, overwrite=True)
     seconds = time.perf_counter() - started
     data = evaluation.as_dict() | {"report": str(report.path), "seconds": seconds, "out": str(out)}
@@ -140,10 +136,17 @@ def _loop(settings: Settings) -> VerbResult:
     return VerbResult(data, (*_views(evaluation), evaluation.answer, last))
 
 
-def _cloned(settings: Settings, then: Callable[[], object]) -> None:
-    """A clone of the expert, and then what is done with it."""
-    sft(SftConfig(source=ENV, options=OPTIONS, **CLONING, seed=settings.seed, out=settings.out / "clone"))
-    then()
+def _cloned(settings: Settings) -> list[Path]:
+    """Checkpoints of the clone, the last one the best."""
+    cloning = SftConfig(source=ENV, options=OPTIONS, **CLONING, seed=settings.seed, out=settings.out / "clone")
+    with progress() as bar:
+        line = bar.add_task("clone", total=None, detail="")
+
+        def trained(now: Progress) -> None:
+            bar.update(line, total=now.steps, completed=now.step, detail=f"loss {now.loss:.2f}")
+
+        sft(cloning, trained=trained)
+    return sorted((settings.out / "clone" / "checkpoints").iterdir())
 
 
 def _fit(log: Sequence[Trajectory], seed: int, out: Path) -> None:
