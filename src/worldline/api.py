@@ -101,7 +101,7 @@ class TrainSettings(TypedDict, total=False):
     """As `worldline train --help` has them; the parts (`rollout`, `update`, ...) are mappings."""
 
     algo: Literal["grpo", "gigpo", "rloo", "ppo"]
-    wm: Literal["paw", "mae", "ce", "off"]
+    wm: Literal["paw", "mae", "ce", "echo", "off"]
     preset: Literal["textbook", "verl_agent"]
     data: PathLike | None
     options: Mapping[str, Any]
@@ -109,10 +109,12 @@ class TrainSettings(TypedDict, total=False):
     updates: int
     groups: int
     group_size: int
+    refill: int
     max_steps: int | None
     batch_size: int
     precision: Literal["fp32", "bf16"]
     checkpoint_every: int
+    keep_checkpoints: int
     track: Literal["trackio", "wandb"] | None
     seed: int
     resume: bool

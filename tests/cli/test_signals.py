@@ -141,7 +141,10 @@ def test_training_and_cloning_say_which_checkpoint_is_kept(
     def terminated_after(updates: int, checkpoints: int) -> str:
         def work(settings: Any, *watching: Any) -> None:
             for update in range(1, updates + 1):
-                watching[-1]({"update": update} if verb is paw_train else Progress(update, 9, 0.0, 0.0, 0))
+                if verb is paw_train:
+                    watching[0]({"update": update})
+                else:
+                    watching[-1](Progress(update, 9, 0.0, 0.0, 0))
             for update in range(1, checkpoints + 1):
                 (settings.out / "checkpoints" / checkpoint.format(update)).mkdir(parents=True)
             os.kill(os.getpid(), signal.SIGTERM)
