@@ -56,6 +56,19 @@ def test_a_flagged_estimator_is_recommended_only_where_all_are() -> None:
     assert "every estimator is flagged" in best.reason
 
 
+def test_a_flagged_estimator_is_no_surer_than_its_errors_on_known_policies() -> None:
+    """One weight that outweighs all others has no spread, and is no less wrong for it."""
+    one, two = candidate(wis=flagged(1.0, 0.0), dr=flagged(0.2)), candidate("b", wis=flagged(0.3, 0.0), dr=flagged(0.4))
+    trials = [trial(9.0, wis=0.4, dr=0.2) for _ in range(3)]
+    best = recommend(["wis", "dr"], trials, [one, two])
+    assert isinstance(best, Recommendation)
+    assert (best.estimator, best.policy) == ("dr", "b")
+    assert best.reason.startswith("smallest expected error on this log, 0.200; next is wis, 0.400")
+    few = recommend(["wis", "dr"], trials[:2], [one, two])
+    assert isinstance(few, Recommendation)
+    assert few.estimator == "wis"
+
+
 def test_an_estimator_that_missed_every_known_policy_is_out() -> None:
     """However sure it is of itself; two trials are too few to say so."""
     policies = [candidate(lfqe=sound(0.5, 0.01), wis=sound(0.3, 0.2)), candidate("b", lfqe=sound(0.6), wis=sound(0.4))]
@@ -97,6 +110,13 @@ def test_where_the_log_lacks_actions_weights_are_self_normalised() -> None:
     best = recommend(["is", "pdwis"], [], policies, Audit())
     assert isinstance(best, Recommendation)
     assert best.estimator == "pdwis"
+    known = [
+        Trial("logger", ("other",), 0.0, {n: Interval(e, -1.0, 1.0, 9) for n, e in errors.items()}, {})
+        for errors in [{"is": 0.1, "pdwis": 0.3}] * 3
+    ]
+    best = recommend(["is", "pdwis"], known, policies, Audit())
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "is", "policies of known value can tell"
 
 
 def test_nothing_beats_the_behaviour_mean() -> None:

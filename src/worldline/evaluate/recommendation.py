@@ -1,9 +1,10 @@
 """Which estimator to go by on this log, and which candidate it values most; or why none.
 
-The smallest expected error wins: of sampling, and for models the bias that weights measured. Where the audit convicts
-the log-probs, only estimators that use none are left; where the log lacks part of what a candidate does, only
-self-normalised weights. An estimator that missed every logger of known value is out, and so is a world model whose
-error nothing has certified. `bench coverage` compares this with every constant choice.
+The smallest expected error wins: of sampling, and for models the bias that weights measured. Where every estimator is
+flagged, it is no smaller than the error on policies of known value. Where the audit convicts the log-probs, only
+estimators that use none are left; where the log lacks part of what a candidate does and has too few policies of known
+value, only self-normalised weights. An estimator that missed every logger of known value is out, and so is a world
+model whose error nothing has certified. `bench coverage` compares this with every constant choice.
 """
 
 from collections.abc import Sequence
@@ -39,8 +40,10 @@ def recommend(
         flagged = ", and the other estimators are flagged" if len(sound) < len(able) else ""
         return f"the error of {', '.join(sound)} on this log is not certified{flagged}"
     sound = measured
-    pool = sound or _least_bad(trusted, policies, audit)
+    pool = sound or _least_bad(trusted, trials, policies, audit)
     errors = {name: error for name in pool if (error := expected_error(name, policies)) is not None}
+    if not sound:
+        errors = {name: max(error, _known_error(trials, name)) for name, error in errors.items()}
     if not errors:
         return f"the error of {', '.join(pool)} is not measured: give more than one episode"
     if reason := _below_the_floor(sound, pool, trials, policies):
@@ -68,12 +71,15 @@ def expected_error(name: str, policies: Sequence[PolicyResult]) -> float | None:
     return float(np.sqrt(np.mean(np.square(measured)))) if len(measured) == len(errors) else None
 
 
-def _least_bad(able: Sequence[str], policies: Sequence[PolicyResult], audit: Audit | None) -> list[str]:
-    """Where all are flagged: those whose fault is the smaller one."""
+def _least_bad(
+    able: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult], audit: Audit | None
+) -> list[str]:
+    """Where all are flagged: those whose fault is the smaller one; all, where policies of known value can tell."""
     if audit is not None and audit.reasons:
         without = [name for name in able if name not in ESTIMATORS or not _rests_on_logprobs(name)]
         return without or list(able)
-    if any(policy.diagnostics is not None and lacks_actions(policy.diagnostics) for policy in policies):
+    lacking = any(policy.diagnostics is not None and lacks_actions(policy.diagnostics) for policy in policies)
+    if lacking and len(trials) < TRIALS_FOR_A_VERDICT:
         return [name for name in able if name in SELF_NORMALISED] or list(able)
     return list(able)
 
@@ -129,6 +135,13 @@ def _is_measured(name: str, trials: Sequence[Trial]) -> bool:
 def _always_missed(trials: Sequence[Trial], name: str) -> bool:
     done = record(trials, name)
     return done is not None and done.trials >= TRIALS_FOR_A_VERDICT and done.coverage == 0
+
+
+def _known_error(trials: Sequence[Trial], name: str) -> float:
+    """The mean error on policies of known value; 0 where there are too few. A flagged estimate rests on a handful of
+    episodes, whose spread says nothing: one weight that outweighs all others has none."""
+    done = record(trials, name)
+    return done.mae if done is not None and done.trials >= TRIALS_FOR_A_VERDICT else 0.0
 
 
 def _certified(trials: Sequence[Trial], name: str) -> str:
