@@ -110,11 +110,11 @@ def test_where_the_log_lacks_actions_weights_are_self_normalised() -> None:
     best = recommend(["is", "pdwis"], [], policies, Audit())
     assert isinstance(best, Recommendation)
     assert best.estimator == "pdwis"
-    known = [
+    trials = [
         Trial("logger", ("other",), 0.0, {n: Interval(e, -1.0, 1.0, 9) for n, e in errors.items()}, {})
         for errors in [{"is": 0.1, "pdwis": 0.3}] * 3
     ]
-    best = recommend(["is", "pdwis"], known, policies, Audit())
+    best = recommend(["is", "pdwis"], trials, policies, Audit())
     assert isinstance(best, Recommendation)
     assert best.estimator == "is", "policies of known value can tell"
 
