@@ -58,7 +58,7 @@ def run(settings: Settings) -> Figures:
     largest, smallest = rows[-1], rows[0]
     whole = [
         evaluated(synthetic(n, settings.tasks, settings.seed), WEIGHT_BASED, settings.replicates, settings.seed)
-        for n in ((settings.evaluate // 10, settings.evaluate) if settings.evaluate else ())  # peaks only grow
+        for n in ((settings.evaluate // 10, settings.evaluate) if settings.evaluate else ())
     ]
     growth = (largest["seconds"] / smallest["seconds"]) / (largest["steps"] / smallest["steps"])
     return Figures(

@@ -4,7 +4,6 @@ Time and peak memory are those of the whole command in a process of its own, rea
 """
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,12 @@ from worldline.types import SCHEMA_VERSION
 
 CANDIDATES = 3
 ROW_GROUP = 5000
+_LAUNCHER = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+"""
+"""Runs a command and writes its peak memory. A process inherits the peak of its parent: this one is small."""
 
 
 def evaluated(evidence: EstimatorInput, estimators: tuple[str, ...], replicates: int, seed: int) -> dict[str, Any]:
@@ -32,11 +37,12 @@ def evaluated(evidence: EstimatorInput, estimators: tuple[str, ...], replicates:
         words = ["evaluate", "--log", str(Path(folder) / "log"), "--policy", *candidates, "--json"]
         words += ["--estimators", *estimators, "--bootstrap", str(replicates), "--gamma", "0.99"]
         begun = time.perf_counter()
-        finished = subprocess.run([sys.executable, "-m", "worldline", *words], capture_output=True, check=True)
+        command = [sys.executable, "-c", _LAUNCHER, sys.executable, "-m", "worldline", *words]
+        finished = subprocess.run(command, capture_output=True, check=True)
         seconds = time.perf_counter() - begun
     result = json.loads(finished.stdout)
     assert len(result["comparison"]["p_best"]) == CANDIDATES
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = int(finished.stderr.split()[-1]) * (1 if sys.platform == "darwin" else 1024)
     return {
         "steps": evidence.log.steps,
         "episodes": evidence.log.episodes,
