@@ -16,9 +16,8 @@ from typing import Any
 
 from worldline import files
 
-CLONE = "sft household --options.level small --target both --episodes 2000"
-TRAIN = "train household --options.level small --algo gigpo --wm paw --groups 8 --updates 8"
-TRAIN += " --update.lr 2e-4 --rollout.temperature 0.5 --credit.invalid 0.7"
+CLONE = "sft household --target both"
+TRAIN = "train household --algo gigpo --wm paw --groups 8 --updates 20"
 
 
 def main(runs: Path, result: Path, seeds: list[int]) -> None:

@@ -7,7 +7,7 @@ from scipy import stats
 
 from worldline.evaluate import EvaluateConfig, evaluate, views
 from worldline.evaluate.breakdown import heterogeneity
-from worldline.evaluate.result import DifferenceResult, GroupResult
+from worldline.evaluate.result_parts import DifferenceResult, GroupResult
 from worldline.types import Trajectory
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from worldline.evaluate.recommendation import episodes_needed, expected_error, fallback, recommend
-from worldline.evaluate.result import Estimate, PolicyResult, Recommendation
+from worldline.evaluate.result import Recommendation
+from worldline.evaluate.result_parts import Estimate, PolicyResult
 from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial
 from worldline.ope.diagnostics import Diagnostics

@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from worldline.evaluate.result import (
-    CertificateRecord,
-    Estimate,
-    Evaluation,
-    PolicyResult,
-    Recommendation,
-    read_evaluation,
-)
+from worldline.evaluate.result import Evaluation, Recommendation, read_evaluation
+from worldline.evaluate.result_parts import CertificateRecord, Estimate, PolicyResult
 from worldline.types import InputError
 
 

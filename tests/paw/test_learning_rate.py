@@ -9,7 +9,7 @@ from worldline.paw.learning_rate import rate_defaults, rate_share, set_rates
 
 
 def test_small_models_learn_fast_large_ones_as_in_the_paper_and_adapters_faster() -> None:
-    assert [rate_defaults(n, lora=False).lr for n in (740_000, 135_000_000, 1_500_000_000)] == [5e-5, 3e-5, 1e-6]
+    assert [rate_defaults(n, lora=False).lr for n in (740_000, 135_000_000, 1_500_000_000)] == [1e-4, 3e-5, 1e-6]
     assert rate_defaults(1_500_000_000, lora=False).critic_lr == pytest.approx(1e-5)  # appendix A.1
     for size in (740_000, 135_000_000, 1_500_000_000):
         assert rate_defaults(size, lora=True).lr > rate_defaults(size, lora=False).lr

@@ -20,7 +20,8 @@ from worldline.bench.small_mdp import KINDS, LoggedSituation, equal_candidates
 from worldline.config import Config, Folder, option
 from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared, judged, known_errors
 from worldline.evaluate.recommendation import recommend
-from worldline.evaluate.result import PolicyResult, Recommendation
+from worldline.evaluate.result import Recommendation
+from worldline.evaluate.result_parts import PolicyResult
 from worldline.ope.estimation import ESTIMATORS, EstimatorInput
 from worldline.types import InputError
 from worldline.worker_pool import run_all, worker_pool

@@ -12,7 +12,8 @@ import sys
 from worldline.callable_module import CallableModule
 from worldline.evaluate.candidates import Candidate, Watch
 from worldline.evaluate.evaluation import Extra, evaluate
-from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation, read_evaluation
+from worldline.evaluate.result import Evaluation, Recommendation, read_evaluation
+from worldline.evaluate.result_parts import Estimate, PolicyResult
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.evaluate.table import views
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from worldline.evaluate.judgement import IntervalSettings, Judged, judged
-from worldline.evaluate.result import Breakdown, DifferenceResult, Estimate, GroupResult
+from worldline.evaluate.result_parts import Breakdown, DifferenceResult, Estimate, GroupResult
 from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput
 from worldline.ope.intervals import interval
 from worldline.ope.log import Episodes

@@ -3,50 +3,44 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from worldline import envs, policies, store
+from worldline import envs, store
 from worldline.evaluate.candidates import (
     ELSEWHERE,
     Candidate,
     Scores,
     Watch,
     cached,
-    logged_rows,
     named,
     target_log,
 )
+from worldline.evaluate.case_policies import CasePolicies
 from worldline.evaluate.judgement import LogEvidence
 from worldline.evaluate.log_columns import LogColumns, read_columns
 from worldline.evaluate.logged import LOGGED, logged_candidates, resolved
+from worldline.evaluate.loggers import CLONE, CLOSE_ENOUGH, cloned_logger, distance_to_logger
 from worldline.evaluate.logprob_file import from_file
 from worldline.evaluate.settings import EvaluateConfig
-from worldline.ope.clone import cloned_logprobs
 from worldline.ope.estimation import EstimatorInput
-from worldline.ope.features import Featuriser, HashedNgrams
-from worldline.ope.log import Choices, RaggedLog, RefusalError, Steps, TargetLog
+from worldline.ope.features import featuriser
+from worldline.ope.log import RaggedLog, Steps, TargetLog
 from worldline.ope.scratch import Scratch
 from worldline.ope.text import TextLog, text_log
-from worldline.policies import PolicySource, PolicySpec
-from worldline.types import InputError, Policy, Trajectory, World
+from worldline.policies import PolicySource
+from worldline.types import InputError, Policy, Trajectory
 
-CLOSE_ENOUGH = 0.05
-"""Nats per step by which a logger's recomputed log-probs may differ from the logged ones."""
 MOST_LEFT_OUT = 0.5
 """Share of episodes without log-probs above which they stay, and estimators that need log-probs refuse."""
-CLONE = f"{ELSEWHERE}<clone>"
-"""Specification of a logger, written `clone`, whose log-probs are estimated from what it logged: nobody can play it."""
 CANDIDATE, LOGGER = "", "<logger>"
 """Specifications of policies that are given as objects: a candidate and a logger may share a name."""
 
 
 @dataclass(eq=False)
 class Case:
-    """What an evaluation works on. Policies are loaded, and asked, when first needed."""
+    """What an evaluation works on."""
 
     config: EvaluateConfig
     given: Mapping[str, Policy | PolicySource]
@@ -60,9 +54,9 @@ class Case:
         self._logged: dict[str, TargetLog | None] = {}
         self._mismatches: set[str] = set()
         self._contradictions: dict[str, str] = {}
-        self._objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
-        self._objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
-        self._loaded: dict[tuple[str, str], Policy] = {}
+        objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
+        objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
+        self.policies = CasePolicies(self.config, objects, lambda: self._whole.worlds)
         self.log  # noqa: B018 - bad logs are told before anything is computed
 
     @cached_property
@@ -165,7 +159,7 @@ class Case:
         """A candidate for every epsilon; those of the log have the epsilon they logged with."""
         if spec.startswith(LOGGED):
             return logged_candidates(name, spec, self._whole.loggers)
-        load = None if spec.startswith(ELSEWHERE) else partial(self.policy, name, spec)
+        load = None if spec.startswith(ELSEWHERE) else partial(self.policies.load, name, spec)
         return [Candidate(name, epsilon, spec, load) for epsilon in dict.fromkeys(self.config.epsilon)]
 
     @cached_property
@@ -262,16 +256,18 @@ class Case:
             return None  # all of its episodes were left out
         code = self.log.policy_names.index(label)
         if spec == CLONE:
-            return self._clone(label, np.repeat(self.log.policies == code, self.log.lengths))
+            target, note = cloned_logger(self.text, self.log, label, self.config.seed)
+            self.notes.append(note)
+            return target
         if epsilon > 0 and self.text.unlisted:
             return None  # chance cannot be mixed in
         target = target_log(self._scored(name, spec), epsilon, self._text)
         if target is None:
             return None
-        difference = _difference(self.log, target, code)
+        difference = distance_to_logger(self.log, target, code)
         if not difference <= CLOSE_ENOUGH:
             self._mismatches.add(label)
-            given = name if (name, spec) in self._objects else spec
+            given = name if (name, spec) in self.policies.objects else spec
             if name in self.given_loggers or name in named(self.config.logger, "--logger"):
                 self._contradictions[label] = (
                     f"the logged log-probs of '{label}' contradict --logger {name}={given}, by "
@@ -284,88 +280,12 @@ class Case:
             return None
         return target
 
-    def _clone(self, label: str, own: npt.NDArray[np.bool_]) -> TargetLog | None:
-        """A policy cloned from the logger's own episodes."""
-        if not np.isnan(self.log.behaviour[own]).any():
-            self.notes.append(f"--logger {label}=clone: not used, the log has the log-probs of '{label}'")
-            return None
-        tasks = np.repeat(self.log.tasks, self.log.lengths)
-        try:
-            options = cloned_logprobs(self.text, own, tasks, self.config.seed)
-        except RefusalError as reason:
-            raise InputError(f"--logger {label}=clone: {reason}") from None
-        logged = options[logged_rows(self.text)]
-        self.notes.append(
-            f"the log-probs of '{label}' are estimated by a clone of it: {float(-logged[own].mean()):.2f} nats per "
-            "step on episodes that it has not seen"
-        )
-        return TargetLog(logged, Choices(options, self.text.option_codes, self.text.option_offsets))
-
     def _scored(self, name: str, spec: str) -> Scores | None:
         key = (name, spec)
         if key not in self._scores:
             if spec.startswith(ELSEWHERE):
                 self._scores[key] = from_file(Path(spec.removeprefix(ELSEWHERE)), self.log, self._text)
             else:
-                load, folder = partial(self.policy, name, spec), self.config.cache_folder
-                self._scores[key] = cached(load, self.identity(name, spec), self.text, folder, self.watch)
+                load, folder = partial(self.policies.load, name, spec), self.config.cache_folder
+                self._scores[key] = cached(load, self.policies.identity(name, spec), self.text, folder, self.watch)
         return self._scores[key]
-
-    def identity(self, name: str, spec: str) -> str | None:
-        """Everything that decides what a policy does, by which its answers are cached; None where nobody knows."""
-        given = self._objects.get((name, spec))
-        if given is not None:
-            return given.identity if isinstance(given, PolicySource) else None
-        if spec.startswith(("hf:", "api:")):  # what weights a vllm: server holds today, nobody knows
-            settings = self.config.model_dump(include=set(policies.PolicyConfig.model_fields))
-            return PolicySpec(spec, policies.PolicyConfig.model_validate(settings)).identity
-        return None
-
-    def policy(self, name: str, spec: str) -> Policy:
-        given = self._objects.get((name, spec))
-        if given is not None and not isinstance(given, PolicySource):
-            return given
-        if (name, spec) not in self._loaded:
-            self._loaded.clear()  # models are large: one at a time
-            self._loaded[name, spec] = self._load(spec) if given is None else given.load(self._world)
-        return self._loaded[name, spec]
-
-    def _load(self, spec: str) -> Policy:
-        needs_world = not spec.startswith(("hf:", "vllm:", "api:", "random"))
-        return policies.load(spec, self._world if needs_world else None, self.config)
-
-    @cached_property
-    def _world(self) -> World:
-        """What an expert, or a policy of your own, may ask for; models do without it."""
-        config = self.config
-        if config.env:
-            return envs.load(config.env, config.data, config.options)
-        return envs.load_builtin(self._whole.worlds[0], config.data, config.options, source="the log")
-
-
-def _difference(log: RaggedLog, target: TargetLog, code: int) -> float:
-    """Mean distance, in nats per step, of a policy's log-probs to those that a logger wrote; 0 where it wrote none."""
-
-    def distances(part: RaggedLog, steps: slice) -> npt.NDArray[np.float64]:
-        own = np.repeat(part.policies == code, part.lengths) & ~np.isnan(part.behaviour)
-        return np.array([np.abs(target.logprobs[steps] - part.behaviour)[own].sum(), own.sum()])
-
-    total, count = log.summed(distances)
-    return float(total / count) if count else 0.0
-
-
-def featuriser(spec: str) -> Featuriser:
-    """`ngrams:WIDTH`, or `module:attr`: an object, or a factory of one, with `states` and `actions`."""
-    module, _, rest = spec.partition(":")
-    if module == "ngrams":
-        if rest and not (rest.isdecimal() and len(rest) < 7 and int(rest) > 0):
-            raise InputError(f"--features {spec}: write ngrams:WIDTH, such as ngrams:512")
-        return HashedNgrams(int(rest)) if rest else HashedNgrams()
-    try:
-        value = getattr(import_module(module), rest)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"--features {spec}: neither ngrams:WIDTH nor module:attr that can be imported: {error}"
-        ) from None
-    made: Featuriser = value() if isinstance(value, type) else value
-    return made

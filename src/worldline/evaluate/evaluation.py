@@ -26,14 +26,12 @@ from worldline.evaluate.judgement import (
 from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
 from worldline.evaluate.out_folder import reserved, save
 from worldline.evaluate.recommendation import fallback, recommend
-from worldline.evaluate.result import (
+from worldline.evaluate.result import Evaluation, Meta, Recommendation
+from worldline.evaluate.result_parts import (
     Certificate,
     CertificateRecord,
     Estimate,
-    Evaluation,
-    Meta,
     PolicyResult,
-    Recommendation,
     audit_result,
     comparison_result,
     trial_result,

@@ -78,7 +78,7 @@ class Imagination:
             "policy": player.identity,
             "epsilon": player.epsilon,
             "estimator": name,
-            "text_model": self.case.identity(TEXT_MODEL, config.text_model) if name == TEXT_MODEL else None,
+            "text_model": self.case.policies.identity(TEXT_MODEL, config.text_model) if name == TEXT_MODEL else None,
             "rollouts": self._rollouts(name),
             "at_once": config.imagined_at_once,
             "interface": config.interface,
@@ -165,7 +165,7 @@ class Imagination:
 
     @cached_property
     def _text_model(self) -> HFPolicy:
-        policy = self.case.policy(TEXT_MODEL, self.case.config.text_model)
+        policy = self.case.policies.load(TEXT_MODEL, self.case.config.text_model)
         if not isinstance(policy, HFPolicy):
             raise InputError(f"--text-model {self.case.config.text_model}: must be a language model, hf:PATH")
         return policy

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from worldline.evaluate.result import Estimate
+from worldline.evaluate.result_parts import Estimate
 from worldline.ope.audit import Audit, audit
 from worldline.ope.bounds import PROVEN, Bound, BoundInput, bounded, check_bounds
 from worldline.ope.certificate import Trial, balanced, leave_out, null_test

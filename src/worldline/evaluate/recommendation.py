@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from worldline.evaluate.logged import ON_POLICY
-from worldline.evaluate.result import PolicyResult, Recommendation
+from worldline.evaluate.result import Recommendation
+from worldline.evaluate.result_parts import PolicyResult
 from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial, comparable, record
 from worldline.ope.diagnostics import LEAST_ESS, lacks_actions

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from worldline.evaluate.result import Estimate, Evaluation, TrialResult
+from worldline.evaluate.result import Evaluation
+from worldline.evaluate.result_parts import Estimate, TrialResult
 
 MEASURES = ("spearman", "low", "high", "p", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")
 ACROSS = 4

@@ -95,7 +95,9 @@ class WorldModelEstimators:
         if key not in self._imagined:
             if candidate.load is None:
                 raise RefusalError("must play the policy, and only its log-probs are given")
-            player = Player(candidate.load, candidate.epsilon, self.case.identity(candidate.name, candidate.spec))
+            player = Player(
+                candidate.load, candidate.epsilon, self.case.policies.identity(candidate.name, candidate.spec)
+            )
             self._imagined[key] = self._imagination.imagined(player, self.case.trajectories, name, candidate.label)
         return self._imagined[key]
 
@@ -140,7 +142,9 @@ class WorldModelEstimators:
             name, spec, epsilon = self.case.logger_specs.get(label, ("", ELSEWHERE, 0.0))
             if not spec.startswith(ELSEWHERE):
                 own = [self.case.trajectories[i] for i in np.flatnonzero(log.policies == code)]
-                player = Player(partial(self.case.policy, name, spec), epsilon, self.case.identity(name, spec))
+                player = Player(
+                    partial(self.case.policies.load, name, spec), epsilon, self.case.policies.identity(name, spec)
+                )
                 loggers[label] = player, own
         return loggers
 

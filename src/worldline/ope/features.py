@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Protocol
 
@@ -150,3 +151,20 @@ class Features:
     def take(self, steps: npt.NDArray[np.int64]) -> "Features":
         """The same with these steps only."""
         return Features(self.states[steps], self.table, self.logged[steps])
+
+
+def featuriser(spec: str) -> Featuriser:
+    """`ngrams:WIDTH`, or `module:attr`: an object, or a factory of one, with `states` and `actions`."""
+    module, _, rest = spec.partition(":")
+    if module == "ngrams":
+        if rest and not (rest.isdecimal() and len(rest) < 7 and int(rest) > 0):
+            raise InputError(f"--features {spec}: write ngrams:WIDTH, such as ngrams:512")
+        return HashedNgrams(int(rest)) if rest else HashedNgrams()
+    try:
+        value = getattr(import_module(module), rest)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"--features {spec}: neither ngrams:WIDTH nor module:attr that can be imported: {error}"
+        ) from None
+    made: Featuriser = value() if isinstance(value, type) else value
+    return made

@@ -32,7 +32,7 @@ class UpdateConfig(Config):
 
     lr: float | None = option(
         None,
-        help="AdamW's learning rate; default 5e-5 below 20 million parameters, 3e-5 below a billion, 1e-6 above "
+        help="AdamW's learning rate; default 1e-4 below 20 million parameters, 3e-5 below a billion, 1e-6 above "
         "(the paper's); with LoRA 5e-4, 1e-4, 1e-5",
         gt=0,
     )

@@ -1,7 +1,7 @@
 """The learning rate of an update: a default by the kind of model, warm-up, and a schedule over the run.
 
 A small model made from nothing needs far more than the rate of a pretrained one of a billion parameters: at 1e-6 a
-clone of 0.7 million parameters does not move, at 2e-4 it moves away from what it knew within five updates. The rate is
+clone of 0.7 million parameters does not move, from 5e-5 to 4e-4 it learns (docs/training.md). The rate is
 a function of the update's number, so a resumed run needs no state for it; with a schedule that ends, a run that is made
 longer goes on along the longer schedule.
 """
@@ -31,9 +31,9 @@ class RateDefaults:
 
 
 def rate_defaults(parameters: int, lora: bool) -> RateDefaults:
-    """5e-5 below 20 million parameters, 3e-5 below a billion, else the paper's 1e-6; adapters take ten times that."""
+    """1e-4 below 20 million parameters, 3e-5 below a billion, else the paper's 1e-6; adapters take more."""
     if parameters < SMALL:
-        return RateDefaults(5e-4 if lora else 5e-5, 1)
+        return RateDefaults(5e-4 if lora else 1e-4, 1)
     if parameters < LARGE:
         return RateDefaults(1e-4 if lora else 3e-5, 3)
     return RateDefaults(1e-5 if lora else 1e-6, 3)

@@ -6,7 +6,8 @@ It says what the evaluation says and decides nothing: without a recommendation n
 from collections.abc import Sequence
 
 from worldline.evaluate.logged import ON_POLICY
-from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation
+from worldline.evaluate.result import Evaluation, Recommendation
+from worldline.evaluate.result_parts import Estimate, PolicyResult
 from worldline.ope.diagnostics import LEAST_ESS, LEAST_SUPPORT
 from worldline.report.blocks import Headline, number
 

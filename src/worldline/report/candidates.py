@@ -1,6 +1,7 @@
 """Who is better, and how sure: the comparison of an evaluation, its breakdown by group, as tables."""
 
-from worldline.evaluate.result import DifferenceResult, Evaluation
+from worldline.evaluate.result import Evaluation
+from worldline.evaluate.result_parts import DifferenceResult
 from worldline.report.blocks import Block, Cell, Notes, Table, figure
 
 

@@ -6,7 +6,8 @@ It shows what the evaluation says and decides nothing: without a recommended est
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from worldline.evaluate.result import Estimate, Evaluation, PolicyResult, Recommendation, read_evaluation
+from worldline.evaluate.result import Evaluation, Recommendation, read_evaluation
+from worldline.evaluate.result_parts import Estimate, PolicyResult
 from worldline.ope.diagnostics import LARGEST_PARETO_K, LEAST_ESS, LEAST_SUPPORT, MEAN_WEIGHT
 from worldline.report import plots
 from worldline.report.answer import headline
