@@ -39,6 +39,17 @@ LABELS = {
     "nats_wm_and_latent": "the same steps, wm and the latent",
     "value_error": "error of the mean return",
     "replay_error": "error of the mean return, replayed",
+    "wm_nats": "wm: nats per step of what was answered",
+    "wm_exact": "wm: share of answers that it gives the highest chance",
+    "wm_possible": "wm: share of answers that it can give",
+    "wm_exact_lists": "wm: share of lists of admissible actions that are right",
+    "wm_outcome_nats": "wm: nats per step of reward and end",
+    "wm_outcome_nats_by_votes": "the same from the logged steps alone",
+    "wm_replay_error": "wm: error of the mean return, episodes replayed",
+    "wm_replay_error_of_the_bag": "the same, wm-bag",
+    "wm_left_out_error": "wm: error of the mean return of policies left out of the log",
+    "wm_left_out_error_of_the_bag": "the same, wm-bag",
+    "wm_bag_leads": "wm answers as wm-bag (1: yes)",
 }
 
 
@@ -53,7 +64,8 @@ def section(folder: Path) -> Section:
     blocks: list[Block] = [Facts(_headlines(rows, figures, settings))] if rows or figures else []
     if figures:
         cells = [[Cell(_named(name)), figure(_number(value))] for name, value in figures.items()]
-        blocks.append(Table("On held-out tasks, mean of the members", ("figure", "value"), cells))
+        title = "On held-out tasks" + (", mean of the members" if rows else "")
+        blocks.append(Table(title, ("figure", "value"), cells))
     if notes:
         blocks.append(Remarks("Weak points of its log", [str(note) for note in notes]))
     if rows:
