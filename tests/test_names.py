@@ -84,6 +84,7 @@ COVERED_BY = {
     "envs/webshop/pages.py": "envs/webshop/test_engine.py",
     "envs/webshop/product.py": "envs/webshop/test_files.py",
     "envs/worker_process.py": "envs/test_workers.py",
+    "evaluate/advice.py": "report/test_answer.py",
     "evaluate/case_policies.py": "evaluate/test_case.py",
     "evaluate/loggers.py": "evaluate/test_case.py",
     "evaluate/result_parts.py": "evaluate/test_result.py",

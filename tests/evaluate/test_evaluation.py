@@ -80,6 +80,17 @@ def test_diagnostics_are_printed_before_any_estimate(episodes: list[Trajectory],
     assert text.index("effective episodes") < text.index("from others: error") < text.index("interval, rank")
 
 
+def test_names_of_policies_are_whole_on_a_narrow_terminal(episodes: list[Trajectory], write: Write) -> None:
+    config = EvaluateConfig(
+        log=(write(episodes[:80]),), policy=("random",), epsilon=(0.25, 0.75), estimators=QUICK, features="ngrams:64"
+    )
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - the console keeps it
+    for part in views(evaluate(config)):
+        console.print(part)
+    table = console.export_text().split("What the log can tell")[1].split("How well each")[0]
+    assert "random@0.25" in table and "random@0.75" in table and "largest weight's share" in table
+
+
 def test_five_lines_of_python(episodes: list[Trajectory], write: Write) -> None:
     result = worldline.evaluate(log=[write(episodes[:80])], policy=["random"], estimators=["wis"], certificate=False)
     estimate = result.value("random", "wis")

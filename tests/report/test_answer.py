@@ -28,7 +28,7 @@ def test_a_clear_winner_is_best_and_overlapping_ones_may_not_be() -> None:
     assert clear.text.startswith(
         "new is best by dr: 0.600 [0.500, 0.700], 0.300 above old; their intervals do not overlap."
     )
-    assert "it was off by 0.040 on average (3 trials)" in clear.text
+    assert "was off by 0.040 on average (3 trials)" in clear.text
     assert clear.tone == "sure" and not clear.lines
     unclear = headline(evaluation({"old": (0.5, 0.4, 0.65), "new": (0.6, 0.5, 0.7)}))
     assert "new ranks first by dr" in unclear.text and "it may not be the best" in unclear.text

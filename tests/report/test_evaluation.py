@@ -1,5 +1,6 @@
 """The section on an evaluation says what evaluation.json says, number by number."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,15 @@ def test_the_ranking_is_by_the_recommended_estimator(content: dict[str, Any], sh
     assert [row[4].value for row in rows] == [p["estimates"][best]["value"] - p["truth"] for p in inorder]
     assert shown.facts["recommended policy"][0] == content["recommended"]["policy"] == label(inorder[0])
     assert content["recommended"]["reason"] in shown.text
+
+
+def test_the_ranking_says_where_hardly_anything_of_a_policy_was_tried(content: dict[str, Any], tmp_path: Path) -> None:
+    best, policy = content["recommended"]["estimator"], copy.deepcopy(content["policies"][0])
+    policy["diagnostics"] |= {"support": 0.29}
+    policy["estimates"][best].pop("flag", None)
+    rows = page(changed(content | {"policies": [policy, *content["policies"][1:]]}, tmp_path)).tables["Ranking"]
+    (own,) = (row for row in rows if row[1].text == label(policy))
+    assert own[-1].text == f"none against {best}, though 29% of what it would do was ever tried"
 
 
 def test_what_the_evaluation_recommends_is_shown_whatever_the_numbers_are(

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from worldline import files
 from worldline.comparison.paired import PairedDifference
 from worldline.notebook import html_table
+from worldline.number_text import probability
 from worldline.types import InputError
 
 Verdict = Literal["better", "worse", "unclear"]
@@ -157,11 +158,6 @@ def sentence(pair: Pair, metric: str) -> str:
             f"The log does not tell whether {pair.policy} is better than {pair.baseline}: {values}, {by}{chance}.{more}"
         )
     return f"{pair.policy} is {pair.verdict} than {pair.baseline}: {values}, {by}{chance}."
-
-
-def probability(p: float) -> str:
-    """A probability that is never shown as certain."""
-    return ">0.999" if p > 0.999 else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def read_comparison(path: Path) -> LogComparison:

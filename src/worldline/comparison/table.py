@@ -3,7 +3,8 @@
 from rich.console import RenderableType
 from rich.table import Table
 
-from worldline.comparison.result import LogComparison, Pair, PairedDifferenceResult, probability
+from worldline.comparison.result import LogComparison, Pair, PairedDifferenceResult
+from worldline.number_text import probability
 
 SHOWN = 20
 MOST_NAME = 26

@@ -5,17 +5,31 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
+from worldline.evaluate.advice import robustness, what_to_collect
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import Estimate, TrialResult
+from worldline.number_text import probability
 
 MEASURES = ("spearman", "low", "high", "p", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")
 ACROSS = 4
+"""Policies in a table: more would not fit on a line."""
+DIAGNOSTICS = {
+    "effective episodes": "ess",
+    "largest weight's share": "largest_share",
+    "mean weight": "mean_weight",
+    "importance-weight tail index k": "pareto_k",
+    "overlap": "overlap",
+    "never taken": "never",
+    "in support": "support",
+}
+"""Fields of `Diagnostics` by what they are called."""
 
 
 def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
     """The answer first; then, in the order of trust, diagnostics before any estimate; the recommendation last."""
-    parts: list[RenderableType] = [*_answer(evaluation), *(f"note: {line}" for line in evaluation.warnings)]
-    parts.append(_diagnostics(evaluation))
+    parts: list[RenderableType] = [*_answer(evaluation), *_audit(evaluation)]
+    parts += [f"note: {line}" for line in dict.fromkeys([*evaluation.warnings, *what_to_collect(evaluation)])]
+    parts += _diagnostics(evaluation)
     if evaluation.meta.null_test:
         parts.append(_certificate(evaluation))
     parts += _estimates(evaluation)
@@ -32,47 +46,54 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
     if comparison is None:
         return []
     title = f"Who is better, by {comparison.estimator}: differences on shared resamples of the tasks"
-    table = _table(title, ("difference", "value", f"{evaluation.meta.confidence:.0%} interval", "at least", "P(> 0)"))
+    sure = f"{evaluation.meta.confidence:.0%}"
+    table = _table(title, ("difference", "value", f"{sure} interval", f"at least ({sure})", "P(> 0)"))
     for each in comparison.differences:
         span = "-" if each.low is None or each.high is None else f"[{_signed(each.low)}, {_signed(each.high)}]"
         limit = "-" if each.at_least is None else _signed(each.at_least)
-        table.add_row(f"{each.a} - {each.b}", _signed(each.value), span, limit, f"{each.p:.2f}")
+        table.add_row(f"{each.a} - {each.b}", _signed(each.value), span, limit, probability(each.p))
     parts: list[RenderableType] = [table] if comparison.differences else []
     if len(comparison.p_best) > 1:
         ordered = sorted(comparison.p_best.items(), key=lambda item: -item[1])
-        parts.append("P(best): " + ", ".join(f"{label} {p:.2f}" for label, p in ordered))
+        parts.append("P(best): " + ", ".join(f"{label} {probability(p)}" for label, p in ordered))
     if (winner := comparison.winner) is not None and len(comparison.p_best) > 1:
         parts.append(
             f"highest: {winner.policy}, {_number(winner.value)}; corrected for having been picked "
             f"{_number(winner.corrected)} [{_number(winner.low)}, {_number(winner.high)}]"
         )
     if (robust := comparison.sensitivity) is not None:
-        parts.append(
-            f"{robust.a} stays above {robust.b} while every episode's weight is right within a factor of "
-            f"{robust.gamma:.3g} ({robust.nats_per_step:.2g} nats a step)"
-            if robust.gamma > 1
-            else f"by weights alone, {robust.a} is not above {robust.b}"
-        )
+        parts.append(robustness(robust) or f"by weights alone, {robust.a} is not above {robust.b}")
     return parts
+
+
+def _audit(evaluation: Evaluation) -> list[str]:
+    """What was tested of the log-probs, where nothing spoke against them; else the warnings say it."""
+    audit = evaluation.audit
+    if audit is None or audit.reasons or not audit.probes:
+        return []
+    return [f"audit: {len(audit.probes)} tests of the log's log-probs, nothing against them"]
 
 
 def _signed(value: float) -> str:
     return f"{value:+.3f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:+.2g}"
 
 
-def _diagnostics(evaluation: Evaluation) -> Table:
+def _diagnostics(evaluation: Evaluation) -> list[Table]:
+    """Figures down, policies across; nothing where no policy has any."""
     meta = evaluation.meta
     title = f"What the log can tell: {meta.episodes:,} episodes, {meta.steps:,} steps, {meta.tasks:,} tasks"
-    columns = (
-        "policy", "effective episodes", "largest weight's share", "mean weight", "importance-weight tail index k",
-        "overlap", "never taken", "in support",
-    )  # packed lines read better  # fmt: skip
-    table = _table(title, columns)
-    for policy in evaluation.policies:
-        if (d := policy.diagnostics) is not None:
-            cells = (d.ess, d.largest_share, d.mean_weight, d.pareto_k, d.overlap, d.never, d.support)
-            table.add_row(policy.label, *map(_number, cells))
-    return table
+    described = [(p.label, d) for p in evaluation.policies if (d := p.diagnostics) is not None]
+    tables: list[Table] = []
+    for first in range(0, len(described), ACROSS):
+        part = described[first : first + ACROSS]
+        table = _table(title if first == 0 else "", ("", *(label for label, _ in part)))
+        for name, field in DIAGNOSTICS.items():
+            cells = [getattr(diagnostics, field) for _, diagnostics in part]
+            if any(cell is not None for cell in cells):
+                table.add_row(name, *map(_number, cells))
+        if table.row_count:
+            tables.append(table)
+    return tables
 
 
 def _certificate(evaluation: Evaluation) -> Table:

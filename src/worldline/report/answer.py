@@ -5,10 +5,10 @@ It says what the evaluation says and decides nothing: without a recommendation n
 
 from collections.abc import Sequence
 
+from worldline.evaluate.advice import what_to_collect
 from worldline.evaluate.logged import ON_POLICY
 from worldline.evaluate.result import Evaluation, Recommendation
 from worldline.evaluate.result_parts import Estimate, PolicyResult
-from worldline.ope.diagnostics import LEAST_ESS, LEAST_SUPPORT
 from worldline.report.blocks import Headline, number
 
 _MOST_LINES = 6
@@ -17,7 +17,7 @@ _MOST_LINES = 6
 def headline(evaluation: Evaluation) -> Headline:
     """What the page says first."""
     recommended = evaluation.recommended
-    lines = list(dict.fromkeys([*evaluation.warnings, *_to_collect(evaluation)]))
+    lines = list(dict.fromkeys([*evaluation.warnings, *what_to_collect(evaluation)]))
     if recommended is None:
         reason = evaluation.meta.no_recommendation or "the evaluation gives no recommendation"
         return Headline(f"No candidate can be recommended: {reason}.", "doubt", lines[:_MOST_LINES])
@@ -58,7 +58,8 @@ def _trust(evaluation: Evaluation, recommended: Recommendation) -> str:
         return "How far off this estimator is on this log is not known."
     trials = f"{record.trials} trial{'s' if record.trials != 1 else ''}"
     return (
-        f"On the log's own policies, whose values are known, it was off by {number(record.mae)} on average ({trials})."
+        f"On the log's own policies, whose values are known, {recommended.estimator} was off by "
+        f"{number(record.mae)} on average ({trials})."
     )
 
 
@@ -77,22 +78,6 @@ def _reasons(evaluation: Evaluation, best: PolicyResult, recommended: Recommenda
             "differs from it"
         )
     return reasons
-
-
-def _to_collect(evaluation: Evaluation) -> list[str]:
-    """What log would help: for each candidate that this one hardly covers."""
-    lines = []
-    for policy in evaluation.policies:
-        seen = policy.diagnostics
-        if seen is None:
-            continue
-        if seen.support is not None and seen.support < LEAST_SUPPORT:
-            share = f"{seen.support:.0%} of what {policy.label} would do was ever tried in the log"
-            lines.append(f"{share}: collect episodes of {policy.label} itself, or of a policy near it")
-        elif seen.ess is not None and seen.ess < LEAST_ESS:
-            count = f"{seen.ess:.1f} episodes' worth of the log is like {policy.label}"
-            lines.append(f"{count} (at least {LEAST_ESS:g} are needed): collect more episodes of policies near it")
-    return lines
 
 
 def _by_value(policies: Sequence[PolicyResult], estimator: str) -> list[PolicyResult]:

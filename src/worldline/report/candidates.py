@@ -1,7 +1,9 @@
 """Who is better, and how sure: the comparison of an evaluation, its breakdown by group, as tables."""
 
+from worldline.evaluate.advice import robustness
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import DifferenceResult
+from worldline.number_text import probability
 from worldline.report.blocks import Block, Cell, Notes, Table, figure
 
 
@@ -12,16 +14,13 @@ def comparison(evaluation: Evaluation) -> list[Block]:
         return []
     sure = f"{evaluation.meta.confidence:.0%}"
     rows = [
-        [Cell(f"{d.a} − {d.b}"), figure(d.value, d.low, d.high), figure(d.at_least), figure(d.p)]
+        [Cell(f"{d.a} − {d.b}"), figure(d.value, d.low, d.high), figure(d.at_least), _chance(d.p)]
         for d in compared.differences
     ]
     columns = ("difference", f"value and {sure} interval", f"at least, with {sure}", "P(> 0)")
     caption = f"By {compared.estimator}, on shared resamples of the tasks."
-    if (robust := compared.sensitivity) is not None and robust.gamma > 1:
-        caption += (
-            f" {robust.a} stays above {robust.b} while every episode's weight is right within a factor of "
-            f"{robust.gamma:.3g}."
-        )
+    if (robust := compared.sensitivity) is not None and (line := robustness(robust)):
+        caption += f" {line}."
     blocks: list[Block] = [Table("Who is better", columns, rows, caption)]
     if len(compared.p_best) > 1:
         blocks.append(_candidates(evaluation))
@@ -39,7 +38,7 @@ def _candidates(evaluation: Evaluation) -> Table:
         picked = winner is not None and winner.policy == label
         rows.append([
             Cell(label, tone="best" if picked else ""),
-            figure(p),
+            _chance(p),
             figure(together.low if together else None),
             figure(together.high if together else None),
             figure(winner.corrected, winner.low, winner.high) if winner is not None and picked else Cell("–"),
@@ -71,3 +70,7 @@ def _breakdown(evaluation: Evaluation) -> Table:
 
 def _difference(difference: DifferenceResult | None) -> Cell:
     return Cell("–") if difference is None else figure(difference.value, difference.low, difference.high)
+
+
+def _chance(p: float) -> Cell:
+    return Cell(probability(p), value=p)

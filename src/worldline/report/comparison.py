@@ -7,10 +7,10 @@ from worldline.comparison.result import (
     LogComparison,
     Pair,
     PairedDifferenceResult,
-    probability,
     read_comparison,
     sentence,
 )
+from worldline.number_text import probability
 from worldline.report import plots
 from worldline.report.blocks import Block, Cell, Facts, Figure, Headline, Remarks, Section, Table, figure
 from worldline.report.plots import Point

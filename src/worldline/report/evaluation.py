@@ -135,10 +135,20 @@ def _ranking(ranked: Sequence[PolicyResult], recommended: Recommendation) -> Tab
         if with_truth:
             error = estimate.value - policy.truth if estimate.value is not None and policy.truth is not None else None
             row += [figure(policy.truth), figure(error)]
-        rows.append([*row, Cell(estimate.doubt or "none", tone="doubt" if estimate.doubt else "faint")])
+        rows.append([*row, _doubt(policy, recommended.estimator, estimate)])
     truth = ("truth", "error") if with_truth else ()
     columns = ("#", "policy", recommended.estimator, *truth, "reason for doubt")
     return Table("Ranking", columns, rows, f"By {recommended.estimator}: {recommended.reason}.")
+
+
+def _doubt(policy: PolicyResult, estimator: str, estimate: Estimate) -> Cell:
+    """Why not to trust the estimate; where nothing speaks against it, still how little of the policy was tried."""
+    if estimate.doubt:
+        return Cell(estimate.doubt, tone="doubt")
+    support = policy.diagnostics.support if policy.diagnostics else None
+    if support is not None and support < LEAST_SUPPORT:
+        return Cell(f"none against {estimator}, though {support:.0%} of what it would do was ever tried", tone="faint")
+    return Cell("none", tone="faint")
 
 
 def _cell(estimate: Estimate, notes: Notes | None = None) -> Cell:

@@ -1,0 +1,31 @@
+"""What an evaluation advises: which log would help, and how wrong the log-probs may be before the order changes."""
+
+from worldline.evaluate.result import Evaluation
+from worldline.evaluate.result_parts import SensitivityResult
+from worldline.ope.diagnostics import LEAST_ESS, LEAST_SUPPORT
+
+
+def what_to_collect(evaluation: Evaluation) -> list[str]:
+    """What log would help: for each candidate that this one hardly covers."""
+    lines = []
+    for policy in evaluation.policies:
+        seen = policy.diagnostics
+        if seen is None:
+            continue
+        if seen.support is not None and seen.support < LEAST_SUPPORT:
+            share = f"{seen.support:.0%} of what {policy.label} would do was ever tried in the log"
+            lines.append(f"{share}: collect episodes of {policy.label} itself, or of a policy near it")
+        elif seen.ess is not None and seen.ess < LEAST_ESS:
+            count = f"{seen.ess:.1f} episodes' worth of the log is like {policy.label}"
+            lines.append(f"{count} (at least {LEAST_ESS:g} are needed): collect more episodes of policies near it")
+    return lines
+
+
+def robustness(sensitivity: SensitivityResult) -> str:
+    """How far the order of the first two rests on exact weights; empty where weights do not give that order."""
+    if sensitivity.gamma <= 1:
+        return ""
+    return (
+        f"{sensitivity.a} stays above {sensitivity.b} unless log-probs are wrong by more than "
+        f"{sensitivity.nats_per_step:.2g} nats a step (an episode's weight by a factor of {sensitivity.gamma:.3g})"
+    )
