@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint demo docs kill fuzz openenv ray clean
+.PHONY: install test lint suite demo docs kill fuzz openenv ray clean
 
 install: $(STAMP)
 
@@ -19,8 +19,13 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope --no-loadscope-reorder
+# mypy is one process: beside it the tests have begun.
+test: install
+	$(MAKE) --jobs=2 lint suite
+
+# Tests start many processes: with PYTHONDONTWRITEBYTECODE each would compile the package again.
+suite: install
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist loadscope --no-loadscope-reorder
 
 kill: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill.py

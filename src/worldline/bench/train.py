@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from scipy import stats
+from scipy import special
 
 from worldline import files
 from worldline.bench import Figures
@@ -213,7 +213,7 @@ def _student(values: Sequence[float]) -> float:
     """Half the width of the 95 % interval of a mean; unknown for one value."""
     if len(values) < 2:
         return math.nan
-    return float(stats.t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    return float(special.stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def _load(path: Path) -> dict[str, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 Values = npt.NDArray[np.float64]
 EQUAL = 1e-9
@@ -55,7 +55,7 @@ def unpaired(first: Values, second: Values, confidence: float = 0.95) -> PairedD
 
 def proportion(rate: float, units: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's interval (1927) of a rate over so many units: honest at 0 and 1 too."""
-    z2 = float(stats.norm.ppf((1 + confidence) / 2)) ** 2
+    z2 = float(special.ndtri((1 + confidence) / 2)) ** 2
     centre = (rate + z2 / (2 * units)) / (1 + z2 / units)
     half = np.sqrt(z2 * (rate * (1 - rate) / units + z2 / (4 * units**2))) / (1 + z2 / units)
     return float(max(0.0, min(rate, centre - half))), float(min(1.0, max(rate, centre + half)))
@@ -75,13 +75,13 @@ def task_means(values: Values, tasks: npt.NDArray[np.int64], count: int) -> Valu
 
 def tasks_needed(differences: Values, confidence: float, half_width: float) -> int:
     """How many tasks would give an interval of that half width, if their differences are spread as these are."""
-    quantile = stats.norm.ppf((1 + confidence) / 2)
+    quantile = special.ndtri((1 + confidence) / 2)
     return int(np.ceil((quantile * differences.std(ddof=1) / half_width) ** 2))
 
 
 def _student(mean: float, error: float, freedom: float, confidence: float, n: int) -> PairedDifference:
-    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
-    return PairedDifference(mean, mean - half, mean + half, float(stats.t.cdf(mean / error, freedom)), n)
+    half = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    return PairedDifference(mean, mean - half, mean + half, float(special.stdtr(freedom, mean / error)), n)
 
 
 def _alike(mean: float, n: int, confidence: float, most: float) -> PairedDifference:

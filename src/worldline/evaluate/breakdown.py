@@ -7,7 +7,7 @@ a world model's imagined values are simply grouped. Groups differ for sure where
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from worldline.evaluate.judgement import IntervalSettings, Judged, judged
 from worldline.evaluate.result_parts import Breakdown, DifferenceResult, Estimate, GroupResult
@@ -92,12 +92,12 @@ def _group(
 def _error(low: float | None, high: float | None, confidence: float) -> float:
     if low is None or high is None:
         return np.inf
-    return (high - low) / (2 * float(stats.norm.ppf((1 + confidence) / 2)))
+    return (high - low) / (2 * float(special.ndtri((1 + confidence) / 2)))
 
 
 def _above(value: float, low: float | None, high: float | None, confidence: float) -> float:
     error = _error(low, high, confidence)
-    return 0.5 if not 0 < error < np.inf else float(stats.norm.cdf(value / error))
+    return 0.5 if not 0 < error < np.inf else float(special.ndtr(value / error))
 
 
 def heterogeneity(rows: Sequence[GroupResult], confidence: float) -> float | None:
@@ -112,4 +112,4 @@ def heterogeneity(rows: Sequence[GroupResult], confidence: float) -> float | Non
     values, errors = np.array(pairs).T
     weights = 1 / errors**2
     centre = float(weights @ values / weights.sum())
-    return float(stats.chi2.sf(float(weights @ (values - centre) ** 2), len(pairs) - 1))
+    return float(special.chdtrc(len(pairs) - 1, float(weights @ (values - centre) ** 2)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from worldline.evaluate.result_parts import Estimate
 from worldline.ope.audit import Audit, audit
@@ -118,7 +118,7 @@ def _expected_error(sampled: Interval, doubt: Doubt, confidence: float) -> float
     """Of sampling, by the interval before it was widened; and of the model."""
     if sampled.low is None or sampled.high is None:
         return None
-    spread = (sampled.high - sampled.low) / (2 * float(stats.norm.ppf((1 + confidence) / 2)))
+    spread = (sampled.high - sampled.low) / (2 * float(special.ndtri((1 + confidence) / 2)))
     return float(np.hypot(spread, doubt.error if doubt.bias is None else doubt.bias))
 
 

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from worldline.ope.intervals import Interval
 
@@ -52,13 +51,15 @@ def agreement(
 
 def spearman(x: Values, y: Values) -> float | None:
     """Pearson correlation of the ranks, ties at their mean rank; None where either side is constant."""
-    return _pearson(stats.rankdata(x), stats.rankdata(y))
+    return _pearson(_ranks(x), _ranks(y))
 
 
 def kendall(x: Values, y: Values) -> float | None:
     """tau-b."""
     if _constant(x) or _constant(y):
         return None
+    from scipy import stats
+
     return float(stats.kendalltau(x, y).statistic)
 
 
@@ -110,7 +111,7 @@ def permutation_p(x: Values, y: Values, seed: int = 0) -> float | None:
     """
     if _constant(x) or _constant(y):
         return None
-    a, b = stats.rankdata(x), stats.rankdata(y)
+    a, b = _ranks(x), _ranks(y)
     observed = a @ b - 1e-9
     if len(a) <= MOST_ENUMERATED:
         orders = np.array(list(permutations(range(len(a)))))
@@ -126,12 +127,19 @@ def spearman_interval(
     """Percentiles of rho over resampled logs: all policies' estimates move together, as they share the log."""
     if _constant(truth):
         return None, None
-    ranks, true = stats.rankdata(resampled, axis=1), stats.rankdata(truth)
+    ranks, true = _ranks(resampled), _ranks(truth)
     rhos = [rho for rho in (_pearson(row, true) for row in ranks) if rho is not None]
     if not rhos:
         return None, None
     low, high = np.quantile(rhos, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
+
+
+def _ranks(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Of the values of each row, ties at their mean rank."""
+    from scipy import stats  # takes a second: not for evaluations without true values
+
+    return np.asarray(stats.rankdata(x, axis=-1))
 
 
 def _pearson(a: Values, b: Values) -> float | None:

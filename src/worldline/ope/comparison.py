@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from worldline.ope.intervals import Interval, bootstrap_means, column_means, intervals, stretches, widened
 from worldline.ope.log import Codes, Episodes, Matrix, RaggedLog
@@ -78,7 +78,7 @@ class Posterior:
         distance = self.means[:, a] - self.means[:, b]
         sure = np.where(distance == 0, 0.5, distance > 0)
         scaled = np.divide(distance, np.sqrt(np.maximum(variance, 1e-300)))
-        return float(self.shares @ np.where(variance > 1e-18, stats.norm.cdf(scaled), sure))
+        return float(self.shares @ np.where(variance > 1e-18, special.ndtr(scaled), sure))
 
     def draws(self, count: int, seed: int) -> Matrix:
         rng = np.random.default_rng(seed)

@@ -169,11 +169,13 @@ def _each(paths: Sequence[Path], work: Callable[[Path], T], on_bad: OnBad | None
 
 def _check(path: Path) -> Path:
     with pq.ParquetFile(path) as file:
-        version = (file.schema_arrow.metadata or {}).get(VERSION_KEY)
+        schema = file.schema_arrow
+        version = (schema.metadata or {}).get(VERSION_KEY)
         if version not in (None, str(SCHEMA_VERSION).encode()):
             raise _wrong_version(path, version.decode(errors="replace"))
+        columns = set(schema.names)
         for name in SCHEMA.names:
-            if name not in file.schema_arrow.names:
+            if name not in columns:
                 raise InputError(f"{path}: a Parquet file, but no worldline log: it has no column '{name}'")
         if version is None:  # other tools drop the file's metadata when they write a log anew
             others = set(file.read(["schema_version"])["schema_version"].to_pylist()) - {SCHEMA_VERSION}
