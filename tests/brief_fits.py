@@ -3,11 +3,33 @@
 import pytest
 
 from worldline.adwm import decoder, training
+from worldline.adwm.model import PRESETS
 from worldline.kernel import fitting, gate, lists, outcome, wordings
 
+BRIEF = PRESETS["small"].model_copy(
+    update={
+        "buckets": 2048,
+        "width": 32,
+        "history_layers": 1,
+        "heads": 2,
+        "ff": 32,
+        "encoder_hidden": 32,
+        "latent": 16,
+        "score_width": 64,
+        "projector": (16, 2, 16),
+        "head_width": 16,
+        "inverse_width": 16,
+        "diffusion_steps": 20,
+    }
+)
+"""Every part of the preset `small`, and of each less."""
 
-def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50) -> None:
-    """Until the patch is undone: few updates of every part, no fits without some of the policies."""
+
+def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50, *, small: bool = False) -> None:
+    """Until the patch is undone: few updates of every part, no fits without some of the policies; the networks are
+    `BRIEF`, or those of the preset if what they learn matters: `small`."""
+    if not small:
+        patch.setitem(PRESETS, "small", BRIEF)
     for module in (gate, lists, outcome, wordings):
         patch.setattr(module, "_STEPS", updates)
     patch.setattr(training, "_SCORE_UPDATES", updates)

@@ -18,6 +18,7 @@ from worldline.adwm import value
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, Watch, fit, fit_ensemble
+from worldline.adwm.model import PRESETS
 from worldline.adwm.soft_tokens.connect import PolicyInterface
 from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
@@ -34,7 +35,8 @@ from worldline.types import Decision, InputError, Policy, Trajectory, Turn, Worl
 
 LOGGERS = (0.2, 0.6, 0.9)
 TARGETS = (0.0, 0.4, 0.75, 1.0)
-SHORT = tuple(f"train/{number}" for number in range(4))
+TASKS = 16
+SHORT = tuple(f"train/{number}" for number in range(2))
 """Tasks of the short log."""
 
 
@@ -49,7 +51,7 @@ def expert(house: World, epsilon: float) -> Policy:
 
 def play(house: World, epsilon: float, episodes: int, name: str, seed: int) -> list[Trajectory]:
     rollout = Rollout(house, expert(house, epsilon), policy_name=name)
-    return list(rollout.play(plan(house, "train", episodes, seed=seed, run=f"{name}-{seed}", tasks=list(range(24)))))
+    return list(rollout.play(plan(house, "train", episodes, seed=seed, run=f"{name}-{seed}", tasks=list(range(TASKS)))))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("case")
     with store.StoreWriter(out / "log") as whole, store.StoreWriter(out / "short") as short:
         for epsilon in LOGGERS:
-            for episode in play(house, epsilon, 24, f"logger{epsilon:g}", seed=0):
+            for episode in play(house, epsilon, TASKS, f"logger{epsilon:g}", seed=0):
                 whole.append(episode)
                 if episode.task_id in SHORT:
                     short.append(episode)
@@ -98,7 +100,8 @@ def every_model(folder: Path, house: World, evaluation: Evaluation) -> Evaluatio
         world_model=folder / "wm",
         truth=folder / "truth.json",
         rollouts=2,
-        sensitivity=4,
+        rival_rollouts=1,
+        sensitivity=2,
         certificate=False,
         bootstrap=200,
         estimators=("naive", "dr", "wm", "adwm", "adwm-noise", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn"),
@@ -288,7 +291,7 @@ def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypa
 
     monkeypatch.setattr(world_model, "fit_ensemble", fit_ensemble)
     ensemble = Ensemble.load(folder / "wm")
-    ensemble.members[0].model.architecture = ensemble.members[0].model.architecture.model_copy(update={"latent": 6})
+    ensemble.members[0].model.architecture = PRESETS["small"].model_copy(update={"latent": 6})
     case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
     WorldModelEstimators(case, ensemble)._refitted(case.trajectories, "all", ["adwm"]).load()
     assert fitted_with[0].architecture == ensemble.members[0].model.architecture
