@@ -3,6 +3,7 @@
 import pytest
 
 from worldline.adwm import decoder, training
+from worldline.adwm.fit import RECIPES
 from worldline.adwm.model import PRESETS
 from worldline.kernel import fitting, gate, lists, outcome, wordings
 
@@ -27,9 +28,10 @@ BRIEF = PRESETS["small"].model_copy(
 
 def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50, *, small: bool = False) -> None:
     """Until the patch is undone: few updates of every part, no fits without some of the policies; the networks are
-    `BRIEF`, or those of the preset if what they learn matters: `small`."""
+    `BRIEF` after two epochs, or those of the preset if what they learn matters: `small`."""
     if not small:
         patch.setitem(PRESETS, "small", BRIEF)
+        patch.setitem(RECIPES, "small", RECIPES["small"].model_copy(update={"epochs": 2}))
     for module in (gate, lists, outcome, wordings):
         patch.setattr(module, "_STEPS", updates)
     patch.setattr(training, "_SCORE_UPDATES", updates)

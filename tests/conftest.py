@@ -30,8 +30,8 @@ LONGEST = (
 """Folders and modules that take longest begin first: else one process works on them while the others are done."""
 
 
-TOGETHER = "tests/adwm/"
-"""The modules of this folder read one fitted world model, which takes long: they run in one process."""
+TOGETHER = ("tests/adwm/", "tests/kernel/")
+"""The modules of such a folder read the same fitted world models, which take long: they run in one process."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,7 +50,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class FolderScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist is there when this is called
         def _split_scope(self, nodeid: str) -> str:
-            return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+            folders = [folder for folder in TOGETHER if nodeid.startswith(folder)]
+            return folders[0] if folders else super()._split_scope(nodeid)
 
     return FolderScheduling(config, log)
 

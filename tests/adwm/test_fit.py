@@ -60,12 +60,10 @@ def test_a_saved_ensemble_answers_the_same(fitted: Fitted, tmp_path: Path) -> No
             assert torch.equal(weight, new.model.state_dict()[name])
 
 
-def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(
-    log: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_fits_brief(monkeypatch)
-    _write(log[::2], tmp_path / "log")
+def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(log: list[Trajectory], tmp_path: Path) -> None:
+    _write(log[::4], tmp_path / "log")
     given = {"log": (tmp_path / "log",), "members": 1, "epochs": 3, "text_steps": 50, "rivals": False}
+    given["replayed_episodes"] = 2
     whole = fit(FitConfig(out=tmp_path / "whole", **given))
 
     class KilledError(Exception):
@@ -122,7 +120,8 @@ def test_a_thin_log_is_fitted_and_told(log: list[Trajectory], tmp_path: Path) ->
     assert len(notes) == 3
     _write(thin, tmp_path / "log")
     log = (tmp_path / "log",)
-    thinly = fit(FitConfig(log=log, out=tmp_path / "wm", members=1, epochs=1, text_steps=40, rivals=False))
+    few = {"members": 1, "epochs": 1, "text_steps": 40, "rivals": False, "replayed_episodes": 2}
+    thinly = fit(FitConfig(log=log, out=tmp_path / "wm", **few))
     assert thinly.notes[: len(notes)] == tuple(notes)
     assert np.isnan(thinly.figures["hazard_auc"])
     assert json.loads((tmp_path / "wm" / "figures.json").read_text())["figures"]["hazard_auc"] is None

@@ -12,7 +12,7 @@ from worldline.paw.train import train
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     recipe = json.loads((folder / "recipe.json").read_text())
-    for out, updates, resume in (("two", 5, False), ("one-two", 10, True), ("two", 10, True)):
+    for out, updates, resume in (("two", 2, False), ("one-two", 4, True), ("two", 4, True)):
         train(TrainConfig.model_validate(recipe | {"out": folder / out, "updates": updates, "resume": resume}))
-        if updates == 5 and os.environ["RANK"] == "0":
+        if updates == 2 and os.environ["RANK"] == "0":
             shutil.copytree(folder / "two", folder / "two-one")
