@@ -26,14 +26,17 @@ BRIEF = PRESETS["small"].model_copy(
 """Every part of the preset `small`, and of each less."""
 
 
-def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50, *, small: bool = False) -> None:
-    """Until the patch is undone: few updates of every part, no fits without some of the policies; the networks are
-    `BRIEF` after two epochs, or those of the preset if what they learn matters: `small`."""
-    if not small:
-        patch.setitem(PRESETS, "small", BRIEF)
-        patch.setitem(RECIPES, "small", RECIPES["small"].model_copy(update={"epochs": 2}))
+def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50) -> None:
+    """Until the patch is undone: few updates of every part, no fits without some of the policies."""
     for module in (gate, lists, outcome, wordings):
         patch.setattr(module, "_STEPS", updates)
     patch.setattr(training, "_SCORE_UPDATES", updates)
     patch.setattr(decoder, "_UPDATES", updates)
     patch.setattr(fitting, "left_out_errors", lambda *given: None)
+
+
+def make_networks_small(patch: pytest.MonkeyPatch) -> None:
+    """Until the patch is undone: networks of `BRIEF`, after two epochs. What they imagine is worth little: only for
+    tests that do not ask for it."""
+    patch.setitem(PRESETS, "small", BRIEF)
+    patch.setitem(RECIPES, "small", RECIPES["small"].model_copy(update={"epochs": 2}))

@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM
 
+from collect_process import start_collect
 from counting import CountingWorld, SeededPolicy
 from worldline import files, store
 from worldline.collect import CollectConfig, collect, collect_tasks
@@ -160,29 +159,9 @@ def test_a_policy_that_raises_loses_nothing(tmp_path: Path) -> None:
     assert content(tmp_path)
 
 
-def run(out: Path, *words: str) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "worldline",
-        "collect",
-        "household",
-        "--policy",
-        "random",
-        "--options.level",
-        "tiny",
-        "--max-steps",
-        "20",
-        "--out",
-        str(out),
-        *words,
-    ]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-
 def test_kill_nine_then_resume_equals_the_undisturbed_run(tmp_path: Path) -> None:
     words = ("--episodes", "800", "--batch-size", "8")
-    killed = run(tmp_path / "a", *words)
+    killed = start_collect(tmp_path / "a", *words)
     while not store.shards(tmp_path / "a"):
         assert killed.poll() is None
         time.sleep(0.01)
@@ -190,26 +169,26 @@ def test_kill_nine_then_resume_equals_the_undisturbed_run(tmp_path: Path) -> Non
     killed.wait()
     kept = store.count(tmp_path / "a")
     assert 0 < kept < 800, "killed in the middle"
-    again = [run(tmp_path / "a", *words, "--resume"), run(tmp_path / "b", *words)]
+    again = [start_collect(tmp_path / "a", *words, "--resume"), start_collect(tmp_path / "b", *words)]
     assert [process.wait() for process in again] == [0, 0]
     store.check_unique(tmp_path / "a")
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
 
 def test_two_processes_share_a_folder(tmp_path: Path) -> None:
-    both = [run(tmp_path, "--episodes", "100", "--seed", str(seed)) for seed in (1, 2)]
+    both = [start_collect(tmp_path, "--episodes", "100", "--seed", str(seed)) for seed in (1, 2)]
     assert [process.wait() for process in both] == [0, 0]
     store.check_unique(tmp_path)
     assert store.count(tmp_path) == 200
 
 
 def test_the_very_same_run_at_once_is_refused(tmp_path: Path) -> None:
-    first = run(tmp_path, "--episodes", "600")
+    first = start_collect(tmp_path, "--episodes", "600")
     while not list(tmp_path.glob(".*.lock")):
         time.sleep(0.01)
     first.send_signal(signal.SIGSTOP)  # it holds the lock for as long as the second takes to start
     try:
-        second = run(tmp_path, "--episodes", "600", "--resume")
+        second = start_collect(tmp_path, "--episodes", "600", "--resume")
         assert second.wait() == 2
         assert b"another process is collecting this very run" in (second.stderr.read() if second.stderr else b"")
     finally:

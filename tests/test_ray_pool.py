@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from collect_process import start_collect
 from worldline import store
 from worldline.collect import CollectConfig, collect
 from worldline.evaluate.evaluation import evaluate
@@ -25,6 +25,7 @@ from worldline.worker_pool import run_all, worker_pool
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'worldline[ray]'")
 TESTS = Path(__file__).parent
+RUN = ("--episodes", "1200", "--batch-size", "32")
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +105,6 @@ def test_estimates_are_those_of_the_local_engine(own_ray: None, start: Path, tmp
     assert [part.epsilon for part in parts(with_model, tmp_path)] == [(0,), (0.4,)]
 
 
-def run(out: Path, *words: str) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "worldline",
-        "collect",
-        "household",
-        "--policy",
-        "random",
-        "--options.level",
-        "tiny",
-    ]
-    command += ["--max-steps", "20", "--episodes", "1200", "--batch-size", "32", "--out", str(out), *words]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-
 def kill(process: subprocess.Popen[bytes], out: Path, chosen: Callable[[str], bool]) -> None:
     """As soon as something is written, SIGKILL to the processes under this one whose command line is chosen."""
     while len(store.shards(out)) < 2:
@@ -142,23 +127,23 @@ def _line(process: psutil.Process) -> str:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trajectory]:
     out = tmp_path_factory.mktemp("undisturbed")
-    assert run(out).wait() == 0
+    assert start_collect(out, *RUN).wait() == 0
     return content(out)
 
 
 def test_a_killed_workers_shard_is_played_again(tmp_path: Path, undisturbed: dict[str, Trajectory]) -> None:
-    process = run(tmp_path, "--engine", "ray", "--workers", "2")
+    process = start_collect(tmp_path, *RUN, "--engine", "ray", "--workers", "2")
     kill(process, tmp_path, lambda line: line.startswith("ray::_call"))
     assert process.wait() == 0
     assert content(tmp_path) == undisturbed
 
 
 def test_after_a_killed_head_the_run_can_be_resumed(tmp_path: Path, undisturbed: dict[str, Trajectory]) -> None:
-    process = run(tmp_path, "--engine", "ray", "--workers", "2")
+    process = start_collect(tmp_path, *RUN, "--engine", "ray", "--workers", "2")
     kill(process, tmp_path, lambda line: "gcs_server" in line.split(" ")[0] or "raylet/raylet" in line.split(" ")[0])
     assert process.wait(120) != 0
     assert 0 < store.count(tmp_path) < 1200
-    assert run(tmp_path, "--resume").wait() == 0
+    assert start_collect(tmp_path, *RUN, "--resume").wait() == 0
     assert content(tmp_path) == undisturbed
     remove_leftovers()  # as the next one does that starts
     assert not [path for path in _folders() if f"-{process.pid}-" in path.name]

@@ -35,5 +35,5 @@ def fitted(log: list[Trajectory]) -> Fitted:
     """A world model of the log: two members, a few epochs."""
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as brief:
-        make_fits_brief(brief, 80, small=True)
+        make_fits_brief(brief, 80)
         return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=150, replayed_episodes=6))

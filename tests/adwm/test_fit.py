@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from brief_fits import make_fits_brief
+from brief_fits import make_fits_brief, make_networks_small
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.episodes import check, facts_of
@@ -19,6 +19,7 @@ from worldline.types import InputError, Trajectory
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     make_fits_brief(monkeypatch)
+    make_networks_small(monkeypatch)
 
 
 def test_held_out_figures_are_good_and_complete(fitted: Fitted) -> None:

@@ -21,7 +21,7 @@ SUITE = PolicySuite(
     loggers={"a": Faults(chance=0.3), "b": Faults(chance=0.6)},
     targets={"c": Faults(), "d": Faults(chance=0.9), "half by chance": Checkpoint(1, 0.5, CHOOSE)},
     language_models={"e": Checkpoint(0, settings=CHOOSE), "f": Checkpoint(1, settings=CHOOSE)},
-    cloning={"episodes": 40, "checkpoints": 2},
+    cloning={"episodes": 16, "checkpoints": 2},
     split="test",
 )
 
@@ -33,14 +33,16 @@ def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    config = ExperimentConfig(tasks=12, truth=1, members=1, jobs=1)
+    config = ExperimentConfig(tasks=8, truth=1, members=1, jobs=1)
     return Experiment(config, "searchqa", SUITE, tmp_path_factory.mktemp("experiment"))
 
 
 @pytest.fixture
 def settings(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> ablate.Settings:
     monkeypatch.setattr(ablate.rank, "experiment_of", lambda settings: experiment)
-    monkeypatch.setattr(ablate, "FitSettings", functools.partial(FitSettings, epochs=1, text_steps=40))
+    monkeypatch.setattr(
+        ablate, "FitSettings", functools.partial(FitSettings, epochs=1, text_steps=40, replayed_episodes=0)
+    )
     return ablate.Settings(envs=("searchqa",), tasks=4, guided=4, out=experiment.out)
 
 

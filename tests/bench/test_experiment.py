@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from brief_fits import make_fits_brief
+from brief_fits import make_fits_brief, make_networks_small
 from worldline import files
 from worldline.bench import rank
 from worldline.bench.experiment import Experiment, ExperimentConfig
@@ -21,6 +21,7 @@ SUITE = PolicySuite(loggers={"a": Faults(chance=0.5)}, targets={"b": Faults()}, 
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     make_fits_brief(monkeypatch)
+    make_networks_small(monkeypatch)
 
 
 def experiment(out: Path, **changes: Any) -> Experiment:

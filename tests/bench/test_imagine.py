@@ -1,12 +1,14 @@
 """`bench imagine`: what it counts and compares. How long things take is not a matter for a test."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 import torch
 
 from brief_fits import make_fits_brief
 from worldline import envs
+from worldline.adwm.fit import FitSettings
 from worldline.bench import imagine
 from worldline.bench.imagine import Settings, Sweep, run
 from worldline.policies.mixing import RandomPolicy
@@ -54,6 +56,7 @@ def test_both_samplers_are_measured_together_and_alone(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(imagine, "sample", counted)
     monkeypatch.setattr(imagine, "_ROUNDS", 2)
+    monkeypatch.setattr(imagine, "FitSettings", partial(FitSettings, text_steps=40, replayed_episodes=0))
     measured = run(Settings(episodes=12, epochs=1, batch=6, alone=2, steps=3))
     rounds = 2 * 12
     assert evaluations == {(6, 10): 10 * rounds, (6, 50): 50 * rounds, (1, 10): 10 * rounds}

@@ -12,7 +12,7 @@ import torch
 from goal_seekers import Write
 from scipy import stats
 
-from brief_fits import make_fits_brief
+from brief_fits import make_fits_brief, make_networks_small
 from worldline import envs, policies, store
 from worldline.adwm import value
 from worldline.adwm.diffusion import LogPolicy
@@ -68,6 +68,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = {"members": 2, "epochs": 2, "text_steps": 100, "replayed_episodes": 2}
     with pytest.MonkeyPatch.context() as brief:
         make_fits_brief(brief, 60)
+        make_networks_small(brief)
         fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
     return out
 
@@ -138,6 +139,7 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World, m
         return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch)
 
     make_fits_brief(monkeypatch, 60)
+    make_networks_small(monkeypatch)
     monkeypatch.setattr(world_model, "fit_ensemble", short)
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
     config = EvaluateConfig(log=(folder / "log",), world_model=folder / "wm", estimators=("wm", "wis"), rollouts=1)
