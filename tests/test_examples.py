@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from brief_fits import make_fits_brief
+from worldline.sft.small import SIZES
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -36,6 +37,7 @@ def test_own_logs_to_is_v3_better_than_v2(
 def test_own_environment_and_policy_to_a_trained_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
     loaded("own_environment", monkeypatch).run(tmp_path, epochs=1, updates=1, episodes=16, group_size=2)
     printed = capsys.readouterr().out
     assert printed.count("own_environment:Stairs: ") == 3

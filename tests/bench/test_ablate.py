@@ -14,6 +14,7 @@ from worldline.bench.experiment import Experiment, ExperimentConfig
 from worldline.bench.policy_suite import Checkpoint, PolicySuite
 from worldline.policies import PolicyConfig
 from worldline.policies.faulty_expert import Faults
+from worldline.sft.small import SIZES
 from worldline.types import InputError
 
 CHOOSE = PolicyConfig(mode="choose")
@@ -29,6 +30,7 @@ SUITE = PolicySuite(
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     make_fits_brief(monkeypatch)
+    monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
 
 
 @pytest.fixture(scope="module")

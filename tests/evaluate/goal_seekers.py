@@ -1,6 +1,7 @@
 """Policies whose household values can be enumerated: they prefer, softly, actions that share words with the goal."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +22,7 @@ class GoalSeeker:
         self.name = name or f"seeker{zeal:g}"
 
     def probabilities(self, turn: Turn) -> Mapping[str, float]:
-        actions = list(dict.fromkeys(turn.admissible or ()))
-        goal = {word.strip(".,") for word in turn.goal.lower().split()} - {"to", "the", "one"}
-        liking = [
-            len(goal & set(action.split())) if action.startswith(("take", "move")) else 0.5 * action.startswith("go")
-            for action in actions
-        ]
-        weights = np.exp(self.zeal * np.array(liking))
-        return dict(zip(actions, (weights / weights.sum()).tolist(), strict=True))
+        return _chances(self.zeal, turn.goal, tuple(turn.admissible or ()))
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
         decisions = []
@@ -41,6 +35,18 @@ class GoalSeeker:
     def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[np.ndarray]:
         with np.errstate(divide="ignore"):
             return [
-                np.log([self.probabilities(turn).get(action, 0.0) for action in options])
-                for turn, options in zip(turns, actions, strict=True)
+                np.log([chances.get(action, 0.0) for action in options])
+                for chances, options in zip(map(self.probabilities, turns), actions, strict=True)
             ]
+
+
+@cache
+def _chances(zeal: float, goal: str, admissible: tuple[str, ...]) -> Mapping[str, float]:
+    actions = list(dict.fromkeys(admissible))
+    named = {word.strip(".,") for word in goal.lower().split()} - {"to", "the", "one"}
+    liking = [
+        len(named & set(action.split())) if action.startswith(("take", "move")) else 0.5 * action.startswith("go")
+        for action in actions
+    ]
+    weights = np.exp(zeal * np.array(liking))
+    return dict(zip(actions, (weights / weights.sum()).tolist(), strict=True))
