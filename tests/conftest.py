@@ -16,6 +16,7 @@ LONGEST = (
     "adwm/soft_tokens",
     "adwm/test_faults_fit.py",
     "adwm",
+    "kernel",
     "evaluate/test_world_model.py",
     "cli/test_demo.py",
     "bench/test_ablate.py",
@@ -25,7 +26,6 @@ LONGEST = (
     "paw",
     "evaluate",
     "test_collect.py",
-    "kernel",
 )
 """Folders and modules that take longest begin first: else one process works on them while the others are done."""
 
