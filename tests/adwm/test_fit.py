@@ -1,5 +1,5 @@
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.episodes import check, facts_of
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, latent_notes
 from worldline.command_line import read
-from worldline.types import InputError, Trajectory
+from worldline.types import InputError, Step, Trajectory
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,9 @@ def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(log: list[Trajectory],
         ),
     ],
 )
-def test_a_log_that_cannot_be_fitted_is_refused(log: list[Trajectory], spoil, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_log_that_cannot_be_fitted_is_refused(
+    log: list[Trajectory], spoil: Callable[[list[Trajectory]], list[Trajectory]], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         check(spoil(log))
 
@@ -134,7 +136,7 @@ def _write(episodes: Sequence[Trajectory], folder: Path) -> None:
             writer.append(episode)
 
 
-def _unpaid(episode: Trajectory):  # type: ignore[no-untyped-def]
+def _unpaid(episode: Trajectory) -> tuple[Step, ...]:
     return tuple(step.model_copy(update={"reward": 0.0}) for step in episode.steps)
 
 

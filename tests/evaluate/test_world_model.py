@@ -430,11 +430,11 @@ def test_the_kernel_model_is_the_critic_of_wm_dr(folder: Path, house: World) -> 
     config = EvaluateConfig(log=(folder / "log",), estimators=("wm-dr",), epsilon=(0.0,))
     case = Case(config, {"expert": expert(house, 0.4)}, {}, lambda *progress: None)
     kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_replay_error=0.0, replay_error=0.0)
-    world = WorldModelEstimators(case, kernel)  # type: ignore[arg-type]
+    world = WorldModelEstimators(case, kernel)  # type: ignore[arg-type]  # stands in for an ensemble
     assert "wm-dr" in world.names
     assert "am-dr" not in world.names
     half = np.full(case.log.episodes, 0.5)
-    world.imagined = lambda candidate, name: SimpleNamespace(values=half)  # type: ignore[method-assign, assignment, return-value]
+    world.imagined = lambda candidate, name: SimpleNamespace(values=half)  # type: ignore[method-assign, assignment, return-value]  # stands in for what is imagined
     (candidate,) = case.candidates
     evidence = case.plain.aimed(case.target(candidate))
     values = world.table(candidate, evidence)["wm-dr"](evidence)
