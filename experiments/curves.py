@@ -3,6 +3,7 @@
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import numpy as np
 ALGORITHMS = ("grpo", "gigpo", "ppo", "rloo")
 
 
-def main(target: Path, sources: dict[str, Path]) -> None:
-    """One panel per result and algorithm."""
-    drawn = {title: _curves(source) for title, source in sources.items()}
+def draw(target: Path, results: dict[str, Sequence[Mapping[str, Any]]]) -> None:
+    """One panel per result, which is its rows by title, and algorithm."""
+    drawn = {title: _curves(rows) for title, rows in results.items()}
     panels = [
         (title, name) for title, curves in drawn.items() for name in ALGORITHMS if curves.keys() & _variants(name)
     ]
@@ -28,18 +29,21 @@ def main(target: Path, sources: dict[str, Path]) -> None:
     np.atleast_1d(axes)[0].set_ylabel("success, unseen tasks")
     figure.tight_layout()
     figure.savefig(target)
+    plt.close(figure)
 
 
-def _curves(source: Path) -> dict[str, list[list[tuple[int, float]]]]:
+def _curves(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[list[tuple[int, float]]]]:
     curves: dict[str, list[list[tuple[int, float]]]] = defaultdict(list)
-    for row in json.loads(source.read_text(encoding="utf-8"))["rows"]:
+    for row in rows:
         curves[row["variant"]].append(row["curve"])
     return curves
 
 
 def _variants(name: str) -> dict[str, str]:
-    """Without and with PaW, and the colour of each."""
-    return {name: "0.45", f"{name}+paw": "tab:blue"}
+    """The algorithm without and with a world model, and the colour of each."""
+    further = {" lambda=1": "tab:green", " rho=1": "tab:purple"}
+    changed = {f"{name}+paw{change}": colour for change, colour in further.items()}
+    return {name: "0.45", f"{name}+paw": "tab:blue", f"{name}+echo": "tab:orange", **changed}
 
 
 def _panel(axis: Any, curves: dict[str, list[list[tuple[int, float]]]], name: str) -> None:
@@ -56,4 +60,5 @@ def _panel(axis: Any, curves: dict[str, list[list[tuple[int, float]]]], name: st
 
 if __name__ == "__main__":
     named = [argument.rpartition("=") for argument in sys.argv[2:]]
-    main(Path(sys.argv[1]), {title: Path(path) for title, _, path in named})
+    texts = {title: Path(path).read_text(encoding="utf-8") for title, _, path in named}
+    draw(Path(sys.argv[1]), {title: json.loads(text)["rows"] for title, text in texts.items()})

@@ -1,0 +1,49 @@
+"""What is kept of a training run: its curves, its seconds, what it began with and where it ran."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+CURVES = {
+    "curve": "eval_success",
+    "pass@4": "eval_pass@4",
+    "observation_ce": "eval_observation_ce",
+    "training": "success",
+    "invalid": "invalid",
+    "kl": "kl",
+    "entropy": "entropy",
+    "wm_loss": "wm_loss",
+    "wm_clipped": "wm_clipped_tokens",
+    "lambda": "lambda",
+    "grad_norm_policy": "grad_norm_policy",
+    "grad_norm_world": "grad_norm_world",
+    "cosine": "grad_cosine",
+}
+"""Name in the row, metric."""
+LOST = ("curve", "pass@4")
+"""What is 0 at the evaluations that an exploded run did not come to."""
+PHASES = ("rollout", "logprob", "selection", "update", "evaluation")
+
+
+def kept(folder: Path, planned: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The curves of the run in `folder`; `planned`: the settings of one that exploded, for what it lacks."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    row: dict[str, Any] = {
+        name: [[line["update"], line[metric]] for line in lines if metric in line] for name, metric in CURVES.items()
+    }
+    if planned is not None:
+        every, last = planned["evaluation.every"], planned["updates"]
+        due = [update for update in range(0, last + 1) if update % every == 0 or update == last]
+        for name in LOST:
+            row[name] += [[update, 0.0] for update in due[len(row[name]) :]]
+    seconds = {phase: sum(line.get(f"seconds_{phase}", 0.0) for line in lines) for phase in PHASES}
+    (model,) = _json(folder / "inputs.json").values()
+    made = _json(folder / "env.json")
+    peak = max((line["peak_gib"] for line in lines if "peak_gib" in line), default=None)
+    row |= {"phases": seconds, "peak_gib": peak, "model": model}
+    return row | {"devices": made["devices"], "packages": made["packages"]}
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))

@@ -1,0 +1,100 @@
+"""Commands in processes of their own, a few at a time, until all are done or the time is up.
+
+A command that is still at work when the time is up gets SIGTERM, which ends a verb of worldline cleanly, and counts as
+not done. One that could not end in time, by the slowest so far, is not begun.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from worldline.signals import sigterm_interrupts
+
+GRACE = 20.0
+"""Seconds between SIGTERM and SIGKILL."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A command, the file that gets what it prints, and what to do with its exit code and its seconds."""
+
+    name: str
+    words: tuple[str, ...]
+    log: Path
+    ended: Callable[[int, float], bool]
+    """Whether that was a proper end."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Names of tasks by what became of them."""
+
+    done: tuple[str, ...]
+    failed: tuple[str, ...]
+    left: tuple[str, ...]
+    """Not begun, or stopped because the time was up."""
+
+
+def play(
+    tasks: Sequence[Task], jobs: int, seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+) -> Ended:
+    """Run the tasks in order, `jobs` beside each other, for at most `seconds` of the clock."""
+    started = clock()
+    waiting, running = list(tasks), dict[Task, tuple[subprocess.Popen[bytes], float]]()
+    done: list[str] = []
+    failed: list[str] = []
+    slowest = 0.0
+    try:
+        with sigterm_interrupts():
+            while waiting or running:
+                left = float("inf") if seconds is None else started + seconds - clock()
+                if left <= 0:
+                    break
+                while waiting and len(running) < jobs and left > slowest:
+                    task = waiting.pop(0)
+                    running[task] = _begun(task), clock()
+                if not running:
+                    break
+                time.sleep(0.05)
+                for task, (process, begun) in list(running.items()):
+                    if process.poll() is not None:
+                        del running[task]
+                        spent = clock() - begun
+                        slowest = max(slowest, spent)
+                        proper = task.ended(process.returncode, spent)
+                        (done if proper else failed).append(task.name)
+                        _say(task, spent, proper)
+    finally:
+        _stop([process for process, _ in running.values()])
+    unfinished = [task.name for task in [*running, *waiting]]
+    return Ended(tuple(done), tuple(failed), tuple(unfinished))
+
+
+def _begun(task: Task) -> subprocess.Popen[bytes]:
+    task.log.parent.mkdir(parents=True, exist_ok=True)
+    with task.log.open("wb") as log:
+        return subprocess.Popen(task.words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+
+def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + GRACE
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _say(task: Task, spent: float, proper: bool) -> None:
+    line = f"{task.name}: {'done' if proper else 'failed'} after {spent:.0f} s"
+    if not proper:
+        last = task.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+        line += f": {''.join(last)} ({task.log})"
+    print(line, file=sys.stderr, flush=True)
