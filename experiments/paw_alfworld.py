@@ -50,7 +50,7 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 PHASES = (("grpo", "grpo+paw"), ("gigpo", "gigpo+paw"), ("grpo+echo",), ("grpo+paw lambda=1", "grpo+paw rho=1"))
 
-CLONE = {"epochs": 3, "learning-rate": 1e-4, "batch-tokens": 8192, "checkpoints": 1, "prompt": "transcript", "seed": 0}
+CLONE = {"epochs": 4, "learning-rate": 1e-4, "batch-tokens": 2048, "checkpoints": 1, "prompt": "transcript", "seed": 0}
 TRAIN: dict[str, Any] = {
     "updates": 30,
     "groups": 16,
