@@ -267,6 +267,6 @@ def test_results_of_other_settings_are_refused(
 ) -> None:
     assert paw_alfworld.main(["clone", *stages, "--starts", "both"]) == 0
     plan = paw_alfworld.PLANS["household"]
-    monkeypatch.setitem(paw_alfworld.PLANS, "household", replace(plan, clone={**plan.clone, "epochs": 4}))
+    monkeypatch.setitem(paw_alfworld.PLANS, "household", replace(plan, clone={**plan.clone, "epochs": 9}))
     assert paw_alfworld.main(["clone", *stages, "--starts", "both"]) == 2
     assert "was made with other settings" in capsys.readouterr().err
