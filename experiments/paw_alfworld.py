@@ -39,14 +39,15 @@ WINDOW, FIRST = (0.1, 0.2), 100
 RATES, CLOSE, TUNE_SEEDS = (1e-5, 3e-5, 1e-4), 0.015, {"action": 101, "both": 102}
 STARTS = tuple(TUNE_SEEDS)
 SEEDS = 6
+PAW = {"wm": "paw", "world.alpha": 0.75, "world.rho": 0.2, "world.coefficient": "adaptive"}
 ARMS: dict[str, dict[str, Any]] = {
     "grpo": {"algo": "grpo", "wm": "off"},
-    "grpo+paw": {"algo": "grpo", "wm": "paw"},
+    "grpo+paw": {"algo": "grpo", **PAW},
     "gigpo": {"algo": "gigpo", "wm": "off"},
-    "gigpo+paw": {"algo": "gigpo", "wm": "paw"},
-    "grpo+echo": {"algo": "grpo", "wm": "echo"},
-    "grpo+paw lambda=1": {"algo": "grpo", "wm": "paw", "world.coefficient": "constant", "world.start": 1},
-    "grpo+paw rho=1": {"algo": "grpo", "wm": "paw", "world.rho": 1},
+    "gigpo+paw": {"algo": "gigpo", **PAW},
+    "grpo+echo": {"algo": "grpo", "wm": "echo", "world.echo": 0.1},
+    "grpo+paw lambda=1": {"algo": "grpo", **PAW, "world.coefficient": "constant", "world.start": 1.0},
+    "grpo+paw rho=1": {"algo": "grpo", **PAW, "world.rho": 1.0},
 }
 PHASES = (("grpo", "grpo+paw"), ("gigpo", "gigpo+paw"), ("grpo+echo",), ("grpo+paw lambda=1", "grpo+paw rho=1"))
 
@@ -55,9 +56,14 @@ TRAIN: dict[str, Any] = {
     "updates": 30,
     "groups": 16,
     "group-size": 8,
+    "preset": "textbook",
     "precision": "bf16",
     "credit.penalty": "format",
     "update.kl": 0.01,
+    "update.warmup": 3,
+    "update.schedule": "constant",
+    "update.epochs": 1,
+    "rollout.temperature": 1.0,
     "rollout.dtype": "bfloat16",
     "evaluation.every": 5,
     "evaluation.repeats": 4,

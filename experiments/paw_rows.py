@@ -41,7 +41,7 @@ def kept(folder: Path, planned: Mapping[str, Any] | None = None) -> dict[str, An
     (model,) = _json(folder / "inputs.json").values()
     made = _json(folder / "env.json")
     peak = max((line["peak_gib"] for line in lines if "peak_gib" in line), default=None)
-    row |= {"phases": seconds, "peak_gib": peak, "model": model}
+    row |= {"phases": seconds, "peak_gib": peak, "model": model, "config": _json(folder / "config.json")}
     return row | {"devices": made["devices"], "packages": made["packages"]}
 
 

@@ -47,6 +47,7 @@ class Plan:
     phases: tuple[tuple[str, ...], ...]
     """Arms in the order in which they are run."""
     rates: tuple[float, ...]
+    """Those that are tried."""
     close: float
     """Successes this close are equal when a rate is chosen."""
     tune_seeds: Mapping[str, int]
@@ -138,6 +139,8 @@ class Stages:
         rows = [_json(path) for path in sorted(self.results.glob("run-*.json"))]
         if not rows:
             raise InputError(f"{self.results}: no finished run: `run` makes them")
+        for row in rows:
+            self._finished(Run("run", row["start"], row["variant"], row["seed"], row["rate"]))  # with these settings
         clones = {start: self.clones(start) for start in self.plan.tune_seeds}
         tuned = [_json(path) for path in sorted(self.results.glob("tune-*.json"))]
         figures(self.given.result, self.given.env, rows, {"clones": clones, "rate": self.rate(), "tuning": tuned})
@@ -200,8 +203,9 @@ class Stages:
     def _base(self) -> str:
         """What the pretrained model is."""
         folder = Path(self.given.model)
-        weights = (path for path in folder.iterdir() if path.suffix in (".safetensors", ".json"))
-        return files.digest(weights) if folder.is_dir() else self.given.model
+        if not folder.is_dir():
+            raise InputError(f"--model {folder}: no such folder: give the folder of the pretrained model")
+        return files.digest(path for path in folder.iterdir() if path.suffix in (".safetensors", ".json"))
 
     def _cloning(self, start: str, number: int) -> dict[str, Any]:
         return {**self.plan.clone, "episodes": number, "target": start, "context": self.plan.context}

@@ -21,7 +21,7 @@ from paw_rows import kept
 from paw_starts import Walkthrough, demonstrate, searched
 from scipy import stats
 
-from worldline import envs, store
+from worldline import command_line, envs, store
 from worldline.paw.recipe import TrainConfig
 from worldline.rollout import Episode, Rollout
 from worldline.types import WorldlineError
@@ -121,14 +121,34 @@ def test_the_fixed_settings_are_those_of_the_protocol(env: str) -> None:
     assert plan.train["updates"] >= 30 and paw_alfworld.SEEDS >= 6
     assert {arm for phase in plan.phases for arm in phase} == plan.arms.keys()
     assert not {*plan.tune_seeds.values()} & {*range(paw_alfworld.SEEDS)}, "the rate is chosen with other seeds"
-    for arm in plan.arms.values():  # every flag is one of `train`
-        nested: dict[str, Any] = {"env": env, "model": "m", "out": "o"}
-        for name, value in {**plan.train, **arm}.items():
-            *outer, last = name.replace("-", "_").split(".")
-            (nested.setdefault(outer[0], {}) if outer else nested)[last] = value
-        config = TrainConfig.model_validate(nested)
-        assert (config.groups, config.group_size, config.update.kl) == (16, 8, 0.01)
-        assert config.credit.penalty == "format" and config.precision == "bf16"
+
+
+@pytest.mark.parametrize("arm", paw_alfworld.ARMS)
+def test_every_arm_is_a_command_that_differs_in_its_own_settings_alone(arm: str, tmp_path: Path) -> None:
+    def read(arm: str) -> TrainConfig:
+        given = paw_stages.Given("alfworld", tmp_path, data=tmp_path)
+        task = paw_stages.Stages(paw_alfworld.ALFWORLD, given)._task(
+            paw_stages.Run("run", "both", arm, 3, 3e-5), tmp_path
+        )
+        assert task.words[:4] == (*paw_stages.WORLDLINE, "train")
+        return command_line.read(TrainConfig, task.words[4:])
+
+    config, plain = read(arm), read("grpo")
+    assert (config.updates, config.groups, config.group_size, config.max_steps, config.seed) == (30, 16, 8, 30, 3)
+    assert (config.update.kl, config.update.lr, config.credit.penalty, config.precision) == (
+        0.01,
+        3e-5,
+        "format",
+        "bf16",
+    )
+    assert (config.evaluation.split, config.evaluation.episodes) == ("valid_seen", 560)
+    own = {"algo": plain.algo, "wm": plain.wm, "world": plain.world, "out": plain.out}
+    assert config.model_copy(update=own) == plain
+    assert config.algo == arm.split("+")[0]
+    assert config.wm == ("paw" if "paw" in arm else "echo" if "echo" in arm else "off")
+    paper = (0.75, 0.2, "adaptive") if config.wm == "paw" else None
+    changed = {"lambda=1": (0.75, 0.2, "constant"), "rho=1": (0.75, 1.0, "adaptive")}.get(arm.split()[-1], paper)
+    assert changed in (None, (config.world.alpha, config.world.rho, config.world.coefficient))
 
 
 def test_walkthroughs_win_the_games_they_belong_to(tmp_path: Path) -> None:
@@ -155,6 +175,7 @@ def test_an_exploded_run_has_no_success_from_there_on(tmp_path: Path) -> None:
     lines = [{"update": 0, "eval_success": 0.2, "eval_pass@4": 0.5}, {"update": 1, "success": 0.3, "seconds_update": 2}]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     (tmp_path / "inputs.json").write_text('{"model": "abc"}')
+    (tmp_path / "config.json").write_text("{}")
     (tmp_path / "env.json").write_text('{"devices": ["cpu"], "packages": {}}')
     whole = kept(tmp_path, {"evaluation.every": 2, "updates": 5})
     assert whole["curve"] == [[0, 0.2], [2, 0.0], [4, 0.0], [5, 0.0]]
@@ -211,6 +232,7 @@ VERBS = textwrap.dedent("""
                   "eval_observation_ce": 1.0 - gain} for u in range(3)]
         (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in lines))
         (out / "inputs.json").write_text(json.dumps({flags["--model"]: "weights"}))
+        (out / "config.json").write_text(json.dumps(flags))
         (out / "env.json").write_text(json.dumps({"devices": ["cpu"], "packages": {}}))
 """)
 
@@ -270,3 +292,6 @@ def test_results_of_other_settings_are_refused(
     monkeypatch.setitem(paw_alfworld.PLANS, "household", replace(plan, clone={**plan.clone, "epochs": 9}))
     assert paw_alfworld.main(["clone", *stages, "--starts", "both"]) == 2
     assert "was made with other settings" in capsys.readouterr().err
+    absent = [word.replace("base", "absent") for word in stages]
+    assert paw_alfworld.main(["clone", *absent]) == 2
+    assert "absent: no such folder" in capsys.readouterr().err
