@@ -218,6 +218,8 @@ class Stages:
             demonstrate(world, demonstrations, number, self.plan.walkthroughs)
             flags = {**self._cloning(start, number), "model": self.given.model, "out": folder}
             _printed(["sft", str(demonstrations), *_flags(flags), "--overwrite"])
+            for name in ("checkpoints", "training_state.pt"):  # five times the model's size
+                files.delete(folder / name)
         return folder / "model"
 
     def _settings(self, run: Run) -> dict[str, Any]:
