@@ -19,6 +19,7 @@ from worldline.paw.rows import StepRow, to_rows
 from worldline.paw.server import PatientPolicy, RolloutServer
 from worldline.paw.update import TokenScores, score
 from worldline.policies.language_model.hf import HFPolicy, from_model
+from worldline.policies.language_model.in_place import InPlaceSampler
 from worldline.rollout import Episode, Rollout
 from worldline.types import InputError, Trajectory
 
@@ -50,6 +51,7 @@ class Session:
         if sharded and config.server.url:
             raise InputError("--server.url: adapters of a sharded learner cannot be sent: use one process or DDP")
         self.server = RolloutServer(config.server, learner, config.out, config.rollout) if config.server.url else None
+        self._sampler: InPlaceSampler | None = None  # what one rollout has recorded serves the next
         self.version = 0
         defaults = rate_defaults(sum(weight.numel() for weight in lm.parameters()), lora=bool(config.learner.lora))
         optimizer = _optimizer(learner, config, defaults)
@@ -175,7 +177,8 @@ class Session:
         if self.server is not None:
             self._policy = self.server.policy(self.tokenizer, settings, name)
         else:
-            self._policy = from_model(self.actor.model, self.tokenizer, settings, name=name)
+            self._policy = from_model(self.actor.model, self.tokenizer, settings, name, self._sampler)
+            self._sampler = self._policy.sampler
         return Rollout(
             self.world,
             self._policy,

@@ -14,10 +14,11 @@ from worldline.adwm.kernel_env import KernelEnvironment, KernelWorld
 from worldline.kernel.candidates import KINDS, OTHER
 from worldline.kernel.outcome import StepOutcome
 from worldline.policies.language_model.checkpoint import TrainedWith
-from worldline.policies.language_model.decoding import generate
+from worldline.policies.language_model.decoding import Sampling
 from worldline.policies.language_model.encoding import Encoder
 from worldline.policies.language_model.forward import chunks, inference, read, shares_prefix
 from worldline.policies.language_model.hf import HFPolicy
+from worldline.policies.language_model.in_place import respond_behind, sampler_of
 from worldline.policies.language_model.outcome_line import AnswerWithOutcome, read_outcome, write_outcome
 from worldline.policies.language_model.prefix_cache import PrefixCache
 from worldline.types import Exchange, Info, InputError, Trajectory, Turn, derive_seed
@@ -34,6 +35,7 @@ class ObservationGenerator:
     def __init__(self, policy: HFPolicy, answers: Sequence[str], temperature: float) -> None:
         self._model, self._temperature = policy.model, temperature
         self._batch_tokens = policy.settings.batch_tokens
+        self._sampler = policy.sampler or sampler_of(policy.model)
         given, tokenizer = policy.encoder, policy.encoder.tokenizer
         trained = TrainedWith.of(policy.model, policy.name)
         self.says_outcome = trained.outcome
@@ -73,13 +75,12 @@ class ObservationGenerator:
         self, rows: Sequence[int], prompts: list[list[int]], responses: list[list[int]], seeds: Sequence[int]
     ) -> None:
         whole = [[*prompts[row], *responses[row]] for row in rows]
-        new = generate(
+        new = respond_behind(
             self._model,
+            self._sampler,
             self._memory.read(whole) if self._memory else read(self._model, whole),
             [seeds[row] for row in rows],
-            stops=self._stops,
-            max_new_tokens=self.longest - min(len(responses[row]) for row in rows),
-            temperature=self._temperature,
+            Sampling(self._stops, self.longest - min(len(responses[row]) for row in rows), self._temperature),
         )
         for row, one in zip(rows, new, strict=True):
             responses[row] = [*responses[row], *one.ids][: self.longest]

@@ -16,7 +16,7 @@ from transformers import DynamicCache
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.soft_tokens.tokens import SoftEncoder
 from worldline.adwm.world_model_env import Batch, Guide, ImaginedEnvironment, ImaginedObservation
-from worldline.policies.language_model.decoding import generate
+from worldline.policies.language_model.decoding import Sampling
 from worldline.policies.language_model.forward import (
     ROOM,
     Model,
@@ -31,6 +31,7 @@ from worldline.policies.language_model.forward import (
     shares_prefix,
 )
 from worldline.policies.language_model.hf import HFPolicy
+from worldline.policies.language_model.in_place import respond_behind
 from worldline.types import Exchange, InputError, Turn, derive_seed
 
 
@@ -163,13 +164,12 @@ class Continuation:
         if past is None or policy.settings.mode == "choose":
             return [list(decision.token_ids or ()) for decision in policy.act(turns)]
         with inference(policy.model):
-            responses = generate(
+            responses = respond_behind(
                 policy.model,
+                policy.sampler,
                 self._forward(behind, past, past.copy(policy.model), keep=1),
                 [turn.seed for turn in turns],
-                stops=policy.stops,
-                max_new_tokens=policy.max_new_tokens,
-                temperature=policy.settings.temperature,
+                Sampling(policy.stops, policy.max_new_tokens, policy.settings.temperature),
             )
         return [response.ids for response in responses]
 

@@ -32,6 +32,16 @@ def masked_by_torch(model: Any) -> bool:
     return model.config.get_text_config()._attn_implementation in ("sdpa", NAME)
 
 
+def causal_mask(model: Any, device: torch.device) -> Tensor | None:
+    """What to give `model` as the mask of prompts from their first token on, with nothing hidden.
+
+    A mask of one entry stands for the causal one in this attention: transformers would build it while a graph is
+    recorded, and torch's fastest kernel wants none.
+    """
+    ours = model.config.get_text_config()._attn_implementation == NAME
+    return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device) if ours else None
+
+
 def _torchs(config: Any) -> bool:
     return bool(config._attn_implementation == "sdpa")
 
@@ -53,6 +63,8 @@ def _attend(
     """Query (B, H, N, D), key and value (B, H / groups, T, D), mask (B, 1, N, T) to (B, N, H, D)."""
     groups: int = getattr(module, "num_key_value_groups", 1)
     batch, heads, new, size = query.shape
+    if attention_mask is not None and attention_mask.shape[-2:] == (1, 1) and new == key.shape[2] > 1:
+        attention_mask = None
     one_mask = attention_mask is not None and attention_mask.shape[1] == 1
     plain = value.shape[-1] == size and all(how.get(name) is None for name in ("position_bias", "softcap", "s_aux"))
     if groups == 1 or new == key.shape[2] or not plain or attention_mask is None or not one_mask:

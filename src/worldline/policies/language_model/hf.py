@@ -26,7 +26,7 @@ from worldline.policies.language_model.answering import (
     preferences,
 )
 from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
-from worldline.policies.language_model.decoding import Response, generate
+from worldline.policies.language_model.decoding import Response, Sampling
 from worldline.policies.language_model.device import usable_device
 from worldline.policies.language_model.encoding import Encoder, Tokenizer
 from worldline.policies.language_model.forward import (
@@ -39,6 +39,7 @@ from worldline.policies.language_model.forward import (
     read,
     shares_prefix,
 )
+from worldline.policies.language_model.in_place import InPlaceSampler, respond_behind, sampler_of
 from worldline.policies.language_model.prefix_cache import PrefixCache, waves
 from worldline.policies.language_model.scoring import ScoredBatch, score
 from worldline.policies.mixing import admissible, pick
@@ -63,8 +64,17 @@ def load(path: str, settings: PolicyConfig) -> "HFPolicy":
     return from_model(model.to(device), tokenizer, settings, name=f"hf:{path}")
 
 
-def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name: str = "hf") -> "HFPolicy":
-    """A loaded model as a policy; it is a ScoringPolicy when its response is the action itself or a choice."""
+def from_model(
+    model: Model,
+    tokenizer: Tokenizer,
+    settings: PolicyConfig,
+    name: str = "hf",
+    sampler: InPlaceSampler | None = None,
+) -> "HFPolicy":
+    """A loaded model as a policy; it is a ScoringPolicy when its response is the action itself or a choice.
+
+    `sampler`: another policy's of the same model, with all that it has recorded.
+    """
     if is_recurrent(model):
         raise InputError(
             f"{name}: models with recurrent layers cannot be read in padded batches; use an attention model"
@@ -72,19 +82,27 @@ def from_model(model: Model, tokenizer: Tokenizer, settings: PolicyConfig, name:
     attention.prepare(bare(model))
     encoder = encoder_of(model, tokenizer, settings, name)
     scores = settings.mode == "choose" or encoder.template.one_line
-    return (ScoringHFPolicy if scores else HFPolicy)(model, encoder, settings, name)
+    return (ScoringHFPolicy if scores else HFPolicy)(model, encoder, settings, name, sampler)
 
 
 class HFPolicy:
     """A language model that acts on a batch of turns at a time."""
 
-    def __init__(self, model: Model, encoder: Encoder, settings: PolicyConfig, name: str) -> None:
+    def __init__(
+        self,
+        model: Model,
+        encoder: Encoder,
+        settings: PolicyConfig,
+        name: str,
+        sampler: InPlaceSampler | None = None,
+    ) -> None:
         self.name = name
         self.model = model
         self.encoder = encoder
         self.settings = settings
         self.max_new_tokens = longest_response(encoder, settings)
         self.stops = end_ids(model, encoder)
+        self.sampler = sampler or (sampler_of(model) if settings.mode == "generate" else None)
         grows = not encoder.template.chat and settings.cache_gib > 0 and shares_prefix(model)
         self._cache = PrefixCache(model, int(settings.cache_gib * 2**30)) if grows else None
 
@@ -109,17 +127,16 @@ class HFPolicy:
         prompts = self.encoder.prompts(turns)
         decisions: dict[int, Decision] = {}
         for rows in chunks([len(prompt) + self.max_new_tokens for prompt in prompts], self.settings.batch_tokens):
-            responses = generate(
-                self.model,
-                self._read([prompts[row] for row in rows]),
-                [turns[row].seed for row in rows],
-                stops=self.stops,
-                max_new_tokens=self.max_new_tokens,
-                temperature=self.settings.temperature,
-            )
+            responses = self._respond([prompts[row] for row in rows], [turns[row].seed for row in rows])
             for row, response in zip(rows, responses, strict=True):
                 decisions[row] = self._decision(turns[row], prompts[row], response)
         return [decisions[row] for row in range(len(turns))]
+
+    def _respond(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> list[Response]:
+        how = Sampling(self.stops, self.max_new_tokens, self.settings.temperature)
+        if self.sampler and not self._cache:
+            return self.sampler.respond(prompts, seeds, how)
+        return respond_behind(self.model, self.sampler, self._read(prompts), seeds, how)
 
     def _decision(self, turn: Turn, prompt: list[int], response: Response) -> Decision:
         checked(response.logprobs, self.name)

@@ -1,0 +1,197 @@
+"""Responses sampled in memory that stays, so that a GPU replays what was recorded once.
+
+Rows and lengths are rounded up to buckets, so that a few recordings serve every tick of every rollout, and weights that
+change in place keep them valid. Equal prompts are read once. The growing caches of `decoding` sample the same responses;
+they serve a CPU, and models whose attention is not of this kind.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from worldline.policies.language_model import attention
+from worldline.policies.language_model.decoding import Response, Sampling, generate
+from worldline.policies.language_model.draws import token_draws
+from worldline.policies.language_model.forward import (
+    Model,
+    Prefix,
+    RoomyLayer,
+    bare,
+    empty_cache,
+    forward,
+    inference,
+    shares_prefix,
+)
+from worldline.policies.language_model.memory import CacheShape, KeyValueMemory
+from worldline.policies.language_model.reader import Ids, PromptReader, length_bucket, parts
+from worldline.policies.language_model.recording import Countdown, Recorder
+from worldline.policies.language_model.stepper import BLOCK, TokenStepper, stepping_rows
+
+MOST_KEPT = 64
+"""Shapes of each kind that stay recorded."""
+
+Key, Kept = TypeVar("Key"), TypeVar("Kept")
+
+
+def respond_behind(
+    model: Model, sampler: "InPlaceSampler | None", prefix: Prefix, seeds: Sequence[int], how: Sampling
+) -> list[Response]:
+    """A response to each prompt of `prefix`, which is changed: in place where there is a sampler for that."""
+    return sampler.respond_behind(prefix, seeds, how) if sampler else generate(model, prefix, seeds, how)
+
+
+def sampler_of(model: Model) -> "InPlaceSampler | None":
+    """A sampler for a model on a GPU; None where another way is needed."""
+    return InPlaceSampler(model) if model.device.type == "cuda" and suits(model) else None
+
+
+def suits(model: Model) -> bool:
+    """Whether the model has full attention, takes our masks unchanged, lies on one device, and has a plain head."""
+    plain = bare(model)
+    text = plain.config.get_text_config()
+    stretched = (getattr(text, "rope_parameters", None) or {}).get("rope_type") in ("dynamic", "longrope")
+    if stretched or not shares_prefix(model) or not attention.masked_by_torch(plain):
+        return False
+    if len({weight.device for weight in model.parameters()}) > 1:
+        return False
+    with inference(model):
+        cache, ids = empty_cache(model), torch.zeros(1, 2, dtype=torch.long, device=model.device)
+        ones = torch.ones_like(ids)
+        logits = forward(model, ids, ones, ones.cumsum(-1) - 1, cache)
+        shapes = {layer.keys.shape for layer in cache.layers} | {layer.values.shape for layer in cache.layers}
+        if len(shapes) > 1 or any(type(layer) is not RoomyLayer for layer in cache.layers):
+            return False
+        states = plain.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+        headed = plain.get_output_embeddings()(states).float()
+    return bool(torch.allclose(logits, headed, rtol=0.02, atol=0.02 * float(headed.abs().max())))
+
+
+class InPlaceSampler:
+    """Samples responses of one model that `suits`, a batch at a time."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        config = bare(model).config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        shape = CacheShape(config.num_hidden_layers, heads, size, model.dtype, model.device)
+        self._recorder = Recorder(model.device)
+        self._reading, self._stepping = KeyValueMemory(shape), KeyValueMemory(shape)
+        self._readers: dict[tuple[int, int], PromptReader] = {}
+        self._steppers: dict[tuple[int, int, float], TokenStepper] = {}
+        vocabulary = bare(model).get_output_embeddings().weight.shape[0]
+        self._ends = torch.zeros(vocabulary, dtype=torch.bool, device=model.device)
+        self._weights: list[int] = []
+
+    def respond(self, prompts: Sequence[Ids], seeds: Sequence[int], how: Sampling) -> list[Response]:
+        """A response to each prompt."""
+        self._forget_if_moved()
+        device = self._ends.device
+        distinct = list(dict.fromkeys(map(tuple, prompts)))
+        place = {prompt: at for at, prompt in enumerate(distinct)}
+        owner = [place[tuple(prompt)] for prompt in prompts]
+        used = length_bucket(max(map(len, distinct)))
+        stepper = self._stepper(len(prompts), used + how.most, how.temperature)
+        for part in parts([len(prompt) for prompt in distinct]):
+            reader = self._reader(part.rows, part.length)
+            reader.read([distinct[at] for at in part.members])
+            spot = {at: row for row, at in enumerate(part.members)}
+            rows = [row for row, at in enumerate(owner) if at in spot]
+            here = torch.tensor(rows, device=device)
+            there = torch.tensor([spot[owner[row]] for row in rows], device=device)
+            stepper.cache[..., : part.length, :].index_copy_(2, here, reader.cache.index_select(2, there))
+            stepper.logits.index_copy_(0, here, reader.logits.index_select(0, there))
+        lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        stepper.begin(lengths, torch.arange(used, device=device) < lengths[:, None])
+        return self._responses(stepper, seeds, how)
+
+    def respond_behind(self, prefix: Prefix, seeds: Sequence[int], how: Sampling) -> list[Response]:
+        """A response to each prompt that was read into `prefix`, which stays as it is."""
+        self._forget_if_moved()
+        rows, used = prefix.mask.shape
+        stepper = self._stepper(rows, used + how.most, how.temperature)
+        for room, layer in zip(stepper.cache, prefix.cache.layers, strict=True):
+            room[0, :rows, :, :used] = layer.keys
+            room[1, :rows, :, :used] = layer.values
+        stepper.logits[:rows] = prefix.logits
+        stepper.begin(prefix.lengths, prefix.mask.bool())
+        return self._responses(stepper, seeds, how)
+
+    def _responses(self, stepper: TokenStepper, seeds: Sequence[int], how: Sampling) -> list[Response]:
+        self._ends.zero_()
+        self._ends[torch.tensor(sorted(how.stops), dtype=torch.long, device=self._ends.device)] = True
+        responses = [Response() for _ in seeds]
+        rows, time = list(range(len(seeds))), stepper.cache.shape[4]
+        for first in range(0, how.most, BLOCK):
+            count = min(BLOCK, how.most - first)
+            stepper.load(torch.from_numpy(token_draws([seeds[row] for row in rows], first, count)))
+            countdown = Countdown(stepper.going)
+            for place in range(first, first + count):
+                if place:
+                    stepper.step()
+                else:
+                    stepper.first()
+                if countdown.over():
+                    break
+            self._collect(stepper, [responses[row] for row in rows])
+            going = [at for at, over in enumerate(stepper.ended[: len(rows)].tolist()) if not over]
+            if not going:
+                break
+            if stepping_rows(len(going)) <= stepper.cache.shape[2] // 2:  # copying costs as much as some steps
+                smaller = self._stepper(len(going), time, how.temperature)
+                smaller.go_on(stepper, torch.tensor(going, device=self._ends.device))
+                stepper, rows = smaller, [rows[at] for at in going]
+        return responses
+
+    def _collect(self, stepper: TokenStepper, responses: Sequence[Response]) -> None:
+        count = len(responses)
+        ids, logprobs, entropies = (
+            values[:, :count].T.tolist() for values in (stepper.tokens, stepper.logprobs, stepper.entropies)
+        )
+        for at, length in enumerate(stepper.lengths[:count].tolist()):
+            responses[at].ids += ids[at][:length]
+            responses[at].logprobs += logprobs[at][:length]
+            responses[at].entropies += entropies[at][:length]
+        if not all(value == value for row in logprobs for value in row):  # what is no number must not stay in memory
+            self._stepping.clear()
+
+    def _reader(self, rows: int, length: int) -> PromptReader:
+        if not self._reading.fits(rows, length):
+            self._readers.clear()
+            self._reading.grow(rows, length)
+        return _kept(
+            self._readers,
+            (rows, length),
+            lambda: PromptReader(self._model, self._reading.batch(rows, length), self._recorder),
+        )
+
+    def _stepper(self, prompts: int, most: int, temperature: float) -> TokenStepper:
+        rows, time = stepping_rows(prompts), length_bucket(most)
+        if not self._stepping.fits(rows, time):
+            self._steppers.clear()
+            self._stepping.grow(rows, time)
+        return _kept(
+            self._steppers,
+            (rows, time, temperature),
+            lambda: TokenStepper(
+                self._model, self._stepping.batch(rows, time), self._ends, temperature, self._recorder
+            ),
+        )
+
+    def _forget_if_moved(self) -> None:
+        """Weights that change where they lie are seen by what was recorded; weights that lie elsewhere are not."""
+        weights = [weight.data_ptr() for weight in self._model.parameters()]
+        if weights != self._weights:
+            self._readers.clear()
+            self._steppers.clear()
+        self._weights = weights
+
+
+def _kept(shapes: dict[Key, Kept], key: Key, make: Callable[[], Kept]) -> Kept:
+    """The entry of `key`, made where it is missing; the one that has not been used for longest gives way."""
+    entry = shapes.pop(key) if key in shapes else make()
+    while len(shapes) >= MOST_KEPT:
+        del shapes[next(iter(shapes))]
+    shapes[key] = entry
+    return entry

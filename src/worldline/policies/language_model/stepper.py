@@ -1,0 +1,96 @@
+"""Token after token of a batch with every tensor in its place: read the last token, draw the next, note it down.
+
+The new tokens of all rows stand side by side behind the longest prompt; a mask hides what no row has there. A step is
+read and draw in one, so steps follow one another on the device and nothing waits for the host.
+"""
+
+import torch
+from torch import Tensor
+
+from worldline.policies.language_model.forward import Model, bare, forward
+from worldline.policies.language_model.memory import PlacedLayer, cache_of
+from worldline.policies.language_model.recording import Recorder
+from worldline.policies.language_model.sampling import sample
+
+BLOCK = 32
+"""Places whose draws and tokens are held on the device at a time."""
+
+
+def stepping_rows(rows: int) -> int:
+    """8, 16, 32, then multiples of 32: a step costs nearly the same for one row as for 32."""
+    return next((size for size in (8, 16, 32) if rows <= size), -(-rows // 32) * 32)
+
+
+class TokenStepper:
+    """Steps of one batch shape at one temperature; `cache` is (layers, 2, rows, heads, time, size)."""
+
+    def __init__(self, model: Model, cache: Tensor, stops: Tensor, temperature: float, recorder: Recorder) -> None:
+        self.cache = cache
+        rows, time, device = cache.shape[2], cache.shape[4], cache.device
+        self._model, self._stops, self._temperature = bare(model), stops, temperature
+        self._at, self._place = (torch.zeros(1, dtype=torch.long, device=device) for _ in range(2))
+        self._layers = cache_of(model, [PlacedLayer(keys, values, self._at) for keys, values in cache])
+        self._hidden = torch.zeros(rows, 1, 1, time, dtype=cache.dtype, device=device)
+        self._position, self._last = (torch.zeros(rows, dtype=torch.long, device=device) for _ in range(2))
+        self.logits = torch.zeros(rows, len(stops), device=device)
+        """What follows each prompt; the first token is drawn from it."""
+        self.draws = torch.zeros(BLOCK, rows, dtype=torch.float64, device=device)
+        self.tokens = torch.zeros(BLOCK, rows, dtype=torch.long, device=device)
+        self.logprobs, self.entropies = (torch.zeros(BLOCK, rows, device=device) for _ in range(2))
+        self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
+        """How many tokens of this block belong to each row's response."""
+        self.ended = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.going = torch.zeros(1, dtype=torch.long, device=device)
+        """How many rows have not ended."""
+        self.step = recorder.recorded(self._step)
+
+    def begin(self, lengths: Tensor, seen: Tensor) -> None:
+        """Start behind prompts of these lengths, (prompts,), whose tokens stand where `seen`, (prompts, time), says."""
+        rows, used = seen.shape
+        self._hidden.fill_(-torch.inf)
+        self._hidden[:rows, 0, 0, :used].masked_fill_(seen, 0.0)
+        self._position.zero_()
+        self._position[:rows] = lengths
+        self._at.fill_(used)
+        self.ended.fill_(True)
+        self.ended[:rows] = False
+
+    def go_on(self, other: "TokenStepper", rows: Tensor) -> None:
+        """Take over some rows of another shape's batch in the same memory, where it has come."""
+        kept = other.cache.index_select(2, rows)  # a copy: both caches lie in the same memory
+        self.cache[:, :, : len(rows)] = kept
+        self._hidden.fill_(-torch.inf)
+        self._hidden[: len(rows)] = other._hidden[rows]
+        self.ended.fill_(True)
+        for own, its in ((self._position, other._position), (self._last, other._last), (self.ended, other.ended)):
+            own[: len(rows)] = its[rows]
+        self._at.copy_(other._at)
+
+    def load(self, draws: Tensor) -> None:
+        """The draws of the next places, (at most BLOCK, prompts)."""
+        self.draws[: draws.shape[0], : draws.shape[1]] = draws.to(self.draws.device)
+        self._place.zero_()
+        self.lengths.zero_()
+
+    def first(self) -> None:
+        """Draw the first token of each response."""
+        self._draw(self.logits)
+
+    def _step(self) -> None:
+        self._hidden.index_fill_(-1, self._at, 0.0)
+        placed = self._position[:, None]
+        logits = forward(self._model, self._last[:, None], self._hidden, placed, self._layers, keep=1)
+        self._at += 1
+        self._position += 1
+        self._draw(logits[:, -1])
+
+    def _draw(self, logits: Tensor) -> None:
+        drawn = sample(logits, self.draws.index_select(0, self._place)[0], self._temperature)
+        self.tokens.index_copy_(0, self._place, drawn.tokens[None])
+        self.logprobs.index_copy_(0, self._place, drawn.logprobs[None].to(self.logprobs.dtype))
+        self.entropies.index_copy_(0, self._place, drawn.entropies[None].to(self.entropies.dtype))
+        self._last.copy_(drawn.tokens)
+        self.lengths += ~self.ended
+        self.ended |= self._stops[drawn.tokens]
+        self.going.copy_((~self.ended).sum()[None])
+        self._place += 1
