@@ -32,6 +32,8 @@ from worldline.paw.update import update
 from worldline.types import InputError
 
 PHASES = ("rollout", "logprob", "selection", "update")
+UPDATES = 2
+"""Of a run. The last is measured: what is recorded or compiled at first serves all that follow."""
 
 
 class Settings(Config):
@@ -64,10 +66,10 @@ def run(settings: Settings) -> Figures:
     with TemporaryDirectory() as folder:
         model = _model(settings, Path(folder))
         lines: dict[str, list[dict[str, float]]] = {"off": [], "paw": []}
-        _updates(settings, model, Path(folder), "paw", 1)  # kernels and allocators are warmed up
+        _updates(settings, model, Path(folder), "paw", UPDATES)  # kernels and allocators are warmed up
         for repeat in range(settings.repeats):
             for wm in ("off", "paw") if repeat % 2 else ("paw", "off"):
-                lines[wm].append(_updates(settings, model, Path(folder), wm, 1)[-1])
+                lines[wm].append(_updates(settings, model, Path(folder), wm, UPDATES)[-1])
                 print(
                     f"{repeat + 1}/{settings.repeats} {wm}: {_seconds_of(lines[wm][-1], *PHASES):.2f} s",
                     file=sys.stderr,
@@ -108,6 +110,9 @@ def shares(plain: Sequence[dict[str, float]], paw: Sequence[dict[str, float]]) -
         "extra_time_update_only": after / before - 1,
         "extra_peak_memory": memory[1] / memory[0] - 1,
         "rollout_share": rollout / (shared + before),
+        "rollout_tokens_per_second": statistics.median(
+            line["rows"] * line["response_tokens"] / line["seconds_rollout"] for line in [*plain, *paw]
+        ),
         "seconds_whole_plain": shared + before,
         "peak_gib_plain": memory[0],
     }

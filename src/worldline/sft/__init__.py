@@ -80,6 +80,9 @@ class SftConfig(Config):
     lora: int = option(0, help="rank of LoRA adapters; 0 trains everything", ge=0)
     checkpoints: int = option(5, help="checkpoints along the way, the last one at the end", ge=1)
     dtype: Literal["float32", "bfloat16"] = option("float32", help="precision of the weights")
+    precision: Literal["auto", "fp32", "bf16"] = option(
+        "auto", help="of the computation; auto: bf16 on a GPU, fp32 on a CPU"
+    )
     device: str = option("auto", help="device of the model; auto: a GPU if there is one")
     seed: int = option(0, help="seed of every random draw")
     resume: bool = option(False, help="continue a run that was interrupted")
@@ -179,6 +182,7 @@ def sft(
                 config.rate,
                 muon_rate=MUON_RATE if config.small else None,
                 reading=config.read,
+                half=config.precision == "bf16" or (config.precision == "auto" and device.startswith("cuda")),
                 checkpoints=config.checkpoints,
             ),
             pad=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -43,6 +44,8 @@ class CloningSchedule:
     warmup: float = 0.05
     weight_decay: float = 0.01
     clip: float = 1.0
+    half: bool = False
+    """Compute in bfloat16; weights and what the optimiser keeps stay as they are."""
     checkpoints: int = 1
     """How many checkpoints along the way, the last one at the end: policies of increasing quality."""
 
@@ -89,9 +92,8 @@ def clone(
     for step, batch in zip(steps, batches.stream(progress.step), strict=False):  # the stream has no end
         torch.manual_seed(derive_seed(seed, "step", step))  # dropout, where there is any
         rate = _rate(step, total, schedule.warmup)
-        loss = cloning_loss(model, batch, pad, schedule.reading)
-        if not torch.isfinite(loss):
-            raise WorldlineError(f"the loss became {loss.item()} at step {step}: lower --learning-rate")
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=schedule.half):
+            loss = cloning_loss(model, batch, pad, schedule.reading)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
         for optimiser in optimisers:
@@ -101,6 +103,8 @@ def clone(
             optimiser.zero_grad(set_to_none=True)
         tokens = progress.tokens + sum(len(example.tokens) for example in batch)
         progress = Progress(step, total, loss.item(), schedule.learning_rate * rate, tokens)
+        if not math.isfinite(progress.loss):
+            raise WorldlineError(f"the loss became {progress.loss} at step {step}: lower --learning-rate")
         metrics.append(folder / METRICS, asdict(progress))
         watch(progress)
         if step in marks:
@@ -120,6 +124,7 @@ def _optimisers(model: Any, schedule: CloningSchedule) -> list[torch.optim.Optim
             lr=schedule.learning_rate,
             betas=(0.9, 0.98),
             weight_decay=schedule.weight_decay,
+            fused=table.is_cuda,
         )
     ]
     if schedule.muon_rate:
@@ -138,23 +143,40 @@ def cloning_loss(model: Any, batch: Sequence[Example], pad: int, reading: float 
 
     Logits are computed only where something is learned.
     """
-    width = max(len(example.tokens) for example in batch)
-    tokens = torch.full((len(batch), width), pad, dtype=torch.long)
-    learned = torch.zeros((len(batch), width), dtype=torch.bool)
-    for row, example in enumerate(batch):
-        tokens[row, : len(example.tokens)] = torch.tensor(example.tokens)
-        learned[row, : len(example.tokens)] = torch.tensor(example.learned)
-    real = torch.tensor([len(example.tokens) for example in batch])[:, None] > torch.arange(1, width)
-    tokens, learned, real = tokens.to(model.device), learned.to(model.device), real.to(model.device)
+    packed = pack(batch, pad)
+    tokens = packed.tokens.to(model.device)
     # Right padding under a causal mask cannot reach a real token, so no attention mask is needed.
-    hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state[:, :-1]
-    head, targets = model.get_output_embeddings(), tokens[:, 1:]
+    states = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state.flatten(0, 1)
+    head, targets = model.get_output_embeddings(), tokens.flatten()
 
-    def mean_over(wanted: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(head(hidden[wanted]).float(), targets[wanted])
+    def mean_over(at: torch.Tensor) -> torch.Tensor:
+        at = at.to(model.device)
+        return F.cross_entropy(head(states[at - 1]).float(), targets[at])
 
-    loss = mean_over(learned[:, 1:])
-    return loss + reading * mean_over(real & ~learned[:, 1:]) if reading else loss
+    loss = mean_over(packed.learned)
+    return loss + reading * mean_over(packed.read) if reading else loss
+
+
+@dataclass(frozen=True)
+class PackedExamples:
+    """Right-padded tokens, and which of them, in the flattened tensor, are learned and which are only read."""
+
+    tokens: torch.Tensor  # (examples, length)
+    learned: torch.Tensor  # (learned tokens,)
+    read: torch.Tensor  # (other tokens,)
+
+
+def pack(batch: Sequence[Example], pad: int) -> PackedExamples:
+    """The batch as tensors. The first token of an example has nothing before it that could predict it."""
+    width = max(len(example.tokens) for example in batch)
+    tokens = np.full((len(batch), width), pad, dtype=np.int64)
+    learned, real = np.zeros((2, len(batch), width), dtype=np.bool_)
+    for row, example in enumerate(batch):
+        tokens[row, : len(example.tokens)] = example.tokens
+        learned[row, : len(example.tokens)] = example.learned
+        real[row, 1 : len(example.tokens)] = True
+    indices = (np.flatnonzero(real & wanted) for wanted in (learned, ~learned))
+    return PackedExamples(torch.from_numpy(tokens), *map(torch.from_numpy, indices))
 
 
 class _Batches:

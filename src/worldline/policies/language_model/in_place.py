@@ -26,6 +26,7 @@ from worldline.policies.language_model.forward import (
 from worldline.policies.language_model.memory import CacheShape, KeyValueMemory
 from worldline.policies.language_model.reader import Ids, PromptReader, length_bucket, parts
 from worldline.policies.language_model.recording import Countdown, Recorder
+from worldline.policies.language_model.stack import stack_of
 from worldline.policies.language_model.stepper import BLOCK, TokenStepper, stepping_rows
 
 MOST_KEPT = 64
@@ -76,7 +77,7 @@ class InPlaceSampler:
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         shape = CacheShape(config.num_hidden_layers, heads, size, model.dtype, model.device)
-        self._recorder = Recorder(model.device)
+        self._stack, self._recorder = stack_of(model), Recorder(model.device)
         self._reading, self._stepping = KeyValueMemory(shape), KeyValueMemory(shape)
         self._readers: dict[tuple[int, int], PromptReader] = {}
         self._steppers: dict[tuple[int, int, float], TokenStepper] = {}
@@ -163,7 +164,7 @@ class InPlaceSampler:
         return _kept(
             self._readers,
             (rows, length),
-            lambda: PromptReader(self._model, self._reading.batch(rows, length), self._recorder),
+            lambda: PromptReader(self._model, self._stack, self._reading.batch(rows, length), self._recorder),
         )
 
     def _stepper(self, prompts: int, most: int, temperature: float) -> TokenStepper:
@@ -175,7 +176,7 @@ class InPlaceSampler:
             self._steppers,
             (rows, time, temperature),
             lambda: TokenStepper(
-                self._model, self._stepping.batch(rows, time), self._ends, temperature, self._recorder
+                self._model, self._stack, self._stepping.batch(rows, time), self._ends, temperature, self._recorder
             ),
         )
 

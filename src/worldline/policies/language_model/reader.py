@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from worldline.policies.language_model import attention
 from worldline.policies.language_model.forward import Model, bare
-from worldline.policies.language_model.memory import WrittenLayer, cache_of
 from worldline.policies.language_model.recording import Recorder
+from worldline.policies.language_model.stack import Stack
 
 Ids = Sequence[int]
 STEP = 64
@@ -57,13 +56,11 @@ def parts(lengths: Sequence[int], budget: int = READ_TOKENS) -> list[Part]:
 class PromptReader:
     """Reads up to `rows` prompts of up to `length` tokens into `cache`, (layers, 2, rows, heads, length, size)."""
 
-    def __init__(self, model: Model, cache: Tensor, recorder: Recorder) -> None:
-        self.cache = cache
+    def __init__(self, model: Model, stack: Stack, cache: Tensor, recorder: Recorder) -> None:
+        self.cache, self._stack = cache, stack
         rows, length = cache.shape[2], cache.shape[4]
         plain, device = bare(model), cache.device
-        self._decoder, self._head = plain.get_decoder(), plain.get_output_embeddings()
-        self._mask = attention.causal_mask(plain, device)
-        self._layers = cache_of(model, [WrittenLayer(keys, values) for keys, values in cache])
+        self._head = plain.get_output_embeddings()
         self._ids = torch.zeros(rows, length, dtype=torch.long, device=device)
         context = getattr(plain.config.get_text_config(), "max_position_embeddings", None)
         self._positions = torch.arange(length, device=device).clamp(max=context and context - 1)[None]
@@ -83,12 +80,5 @@ class PromptReader:
         self._run()
 
     def _read(self) -> None:
-        with attention.without_plans():
-            states = self._decoder(
-                input_ids=self._ids,
-                attention_mask=self._mask,
-                position_ids=self._positions,
-                past_key_values=self._layers,
-                use_cache=True,
-            ).last_hidden_state
+        states = self._stack.read(self._ids, self._positions, self.cache)
         self.logits.copy_(self._head(states[self._rows, self._last]))

@@ -7,10 +7,10 @@ read and draw in one, so steps follow one another on the device and nothing wait
 import torch
 from torch import Tensor
 
-from worldline.policies.language_model.forward import Model, bare, forward
-from worldline.policies.language_model.memory import PlacedLayer, cache_of
+from worldline.policies.language_model.forward import Model, bare
 from worldline.policies.language_model.recording import Recorder
 from worldline.policies.language_model.sampling import sample
+from worldline.policies.language_model.stack import Stack
 
 BLOCK = 32
 """Places whose draws and tokens are held on the device at a time."""
@@ -24,12 +24,13 @@ def stepping_rows(rows: int) -> int:
 class TokenStepper:
     """Steps of one batch shape at one temperature; `cache` is (layers, 2, rows, heads, time, size)."""
 
-    def __init__(self, model: Model, cache: Tensor, stops: Tensor, temperature: float, recorder: Recorder) -> None:
-        self.cache = cache
+    def __init__(
+        self, model: Model, stack: Stack, cache: Tensor, stops: Tensor, temperature: float, recorder: Recorder
+    ) -> None:
+        self.cache, self._stack = cache, stack
         rows, time, device = cache.shape[2], cache.shape[4], cache.device
-        self._model, self._stops, self._temperature = bare(model), stops, temperature
+        self._head, self._stops, self._temperature = bare(model).get_output_embeddings(), stops, temperature
         self._at, self._place = (torch.zeros(1, dtype=torch.long, device=device) for _ in range(2))
-        self._layers = cache_of(model, [PlacedLayer(keys, values, self._at) for keys, values in cache])
         self._hidden = torch.zeros(rows, 1, 1, time, dtype=cache.dtype, device=device)
         self._position, self._last = (torch.zeros(rows, dtype=torch.long, device=device) for _ in range(2))
         self.logits = torch.zeros(rows, len(stops), device=device)
@@ -78,11 +79,10 @@ class TokenStepper:
 
     def _step(self) -> None:
         self._hidden.index_fill_(-1, self._at, 0.0)
-        placed = self._position[:, None]
-        logits = forward(self._model, self._last[:, None], self._hidden, placed, self._layers, keep=1)
+        states = self._stack.step(self._last, self._position, self.cache, self._at, self._hidden)
         self._at += 1
         self._position += 1
-        self._draw(logits[:, -1])
+        self._draw(self._head(states).float())
 
     def _draw(self, logits: Tensor) -> None:
         drawn = sample(logits, self.draws.index_select(0, self._place)[0], self._temperature)

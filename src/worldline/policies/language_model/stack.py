@@ -1,0 +1,170 @@
+"""The layers of a causal language model, read and stepped through with keys and values in memory that stays.
+
+`TransformersStack` calls the model as it is. `FusedStack` computes layers of Llama's shape itself: a small model's step
+is a queue of tiny kernels, and this takes 18 a layer where transformers takes 42. It is used only where it says what
+the model says.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from worldline.policies.language_model import attention
+from worldline.policies.language_model.forward import Model, bare
+from worldline.policies.language_model.memory import PlacedLayer, WrittenLayer, cache_of
+
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""Of a layer's number, queries (B, N, H, D), keys and values (B, N, H / groups, D): what they see, (B, N, H * D)."""
+
+
+class Stack(Protocol):
+    """`cache` is (layers, 2, rows, heads, time, size), keys before values."""
+
+    def read(self, ids: Tensor, positions: Tensor, cache: Tensor) -> Tensor:
+        """States (rows, time, width) of right-padded prompts, whose keys and values are written to `cache`."""
+
+    def step(self, tokens: Tensor, positions: Tensor, cache: Tensor, at: Tensor, hidden: Tensor) -> Tensor:
+        """States (rows, width) of one more token, written to `cache` at `at`, behind what `hidden` does not hide."""
+
+
+def stack_of(model: Model) -> Stack:
+    """The faster stack where it fits the model."""
+    plain = bare(model)
+    return FusedStack(plain) if FusedStack.fits(plain) else TransformersStack(plain)
+
+
+class TransformersStack:
+    """The model's own layers."""
+
+    def __init__(self, plain: Model) -> None:
+        self._plain, self._decoder = plain, plain.get_decoder()
+
+    def read(self, ids: Tensor, positions: Tensor, cache: Tensor) -> Tensor:
+        layers = [WrittenLayer(keys, values) for keys, values in cache]
+        return self._states(ids, attention.causal_mask(self._plain, ids.device), positions, layers)
+
+    def step(self, tokens: Tensor, positions: Tensor, cache: Tensor, at: Tensor, hidden: Tensor) -> Tensor:
+        layers = [PlacedLayer(keys, values, at) for keys, values in cache]
+        return self._states(tokens[:, None], hidden, positions[:, None], layers)[:, 0]
+
+    def _states(self, ids: Tensor, mask: Tensor | None, positions: Tensor, layers: list[Any]) -> Tensor:
+        with attention.without_plans():
+            out = self._decoder(
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache_of(self._plain, layers),
+                use_cache=True,
+            )
+        states: Tensor = out.last_hidden_state
+        return states
+
+
+class FusedStack:
+    """Layers of Llama's shape: RMS norms, rotated queries and keys, a gated MLP. Make it where it `fits`."""
+
+    def __init__(self, plain: Model) -> None:
+        self._decoder = plain.get_decoder()
+        self._size: int = self._decoder.layers[0].self_attn.head_dim
+
+    @classmethod
+    def fits(cls, plain: Model) -> bool:
+        """Whether the model has no other weights than these, and says the same through its own layers."""
+        decoder = plain.get_decoder()
+        if not all(hasattr(decoder, name) for name in ("embed_tokens", "layers", "norm", "rotary_emb")):
+            return False
+        if any(_names(layer) != _EXPECTED or not hasattr(layer.self_attn, "head_dim") for layer in decoder.layers):
+            return False
+        ids = torch.arange(24, device=plain.device)[None].repeat(2, 1) % plain.config.get_text_config().vocab_size
+        with torch.inference_mode():
+            positions = torch.arange(24, device=plain.device)[None]
+            own = decoder(input_ids=ids, use_cache=False).last_hidden_state.float()
+            ours = cls(plain)._states(ids, positions, _causal).float()
+        scale = float(own.abs().max())
+        return torch.allclose(own, ours, rtol=0.0, atol=scale * (1e-4 if plain.dtype == torch.float32 else 0.05))
+
+    def read(self, ids: Tensor, positions: Tensor, cache: Tensor) -> Tensor:
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            cache[layer, 0].copy_(key.transpose(1, 2))
+            cache[layer, 1].copy_(value.transpose(1, 2))
+            return _causal(layer, query, key, value)
+
+        return self._states(ids, positions, attend)
+
+    def step(self, tokens: Tensor, positions: Tensor, cache: Tensor, at: Tensor, hidden: Tensor) -> Tensor:
+        rows, heads = cache.shape[2:4]
+
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            keys, values = cache[layer]
+            keys.index_copy_(2, at, key.transpose(1, 2))
+            values.index_copy_(2, at, value.transpose(1, 2))
+            groups = query.reshape(rows, heads, -1, self._size)  # queries that share keys, side by side
+            mask = hidden.expand(-1, -1, groups.shape[2], -1)
+            return F.scaled_dot_product_attention(groups, keys, values, mask).reshape(rows, 1, -1)
+
+        return self._states(tokens[:, None], positions[:, None], attend)[:, 0]
+
+    def _states(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        states = self._decoder.embed_tokens(ids)
+        cos, sin = (part[..., None, : self._size // 2] for part in self._decoder.rotary_emb(states, positions))
+        with attention.without_plans():
+            for number, layer in enumerate(self._decoder.layers):
+                attended = attend(number, *self._heads(layer.self_attn, _normal(layer.input_layernorm, states), cos, sin))
+                _add_linear(states, attended, layer.self_attn.o_proj)
+                seen = _normal(layer.post_attention_layernorm, states)
+                gate = layer.mlp.act_fn(layer.mlp.gate_proj(seen))
+                _add_linear(states, gate.mul_(layer.mlp.up_proj(seen)), layer.mlp.down_proj)
+        return _normal(self._decoder.norm, states)
+
+    def _heads(self, block: Any, states: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys, rotated, and values, each (B, N, heads, size)."""
+        parts = (block.q_proj, block.k_proj, block.v_proj)
+        weight = torch.cat([part.weight for part in parts])  # one product instead of three; weights may have changed
+        bias = None if block.q_proj.bias is None else torch.cat([part.bias for part in parts])
+        whole = F.linear(states, weight, bias).unflatten(-1, (-1, self._size))
+        queries, keys = (part.weight.shape[0] // self._size for part in parts[:2])
+        turned = _rotated(whole[..., : queries + keys, :], cos, sin)
+        return turned[..., :queries, :], turned[..., queries:, :], whole[..., queries + keys :, :]
+
+
+def _causal(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    heads = (part.transpose(1, 2) for part in (query, key, value))
+    return F.scaled_dot_product_attention(*heads, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(2)
+
+
+def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary positions: each pair of numbers, half a head apart, turned by its angle."""
+    turned = torch.empty_like(heads)
+    half = heads.shape[-1] // 2
+    first, second = heads[..., :half], heads[..., half:]
+    torch.mul(first, cos, out=turned[..., :half]).addcmul_(second, sin, value=-1)
+    torch.mul(second, cos, out=turned[..., half:]).addcmul_(first, sin)
+    return turned
+
+
+def _normal(norm: Any, states: Tensor) -> Tensor:
+    return F.rms_norm(states, (states.shape[-1],), norm.weight, norm.variance_epsilon)
+
+
+def _add_linear(states: Tensor, inputs: Tensor, linear: Any) -> None:
+    """states += linear(inputs), in one kernel where there is no bias."""
+    if linear.bias is None:
+        states.flatten(0, 1).addmm_(inputs.flatten(0, 1), linear.weight.t())
+    else:
+        states += linear(inputs)
+
+
+_EXPECTED = {
+    *(f"self_attn.{part}_proj.weight" for part in "qkvo"),
+    *(f"mlp.{part}_proj.weight" for part in ("gate", "up", "down")),
+    "input_layernorm.weight",
+    "post_attention_layernorm.weight",
+}
+
+
+def _names(layer: Any) -> set[str]:
+    """A layer's weights; biases beside a product's weights are computed too."""
+    return {name for name, _ in layer.named_parameters() if not name.endswith("_proj.bias")}
