@@ -36,6 +36,7 @@ COVERED_BY = {
     "adwm/episodes.py": "adwm/test_training.py",
     "adwm/soft_tokens/guidance.py": "adwm/soft_tokens/test_tokens.py",
     "adwm/value.py": "adwm/test_world_model_env.py",
+    "policies/language_model/stepper.py": "policies/language_model/test_in_place.py",
     "cli/bench.py": "cli/test_main.py",
     "cli/collect.py": "test_collect.py",
     "cli/compare.py": "comparison/test_compare.py",

@@ -12,6 +12,7 @@ def line(
     rollout: float, logprob: float, update: float, peak: float, selection: float | None = None
 ) -> dict[str, float]:
     figures = {"seconds_rollout": rollout, "seconds_logprob": logprob, "seconds_update": update, "peak_gib": peak}
+    figures |= {"rows": 40, "response_tokens": 6.0}
     return figures if selection is None else figures | {"seconds_selection": selection}
 
 
@@ -24,6 +25,7 @@ def test_shares_are_of_the_whole_update() -> None:
     assert shares["extra_time_update_only"] == pytest.approx(0.2)
     assert shares["extra_peak_memory"] == pytest.approx(0.02)
     assert shares["rollout_share"] == pytest.approx(0.8)
+    assert shares["rollout_tokens_per_second"] == pytest.approx(30)  # 240 tokens in 8 seconds
 
 
 def test_a_slow_rollout_of_one_kind_is_not_paws_fault() -> None:

@@ -20,10 +20,10 @@ from worldline.command_line import read
 from worldline.policies import TEMPLATES, Encoder
 from worldline.rollout import plan
 from worldline.sft import SftConfig, sft
-from worldline.sft.clone import Progress, cloning_loss
+from worldline.sft.clone import Progress
 from worldline.sft.demonstrations import Demonstration, of_expert
 from worldline.sft.examples import sequences, texts
-from worldline.sft.small import SIZES, small_model, small_tokenizer
+from worldline.sft.small import SIZES, small_tokenizer
 from worldline.types import InputError, turns
 
 NEVER = 10**9
@@ -130,20 +130,6 @@ def test_with_both_the_blunders_are_not_learned_either(demonstrations: list[Demo
             for step, own, answer in zip(shown.episode.steps, shown.learned, answers, strict=True)
         )
         assert encoder.decode(learned) == expected
-
-
-def test_loss_is_that_of_transformers_on_the_learned_tokens(
-    demonstrations: list[Demonstration], encoder: Encoder
-) -> None:
-    model = small_model(encoder.tokenizer, "nano", 2048, seed=0)
-    batch = sequences(demonstrations[:3], encoder, "action")
-    total, count = 0.0, 0
-    for example in batch:
-        ids = torch.tensor([example.tokens])
-        labels = torch.where(torch.tensor([example.learned]), ids, -100)
-        n = int((labels[:, 1:] != -100).sum())
-        total, count = total + model(input_ids=ids, labels=labels).loss.item() * n, count + n
-    assert cloning_loss(model, batch, pad=0).item() == pytest.approx(total / count, abs=1e-5)
 
 
 def test_what_is_merely_read_weighs_little_unless_told_otherwise(tmp_path: Path) -> None:

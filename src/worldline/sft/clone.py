@@ -10,23 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 
 from worldline import metrics, training_state
+from worldline.sft.gradient import BatchGradient, Example
 from worldline.sft.muon import Muon
 from worldline.types import InputError, WorldlineError, derive_seed
 
 METRICS, STATE = "metrics.jsonl", "training_state.pt"
-
-
-@dataclass(frozen=True)
-class Example:
-    """A token sequence and which of its tokens are to be learned."""
-
-    tokens: tuple[int, ...]
-    learned: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -88,19 +79,17 @@ def clone(
     notes = metrics.cut_back(folder / METRICS, "step", progress.step)
     marks = {math.ceil(total * (k + 1) / schedule.checkpoints) for k in range(schedule.checkpoints)}
     steps = range(progress.step + 1, total + 1)
+    gradient = BatchGradient(model, pad, schedule.batch_tokens, schedule.reading, schedule.half)
     model.train()
     for step, batch in zip(steps, batches.stream(progress.step), strict=False):  # the stream has no end
         torch.manual_seed(derive_seed(seed, "step", step))  # dropout, where there is any
         rate = _rate(step, total, schedule.warmup)
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=schedule.half):
-            loss = cloning_loss(model, batch, pad, schedule.reading)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+        loss = gradient(batch)
         torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
         for optimiser in optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = group["initial_lr"] * rate
             optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
         tokens = progress.tokens + sum(len(example.tokens) for example in batch)
         progress = Progress(step, total, loss.item(), schedule.learning_rate * rate, tokens)
         if not math.isfinite(progress.loss):
@@ -109,6 +98,7 @@ def clone(
         watch(progress)
         if step in marks:
             _checkpoint(folder, progress, model, optimisers, save)
+    model.zero_grad(set_to_none=True)
     model.eval()
     return Cloning(progress, notes)
 
@@ -136,47 +126,6 @@ def _optimisers(model: Any, schedule: CloningSchedule) -> list[torch.optim.Optim
             )
         )
     return made
-
-
-def cloning_loss(model: Any, batch: Sequence[Example], pad: int, reading: float = 0.0) -> torch.Tensor:
-    """Mean cross-entropy over the learned tokens, plus `reading` times that over the others.
-
-    Logits are computed only where something is learned.
-    """
-    packed = pack(batch, pad)
-    tokens = packed.tokens.to(model.device)
-    # Right padding under a causal mask cannot reach a real token, so no attention mask is needed.
-    states = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state.flatten(0, 1)
-    head, targets = model.get_output_embeddings(), tokens.flatten()
-
-    def mean_over(at: torch.Tensor) -> torch.Tensor:
-        at = at.to(model.device)
-        return F.cross_entropy(head(states[at - 1]).float(), targets[at])
-
-    loss = mean_over(packed.learned)
-    return loss + reading * mean_over(packed.read) if reading else loss
-
-
-@dataclass(frozen=True)
-class PackedExamples:
-    """Right-padded tokens, and which of them, in the flattened tensor, are learned and which are only read."""
-
-    tokens: torch.Tensor  # (examples, length)
-    learned: torch.Tensor  # (learned tokens,)
-    read: torch.Tensor  # (other tokens,)
-
-
-def pack(batch: Sequence[Example], pad: int) -> PackedExamples:
-    """The batch as tensors. The first token of an example has nothing before it that could predict it."""
-    width = max(len(example.tokens) for example in batch)
-    tokens = np.full((len(batch), width), pad, dtype=np.int64)
-    learned, real = np.zeros((2, len(batch), width), dtype=np.bool_)
-    for row, example in enumerate(batch):
-        tokens[row, : len(example.tokens)] = example.tokens
-        learned[row, : len(example.tokens)] = example.learned
-        real[row, 1 : len(example.tokens)] = True
-    indices = (np.flatnonzero(real & wanted) for wanted in (learned, ~learned))
-    return PackedExamples(torch.from_numpy(tokens), *map(torch.from_numpy, indices))
 
 
 class _Batches:

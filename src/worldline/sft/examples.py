@@ -13,8 +13,8 @@ from typing import Literal
 from worldline.policies import EncodedExample as Coded
 from worldline.policies import Encoder
 from worldline.policies.language_model.outcome_line import write_outcome
-from worldline.sft.clone import Example
 from worldline.sft.demonstrations import Demonstration
+from worldline.sft.gradient import Example
 from worldline.types import Exchange, InputError, Trajectory, Turn, turns
 
 Target = Literal["action", "observation", "both"]

@@ -58,6 +58,7 @@ class Encoder:
         self._chat = template.chat and tokenizer.chat_template is not None
         self._start = [] if self._chat else [t for t in tokenizer.encode("") if t == tokenizer.bos_token_id][:1]
         self._remembered: dict[str, list[int]] = {}
+        self._decoded: dict[tuple[int, ...], str] = {}
         self.end = self._end_token()
 
     def prompt(self, turn: Turn) -> list[int]:
@@ -84,8 +85,13 @@ class Encoder:
         )
 
     def decode(self, ids: Sequence[int]) -> str:
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return text
+        key = tuple(ids)  # a policy says the same few things again and again
+        if key not in self._decoded:
+            if len(self._decoded) >= _MOST_REMEMBERED:
+                self._decoded.clear()
+            options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+            self._decoded[key] = self.tokenizer.decode(ids, **options)
+        return self._decoded[key]
 
     def stops(self) -> set[int]:
         """The tokens that end a response: the end of text, and any line break where a response is one line."""

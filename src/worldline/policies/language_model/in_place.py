@@ -1,13 +1,14 @@
 """Responses sampled in memory that stays, so that a GPU replays what was recorded once.
 
 Rows and lengths are rounded up to buckets, so that a few recordings serve every tick of every rollout, and weights that
-change in place keep them valid. Equal prompts are read once. The growing caches of `decoding` sample the same responses;
-they serve a CPU, and models whose attention is not of this kind.
+change in place keep them valid. Equal prompts are read once. The growing caches of `decoding` sample the same
+responses; they serve a CPU, and models whose attention is not of this kind.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
+import numpy as np
 import torch
 
 from worldline.policies.language_model import attention
@@ -25,14 +26,15 @@ from worldline.policies.language_model.forward import (
 )
 from worldline.policies.language_model.memory import CacheShape, KeyValueMemory
 from worldline.policies.language_model.reader import Ids, PromptReader, length_bucket, parts
-from worldline.policies.language_model.recording import Countdown, Recorder
+from worldline.policies.language_model.recording import Countdown, Recorder, sent
 from worldline.policies.language_model.stack import stack_of
 from worldline.policies.language_model.stepper import BLOCK, TokenStepper, stepping_rows
 
 MOST_KEPT = 64
 """Shapes of each kind that stay recorded."""
 
-Key, Kept = TypeVar("Key"), TypeVar("Kept")
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 
 
 def respond_behind(
@@ -57,7 +59,7 @@ def suits(model: Model) -> bool:
     if len({weight.device for weight in model.parameters()}) > 1:
         return False
     with inference(model):
-        cache, ids = empty_cache(model), torch.zeros(1, 2, dtype=torch.long, device=model.device)
+        cache, ids = empty_cache(model), torch.tensor([[1, 2]], device=model.device)
         ones = torch.ones_like(ids)
         logits = forward(model, ids, ones, ones.cumsum(-1) - 1, cache)
         shapes = {layer.keys.shape for layer in cache.layers} | {layer.values.shape for layer in cache.layers}
@@ -83,6 +85,7 @@ class InPlaceSampler:
         self._steppers: dict[tuple[int, int, float], TokenStepper] = {}
         vocabulary = bare(model).get_output_embeddings().weight.shape[0]
         self._ends = torch.zeros(vocabulary, dtype=torch.bool, device=model.device)
+        self._stops: Collection[int] = ()
         self._weights: list[int] = []
 
     def respond(self, prompts: Sequence[Ids], seeds: Sequence[int], how: Sampling) -> list[Response]:
@@ -99,11 +102,10 @@ class InPlaceSampler:
             reader.read([distinct[at] for at in part.members])
             spot = {at: row for row, at in enumerate(part.members)}
             rows = [row for row, at in enumerate(owner) if at in spot]
-            here = torch.tensor(rows, device=device)
-            there = torch.tensor([spot[owner[row]] for row in rows], device=device)
+            here, there = (sent(np.array(at), device) for at in (rows, [spot[owner[row]] for row in rows]))
             stepper.cache[..., : part.length, :].index_copy_(2, here, reader.cache.index_select(2, there))
             stepper.logits.index_copy_(0, here, reader.logits.index_select(0, there))
-        lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        lengths = sent(np.array([len(prompt) for prompt in prompts]), device)
         stepper.begin(lengths, torch.arange(used, device=device) < lengths[:, None])
         return self._responses(stepper, seeds, how)
 
@@ -120,13 +122,15 @@ class InPlaceSampler:
         return self._responses(stepper, seeds, how)
 
     def _responses(self, stepper: TokenStepper, seeds: Sequence[int], how: Sampling) -> list[Response]:
-        self._ends.zero_()
-        self._ends[torch.tensor(sorted(how.stops), dtype=torch.long, device=self._ends.device)] = True
+        if how.stops != self._stops:
+            self._stops = how.stops
+            self._ends.zero_()
+            self._ends[sent(np.array(sorted(how.stops), dtype=np.int64), self._ends.device)] = True
         responses = [Response() for _ in seeds]
         rows, time = list(range(len(seeds))), stepper.cache.shape[4]
         for first in range(0, how.most, BLOCK):
             count = min(BLOCK, how.most - first)
-            stepper.load(torch.from_numpy(token_draws([seeds[row] for row in rows], first, count)))
+            stepper.load(token_draws([seeds[row] for row in rows], first, count))
             countdown = Countdown(stepper.going)
             for place in range(first, first + count):
                 if place:

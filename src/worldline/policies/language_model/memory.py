@@ -24,7 +24,7 @@ class CacheShape:
 
 
 class KeyValueMemory:
-    """One piece of memory, seen as a batch of any shape. It grows to the largest batch; views of before are then void."""
+    """One piece of memory, seen as a batch of any shape. It grows to the largest batch; older views are then void."""
 
     def __init__(self, shape: CacheShape) -> None:
         self._shape = shape

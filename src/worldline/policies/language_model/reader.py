@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from worldline.policies.language_model.forward import Model, bare
-from worldline.policies.language_model.recording import Recorder
+from worldline.policies.language_model.recording import Recorder, sent
 from worldline.policies.language_model.stack import Stack
 
 Ids = Sequence[int]
@@ -47,7 +47,8 @@ def parts(lengths: Sequence[int], budget: int = READ_TOKENS) -> list[Part]:
     while order:
         length = length_bucket(lengths[order[0]])
         most = max(1, budget // length)
-        count = len(order) if len(order) <= most else most - most % 8 or most
+        whole = next(size for size in (most - most % 8, 4, 2, 1) if 0 < size <= most)
+        count = len(order) if reading_rows(len(order)) <= most else min(whole, len(order))
         made.append(Part(order[:count], reading_rows(count), length))
         order = order[count:]
     return made
@@ -75,8 +76,9 @@ class PromptReader:
         ids = np.zeros(self._ids.shape, dtype=np.int64)
         for row, prompt in enumerate(prompts):
             ids[row, : len(prompt)] = prompt
-        self._ids.copy_(torch.from_numpy(ids))
-        self._last[: len(prompts)] = torch.tensor([len(prompt) - 1 for prompt in prompts], device=self._last.device)
+        ends = np.array([len(prompt) - 1 for prompt in prompts])
+        self._ids.copy_(sent(ids, self._ids.device))
+        self._last[: len(prompts)] = sent(ends, self._ids.device)
         self._run()
 
     def _read(self) -> None:

@@ -1,11 +1,14 @@
 """Work whose tensors stay in place, recorded once as a CUDA graph and replayed from then on.
 
-A step of a small model on a GPU is mostly Python that launches kernels; a replay launches them all at once. On any other
-device the work simply runs, so that what is recorded can be tested without a GPU.
+A step of a small model on a GPU is mostly Python that launches kernels; a replay launches them all at once. On any
+other device the work simply runs, so that what is recorded can be tested without a GPU.
 """
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,17 +22,22 @@ class Recorder:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
 
+        # Gradients remember the stream they were first computed on: a first run and its recording share one.
+        self._stream = torch.cuda.Stream(device) if self._pool else None  # type: ignore[no-untyped-call]
+
     def recorded(self, work: Work) -> Work:
         """`work`, which takes and gives its tensors in place: the first call runs, the second records, the rest replay.
 
         Work that synchronises cannot be recorded, and keeps running as it is.
         """
-        return work if self._pool is None else _Recording(work, self._device, self._pool)
+        if self._pool is None or self._stream is None:
+            return work
+        return _Recording(work, self._device, self._pool, self._stream)
 
 
 class _Recording:
-    def __init__(self, work: Work, device: torch.device, pool: tuple[int, int]) -> None:
-        self._work, self._device, self._pool = work, device, pool
+    def __init__(self, work: Work, device: torch.device, pool: Any, stream: torch.cuda.Stream) -> None:
+        self._work, self._device, self._pool, self._stream = work, device, pool, stream
         self._runs, self._graph = 0, torch.cuda.CUDAGraph()
         self._recordable = True
 
@@ -40,18 +48,27 @@ class _Recording:
         if self._runs >= 2 and self._recordable:
             self._graph.replay()
         else:
+            self._run()
+
+    def _run(self) -> None:
+        current = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
             self._work()
+        current.wait_stream(self._stream)
 
     def _record(self) -> None:
-        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # torch gives it no types
         try:
-            with (
-                torch.cuda.device(self._device),
-                torch.cuda.graph(self._graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"),
-            ):
+            with torch.cuda.device(self._device), torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream):
                 self._work()
         except RuntimeError:
             self._recordable = False
+
+
+def sent(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
+    """`values` on the device. The host does not wait for what the device has still to do before."""
+    here = torch.from_numpy(values)
+    return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here
 
 
 class Countdown:

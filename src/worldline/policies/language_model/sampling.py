@@ -1,4 +1,4 @@
-"""One token of every row from its logits and a draw in [0, 1). Pure functions of tensors: nothing waits for the device."""
+"""One token of every row from its logits and a draw in [0, 1): a pure function of tensors that waits for no device."""
 
 from dataclasses import dataclass
 

@@ -112,7 +112,9 @@ class FusedStack:
         cos, sin = (part[..., None, : self._size // 2] for part in self._decoder.rotary_emb(states, positions))
         with attention.without_plans():
             for number, layer in enumerate(self._decoder.layers):
-                attended = attend(number, *self._heads(layer.self_attn, _normal(layer.input_layernorm, states), cos, sin))
+                attended = attend(
+                    number, *self._heads(layer.self_attn, _normal(layer.input_layernorm, states), cos, sin)
+                )
                 _add_linear(states, attended, layer.self_attn.o_proj)
                 seen = _normal(layer.post_attention_layernorm, states)
                 gate = layer.mlp.act_fn(layer.mlp.gate_proj(seen))
@@ -124,15 +126,16 @@ class FusedStack:
         parts = (block.q_proj, block.k_proj, block.v_proj)
         weight = torch.cat([part.weight for part in parts])  # one product instead of three; weights may have changed
         bias = None if block.q_proj.bias is None else torch.cat([part.bias for part in parts])
-        whole = F.linear(states, weight, bias).unflatten(-1, (-1, self._size))
+        whole = F.linear(states, weight, bias).view(*states.shape[:2], -1, self._size)
         queries, keys = (part.weight.shape[0] // self._size for part in parts[:2])
         turned = _rotated(whole[..., : queries + keys, :], cos, sin)
         return turned[..., :queries, :], turned[..., queries:, :], whole[..., queries + keys :, :]
 
 
 def _causal(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    heads = (part.transpose(1, 2) for part in (query, key, value))
-    return F.scaled_dot_product_attention(*heads, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(2)
+    query, key, value = (part.transpose(1, 2) for part in (query, key, value))
+    attended = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+    return attended.transpose(1, 2).flatten(2)
 
 
 def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

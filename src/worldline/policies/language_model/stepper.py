@@ -4,11 +4,13 @@ The new tokens of all rows stand side by side behind the longest prompt; a mask 
 read and draw in one, so steps follow one another on the device and nothing waits for the host.
 """
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from worldline.policies.language_model.forward import Model, bare
-from worldline.policies.language_model.recording import Recorder
+from worldline.policies.language_model.recording import Recorder, sent
 from worldline.policies.language_model.sampling import sample
 from worldline.policies.language_model.stack import Stack
 
@@ -67,9 +69,9 @@ class TokenStepper:
             own[: len(rows)] = its[rows]
         self._at.copy_(other._at)
 
-    def load(self, draws: Tensor) -> None:
+    def load(self, draws: npt.NDArray[np.float64]) -> None:
         """The draws of the next places, (at most BLOCK, prompts)."""
-        self.draws[: draws.shape[0], : draws.shape[1]] = draws.to(self.draws.device)
+        self.draws[: draws.shape[0], : draws.shape[1]] = sent(draws, self.draws.device)
         self._place.zero_()
         self.lengths.zero_()
 

@@ -1,0 +1,77 @@
+"""Recorded work does what the work does; a count is seen one look late."""
+
+import numpy as np
+import pytest
+import torch
+
+from worldline.policies.language_model.recording import Countdown, Recorder, sent
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph: needs a GPU")
+
+
+def device(name: str) -> torch.device:
+    return torch.device(name)
+
+
+DEVICES = [pytest.param("cpu"), pytest.param("cuda", marks=needs_gpu)]
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_recorded_work_runs_at_every_call_on_what_lies_in_place(name: str) -> None:
+    total, step = torch.zeros(3, device=name), torch.ones(3, device=name)
+
+    def work() -> None:
+        total.add_(step)
+
+    recorded = Recorder(device(name)).recorded(work)
+    for call in range(1, 6):
+        step.fill_(call)
+        recorded()
+        assert total.tolist() == [sum(range(call + 1))] * 3
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_work_that_looks_at_its_tensors_keeps_running(name: str) -> None:
+    total = torch.zeros((), device=name)
+
+    def work() -> None:
+        total.add_(1 + 0 * total.item())
+
+    recorded = Recorder(device(name)).recorded(work)
+    for _ in range(4):
+        recorded()
+    assert total.item() == 4
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_gradients_can_be_recorded(name: str) -> None:
+    weight, given = torch.ones(4, device=name, requires_grad=True), torch.ones(4, device=name)
+    weight.grad = torch.zeros_like(weight)
+
+    def work() -> None:
+        assert weight.grad is not None
+        weight.grad.zero_()
+        (weight * given).square().sum().backward()
+
+    recorded = Recorder(device(name)).recorded(work)
+    for value in (1.0, 2.0, 3.0, 4.0):
+        given.fill_(value)
+        recorded()
+        assert weight.grad is not None
+        assert weight.grad.tolist() == [2 * value**2] * 4
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_countdown_is_over_one_look_after_zero(name: str) -> None:
+    count = torch.tensor([3], device=name)
+    countdown, looks = Countdown(count), []
+    for _ in range(5):
+        count -= 1
+        looks.append(countdown.over())
+    assert looks == [False, False, False, True, False]  # 2, 1, 0, then below
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_what_is_sent_arrives(name: str) -> None:
+    values = np.arange(5.0)
+    assert sent(values, device(name)).tolist() == values.tolist()
