@@ -95,7 +95,7 @@ class InPlaceSampler:
         distinct = list(dict.fromkeys(map(tuple, prompts)))
         place = {prompt: at for at, prompt in enumerate(distinct)}
         owner = [place[tuple(prompt)] for prompt in prompts]
-        used = length_bucket(max(map(len, distinct)))
+        used = max(map(len, distinct))
         stepper = self._stepper(len(prompts), used + how.most, how.temperature)
         for part in parts([len(prompt) for prompt in distinct]):
             reader = self._reader(part.rows, part.length)

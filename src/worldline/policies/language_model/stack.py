@@ -134,7 +134,10 @@ class FusedStack:
 
 def _causal(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     query, key, value = (part.transpose(1, 2) for part in (query, key, value))
-    attended = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+    shared = query.shape[1] // key.shape[1]
+    if query.dtype == torch.float32:  # torch's fast kernels share keys in half precision only
+        key, value, shared = key.repeat_interleave(shared, 1), value.repeat_interleave(shared, 1), 1
+    attended = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=shared > 1)
     return attended.transpose(1, 2).flatten(2)
 
 
