@@ -150,15 +150,16 @@ class InPlaceSampler:
         return responses
 
     def _collect(self, stepper: TokenStepper, responses: Sequence[Response]) -> None:
-        count = len(responses)
+        lengths = stepper.lengths[: len(responses)].tolist()
         ids, logprobs, entropies = (
-            values[:, :count].T.tolist() for values in (stepper.tokens, stepper.logprobs, stepper.entropies)
+            values[: max(lengths), : len(responses)].cpu().numpy().T
+            for values in (stepper.tokens, stepper.logprobs, stepper.entropies)
         )
-        for at, length in enumerate(stepper.lengths[:count].tolist()):
-            responses[at].ids += ids[at][:length]
-            responses[at].logprobs += logprobs[at][:length]
-            responses[at].entropies += entropies[at][:length]
-        if not all(value == value for row in logprobs for value in row):  # what is no number must not stay in memory
+        for at, (response, length) in enumerate(zip(responses, lengths, strict=True)):
+            response.ids += ids[at, :length].tolist()
+            response.logprobs += logprobs[at, :length].tolist()
+            response.entropies += entropies[at, :length].tolist()
+        if np.isnan(logprobs).any():  # what is no number must not stay in memory
             self._stepping.clear()
 
     def _reader(self, rows: int, length: int) -> PromptReader:
