@@ -10,8 +10,9 @@ import torch
 from brief_fits import make_fits_brief, make_networks_small
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.episodes import check, facts_of
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, latent_notes
+from worldline.adwm.log_source import MemoryLog
+from worldline.adwm.survey import facts_of, survey
 from worldline.command_line import read
 from worldline.types import InputError, Step, Trajectory
 
@@ -105,7 +106,7 @@ def test_a_log_that_cannot_be_fitted_is_refused(
     log: list[Trajectory], spoil: Callable[[list[Trajectory]], list[Trajectory]], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        check(spoil(log))
+        survey(MemoryLog(spoil(log)))
 
 
 def test_a_thin_log_is_fitted_and_told(log: list[Trajectory], tmp_path: Path) -> None:
@@ -119,13 +120,13 @@ def test_a_thin_log_is_fitted_and_told(log: list[Trajectory], tmp_path: Path) ->
     ]
     huge = thin[0].model_copy(update={"final_observation": "word " * 10_000, "terminated": False})
     thin = [huge, *(episode.model_copy(update={"terminated": False}) for episode in thin[1:])]
-    notes = check(thin)
+    notes = survey(MemoryLog(thin)).notes
     assert len(notes) == 3
     _write(thin, tmp_path / "log")
     log = (tmp_path / "log",)
     few = {"members": 1, "epochs": 1, "text_steps": 40, "rivals": False, "replayed_episodes": 2}
     thinly = fit(FitConfig(log=log, out=tmp_path / "wm", **few))
-    assert thinly.notes[: len(notes)] == tuple(notes)
+    assert thinly.notes[: len(notes)] == notes
     assert np.isnan(thinly.figures["hazard_auc"])
     assert json.loads((tmp_path / "wm" / "figures.json").read_text())["figures"]["hazard_auc"] is None
 
