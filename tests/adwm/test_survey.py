@@ -38,13 +38,23 @@ def test_an_episode_that_pays_the_least_at_every_step_is_not_good(fine: float) -
 
 def test_folds_keep_tasks_together_and_are_dealt_like_cards() -> None:
     log = grid(tasks=12, policies=(2, 1))
-    folds = survey(MemoryLog(log)).folds(5, seed=3)
+    folds = survey(MemoryLog(log)).folds(5, 3, np.arange(36))
     names = sorted({episode.task_id for episode in log})
     order = np.random.default_rng(derive_seed(3, "folds")).permutation(12)
     dealt = {names[task]: at % 5 for at, task in enumerate(order)}
     assert folds.tolist() == [dealt[episode.task_id] for episode in log]
-    alone = survey(MemoryLog(grid(tasks=1, policies=(9,)))).folds(5, seed=3)
+    alone = survey(MemoryLog(grid(tasks=1, policies=(9,)))).folds(5, 3, np.arange(9))
     assert sorted(np.bincount(alone).tolist()) == [1, 2, 2, 2, 2], "one task: by episode"
+
+
+def test_each_fold_has_its_share_of_the_indexed_episodes() -> None:
+    log = grid(tasks=40, policies=(2,))
+    surveyed = survey(MemoryLog(log))
+    for seed in range(10):
+        folds = surveyed.folds(5, seed, np.arange(10))
+        assert np.bincount(folds[:10]).tolist() == [2] * 5, "ten tasks, two for each fold"
+        assert np.bincount(folds).tolist() == [16] * 5
+        assert np.array_equal(folds[:40], folds[40:]), "whole tasks"
 
 
 def test_an_episode_that_is_there_twice_is_named() -> None:

@@ -173,7 +173,13 @@ class FittingLog:
         reader = WorldModel(architecture, log.survey.facts, actions)
         data = [read_episode(reader, *one) for one in zip(episodes, range(len(episodes)), strict=True)]
         return cls(
-            settings, kernel, log, actions, data, log.survey.folds(FOLDS, settings.seed), usable_device(settings.device)
+            settings,
+            kernel,
+            log,
+            actions,
+            data,
+            log.survey.folds(FOLDS, settings.seed, log.numbers),
+            usable_device(settings.device),
         )
 
     def held_out(self, index: int) -> list[EpisodeData]:

@@ -38,12 +38,16 @@ class Survey:
     def steps(self) -> int:
         return int(self.lengths.sum())
 
-    def folds(self, most: int, seed: int) -> Numbers:
-        """A fold for each episode, at most so many: whole tasks together, or single episodes of a single task."""
+    def folds(self, most: int, seed: int, indexed: Numbers) -> Numbers:
+        """A fold for each episode, at most so many: whole tasks together, or single episodes of a single task.
+
+        Those of the indexed episodes are dealt first: each fold has its share of them.
+        """
         units = self.tasks if self.tasks.max() > 0 else np.arange(len(self.tasks))
         order = np.random.default_rng(derive_seed(seed, "folds")).permutation(int(units.max()) + 1)
+        there = np.isin(order, units[indexed])
         fold_of = np.empty(len(order), np.int64)
-        fold_of[order] = np.arange(len(order)) % min(most, len(order))
+        fold_of[np.concatenate([order[there], order[~there]])] = np.arange(len(order)) % min(most, int(there.sum()))
         folds: Numbers = fold_of[units]
         return folds
 
