@@ -138,6 +138,7 @@ class FitSettingsOfLog(TypedDict, total=False):
     batch: int | None
     rate: float | None
     text_steps: int
+    kernel_steps: int
     rivals: bool
     replayed_episodes: int
     seed: int

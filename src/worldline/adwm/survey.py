@@ -1,6 +1,6 @@
 """One pass over a log before it is fitted: what it is, whether it can be fitted, and a few numbers of each episode.
 
-The texts are let go. What stays is some twenty bytes an episode, and the names of tasks and policies.
+The texts are let go. What stays is some forty bytes an episode, and the names of tasks and policies.
 """
 
 import math
