@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint suite demo docs kill fuzz openenv ray clean
+.PHONY: install test lint suite demo docs kill fuzz openenv ray readers clean
 
 install: $(STAMP)
 
@@ -46,6 +46,10 @@ openenv:
 ray: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_ray_pool.py
+
+readers: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[readers]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/store/test_readers_of_others.py
 
 docs: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -1,19 +1,32 @@
 """worldline: train language agents that understand their world, and know how good an agent is before it touches one.
 
-From Python: `worldline.collect`, `sft`, `train`, `fit`, `evaluate`, `compare`, `report`, `read`; see `worldline.api`.
+From Python: `worldline.collect`, `sft`, `train`, `fit`, `evaluate`, `compare`, `report`, `read`,
+`push_to_hub`, `from_hub`; see `worldline.api`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from worldline.api import collect, compare, evaluate, fit, read, report, sft, train
+    from worldline.api import collect, compare, evaluate, fit, from_hub, push_to_hub, read, report, sft, train
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "collect", "compare", "evaluate", "fit", "read", "report", "sft", "train"]
+__all__ = [
+    "__version__",
+    "collect",
+    "compare",
+    "evaluate",
+    "fit",
+    "from_hub",
+    "push_to_hub",
+    "read",
+    "report",
+    "sft",
+    "train",
+]
 
 _MODULES = ("collect", "evaluate", "report", "sft")
 """Verbs that are modules too: each is callable."""
-_FUNCTIONS = ("compare", "fit", "read", "train")
+_FUNCTIONS = ("compare", "fit", "from_hub", "push_to_hub", "read", "train")
 
 
 def __getattr__(name: str) -> Any:

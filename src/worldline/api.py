@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from worldline.collect import Collection
     from worldline.comparison import LogComparison
     from worldline.evaluate import Evaluation, Extra
+    from worldline.hub import Pulled, Pushed
     from worldline.paw.train import Trained
     from worldline.policies import PolicySource
     from worldline.report.page import Report
@@ -138,6 +139,7 @@ class FitSettingsOfLog(TypedDict, total=False):
     batch: int | None
     rate: float | None
     text_steps: int
+    kernel_steps: int
     rivals: bool
     replayed_episodes: int
     seed: int
@@ -270,6 +272,24 @@ def read(
     from worldline import store
 
     return store.read(_listed(log), policies=policies, tasks=tasks)
+
+
+def push_to_hub(
+    folder: PathLike, repo: str, *, public: bool = False, licence: str | None = None, endpoint: str | None = None
+) -> "Pushed":
+    """Put a log or a world model into a new repository of the Hugging Face Hub, private unless it is to be public."""
+    from worldline.hub import push_to_hub as work
+
+    return work(folder, repo, public=public, licence=licence, endpoint=endpoint)
+
+
+def from_hub(
+    repo: str, out: PathLike, *, kind: 'Literal["log", "world-model"] | None' = None, endpoint: str | None = None
+) -> "Pulled":
+    """Download a log or a world model from the Hugging Face Hub into a new folder."""
+    from worldline.hub import from_hub as work
+
+    return work(repo, out, kind=kind, endpoint=endpoint)
 
 
 def _listed(paths: Paths) -> list[PathLike]:

@@ -114,19 +114,32 @@ def metrics(out: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("how", ["full", "killed"])
 def test_a_broken_fit_is_whole_or_absent_and_resumes_to_the_same(log: Path, how: faults.How, tmp_path: Path) -> None:
+    _break_everywhere(log, how, tmp_path)
+
+
+def test_a_broken_fit_of_a_sampled_log_resumes_to_the_same(episodes: list[Trajectory], tmp_path: Path) -> None:
+    """The sample says of what it is one before it is there."""
+    many = [one.model_copy(update={"id": f"{one.id}-{copy}"}) for copy in range(4) for one in episodes[:8]]
+    whole = _break_everywhere(extended(tmp_path / "many", many), "killed", tmp_path, kernel_steps=100)
+    assert "sample.json" in whole["names"]
+    assert whole["log"] < 32
+
+
+def _break_everywhere(log: Path, how: faults.How, tmp_path: Path, **changes: Any) -> dict[str, Any]:
     whole = tmp_path / "whole"
-    fit(config(log, whole))
+    fit(config(log, whole, **changes))
     made = content(whole)
     assert [row["epoch"] for row in made["metrics"]] == [1, 2]
     broken = 0
-    for state in faults.states_left(lambda out: fit(config(log, out)), tmp_path, how):
+    for state in faults.states_left(lambda out: fit(config(log, out, **changes)), tmp_path, how):
         left = state.path
         assert member(left) in ({}, member(whole))
         assert metrics(left) == made["metrics"][: len(metrics(left))]
-        fit(config(log, left))
+        fit(config(log, left, **changes))
         assert content(left) == made
         broken += state.calls
     assert broken > 30
+    return made
 
 
 def test_a_fit_killed_after_training_goes_on_from_there(

@@ -10,8 +10,9 @@ import torch
 from brief_fits import make_fits_brief, make_networks_small
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.episodes import check, facts_of
-from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, latent_notes
+from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, fit_ensemble, latent_notes
+from worldline.adwm.log_source import MemoryLog
+from worldline.adwm.survey import facts_of, survey
 from worldline.command_line import read
 from worldline.types import InputError, Step, Trajectory
 
@@ -86,6 +87,50 @@ def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(log: list[Trajectory],
     assert resumed.figures == whole.figures
 
 
+def test_a_large_log_is_sampled_and_streamed_and_goes_on_when_killed(log: list[Trajectory], tmp_path: Path) -> None:
+    """The kernel has 200 of some 500 steps; the networks see the rest too, and facts are of the whole log."""
+    _write(log, tmp_path / "log")
+    given = {"log": (tmp_path / "log",), "members": 1, "epochs": 2, "text_steps": 50, "kernel_steps": 200}
+    whole = fit(FitConfig(out=tmp_path / "whole", **given))
+    again = Ensemble.load(tmp_path / "whole")
+    assert again.facts == facts_of(log)
+    assert again.sample == whole.ensemble.sample
+    assert again.sample is not None
+    assert again.sample.steps == sum(map(len, log))
+    assert sum(max(len(episode), 5) for episode in again.episodes) <= 200
+    assert len(again.members[0].decoder.latents) == again.sample.sampled_steps == len(again.kernel.log)
+    assert {episode.policy for episode in again.episodes} == {episode.policy for episode in log}
+    assert any("of the log's" in note for note in whole.notes)
+    assert "of the log's" in (tmp_path / "whole" / "member-0" / "README.md").read_text()
+    seen: list[object] = []
+
+    def kill(row: dict[str, object]) -> None:
+        seen.append(row["epoch"])
+        if row["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(FitConfig(out=tmp_path / "cut", **given), kill)
+    resumed = fit(FitConfig(out=tmp_path / "cut", resume=True, **given), lambda row: seen.append(row["epoch"]))
+    assert seen == [1, 2, 2]
+    for name, weight in whole.ensemble.members[0].model.state_dict().items():
+        assert torch.equal(weight, resumed.ensemble.members[0].model.state_dict()[name]), name
+    assert resumed.figures == pytest.approx(whole.figures, rel=0, abs=0, nan_ok=True)
+
+
+def test_a_log_as_large_as_the_bound_is_fitted_as_if_there_were_none(log: list[Trajectory]) -> None:
+    steps = sum(max(len(episode), 5) for episode in log[::3])
+    given = {"members": 1, "epochs": 1, "text_steps": 40, "rivals": False, "replayed_episodes": 2}
+    bound = fit_ensemble(log[::3], FitSettings(kernel_steps=steps, **given))
+    free = fit_ensemble(log[::3], FitSettings(**given))
+    less = fit_ensemble(log[::3], FitSettings(kernel_steps=steps - 1, **given))
+    assert bound.figures == pytest.approx(free.figures, rel=0, abs=0, nan_ok=True)
+    assert less.figures != pytest.approx(free.figures, rel=0, abs=0, nan_ok=True)
+    for one, other in zip(bound.ensemble.members, free.ensemble.members, strict=True):
+        for name, weight in one.model.state_dict().items():
+            assert torch.equal(weight, other.model.state_dict()[name]), name
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -105,7 +150,7 @@ def test_a_log_that_cannot_be_fitted_is_refused(
     log: list[Trajectory], spoil: Callable[[list[Trajectory]], list[Trajectory]], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        check(spoil(log))
+        survey(MemoryLog(spoil(log)))
 
 
 def test_a_thin_log_is_fitted_and_told(log: list[Trajectory], tmp_path: Path) -> None:
@@ -119,13 +164,13 @@ def test_a_thin_log_is_fitted_and_told(log: list[Trajectory], tmp_path: Path) ->
     ]
     huge = thin[0].model_copy(update={"final_observation": "word " * 10_000, "terminated": False})
     thin = [huge, *(episode.model_copy(update={"terminated": False}) for episode in thin[1:])]
-    notes = check(thin)
+    notes = survey(MemoryLog(thin)).notes
     assert len(notes) == 3
     _write(thin, tmp_path / "log")
     log = (tmp_path / "log",)
     few = {"members": 1, "epochs": 1, "text_steps": 40, "rivals": False, "replayed_episodes": 2}
     thinly = fit(FitConfig(log=log, out=tmp_path / "wm", **few))
-    assert thinly.notes[: len(notes)] == tuple(notes)
+    assert thinly.notes[: len(notes)] == notes
     assert np.isnan(thinly.figures["hazard_auc"])
     assert json.loads((tmp_path / "wm" / "figures.json").read_text())["figures"]["hazard_auc"] is None
 

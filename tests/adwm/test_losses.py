@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from worldline.adwm.episodes import EpisodeData, encode, facts_of, read_episode, windows
+from worldline.adwm.episodes import EpisodeData, encode, read_episode, windows
 from worldline.adwm.losses import (
     balance,
     contrast_loss,
@@ -19,6 +19,7 @@ from worldline.adwm.losses import (
     total,
 )
 from worldline.adwm.model import PRESETS, WorldModel
+from worldline.adwm.survey import facts_of
 from worldline.types import Trajectory
 
 

@@ -4,10 +4,12 @@ import torch
 
 from worldline.adwm import training
 from worldline.adwm.dynamics import next_latents
-from worldline.adwm.episodes import EpisodeData, facts_of, read_episode, windows
+from worldline.adwm.episodes import EpisodeData, read_episode, windows
+from worldline.adwm.epochs import HeldEpisodes
 from worldline.adwm.imagination import ImaginationConfig
 from worldline.adwm.model import PRESETS, WorldModel
 from worldline.adwm.rivals.latent import Pairs
+from worldline.adwm.survey import facts_of
 from worldline.adwm.training import Schedule, effective_rank, latents, train, train_score
 from worldline.types import Trajectory
 
@@ -68,7 +70,7 @@ def test_an_episode_longer_than_the_window_is_read_in_pieces(log: list[Trajector
     pieces = windows([long], model)
     assert sum(len(piece) for piece in pieces) == steps
     assert latents(model, [long], 4).shape == (steps + len(pieces), model.architecture.latent)
-    train(model, [long] * 4, [long], Schedule(epochs=1, batch=2), seed=0)
+    train(model, HeldEpisodes([long] * 4), [long], Schedule(epochs=1, batch=2), seed=0)
 
 
 def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +91,14 @@ def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory], monkeypatch:
         rows.append(row)
         weights.append(model.score.out.weight.detach().clone())
 
-    train(model, data[:12], data[12:], Schedule(epochs=6, batch=8, rate=1e-3, patience=1), seed=0, watch=watch)
+    train(
+        model,
+        HeldEpisodes(data[:12]),
+        data[12:],
+        Schedule(epochs=6, batch=8, rate=1e-3, patience=1),
+        seed=0,
+        watch=watch,
+    )
     assert len(rows) == 3
     assert rows[-1]["best"] == 2
     assert torch.equal(model.score.out.weight, weights[1])

@@ -2,7 +2,8 @@
 
 Each member is a network with a decoder over the kernel's candidates. Members hold out different tasks, so that every
 logged task can be judged by one that has not been trained on it, and their disagreement is part of every interval. On
-disk: the log itself (candidates are its texts), the kernel model, one folder per member, and a card.
+disk: the log itself (candidates are its texts) or the sample that the kernel model has of a large one, the kernel
+model, one folder per member, and a card.
 """
 
 import json
@@ -11,19 +12,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pydantic import ValidationError
 from safetensors.torch import load_model
 
 from worldline import files, store
 from worldline.adwm.decoder import LatentDecoder
-from worldline.adwm.episodes import facts_of
 from worldline.adwm.imagination import DynamicsName
 from worldline.adwm.model import LogFacts, WorldModel, model_card, save_weights
 from worldline.adwm.rivals.latent import RIVALS, Rivals
+from worldline.adwm.sample import LogSample
+from worldline.adwm.survey import facts_of
 from worldline.kernel.model import KernelModel
 from worldline.policies.language_model.device import usable_device
 from worldline.types import InputError, Trajectory
 
-_MEMBER, _LOG, _MEASURED = "member-{}", "log", "measured.json"
+_MEMBER, _LOG, _MEASURED, _SAMPLE = "member-{}", "log", "measured.json", "sample.json"
 _DECODER, _RIVALS = "decoder.safetensors", "rivals.safetensors"
 CONFIG, FIGURES = "config.json", "figures.json"
 """What `worldline fit` writes beside the members: the first when it begins, the second when it is done."""
@@ -52,22 +55,25 @@ class Ensemble:
     kernel_replay_error: float = 0.0
     """Of `wm`: the same, or the error of the loggers' values without their own episodes, if that is larger."""
 
+    sample: LogSample | None = None
+    """What the kernel model has of its log; None: all of it."""
+
     @property
     def episodes(self) -> tuple[Trajectory, ...]:
-        """The log."""
+        """The log, as far as the kernel model has it."""
         return self.kernel.log.episodes
 
     @cached_property
     def facts(self) -> LogFacts:
-        """What is told of the log: names, horizon, range of rewards."""
-        return facts_of(self.episodes)
+        """What is told of the whole log: names, horizon, range of rewards."""
+        return facts_of(self.episodes) if self.sample is None else self.sample.facts
 
     def save(self, folder: Path) -> None:
         """Everything `load` needs. The log is written once, beside the members."""
-        save_log(self.episodes, folder)
+        save_log(self.episodes, folder, self.sample)
         save_kernel(self.kernel, folder)
         for index, member in enumerate(self.members):
-            save_member(member, member_folder(folder, index))
+            save_member(member, member_folder(folder, index), self.sample)
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> "Ensemble":
@@ -83,7 +89,7 @@ class Ensemble:
         names = ("replay_error", "wm_replay_error", "wm_left_out_error")
         error, *kernel_errors = (float(measured.get(name) or 0.0) for name in names)
         members = tuple(load_member(part, kernel, device) for part in parts)
-        return cls(members, kernel, error, max(kernel_errors))
+        return cls(members, kernel, error, max(kernel_errors), load_sample(folder))
 
 
 def member_folder(folder: Path, index: int) -> Path:
@@ -91,13 +97,26 @@ def member_folder(folder: Path, index: int) -> Path:
     return folder / _MEMBER.format(index)
 
 
-def save_log(episodes: Sequence[Trajectory], folder: Path) -> None:
-    """The log beside the members, unless it is there already."""
+def save_log(episodes: Sequence[Trajectory], folder: Path, sample: LogSample | None = None) -> None:
+    """The log beside the members, unless it is there already, and what it is a sample of."""
     if (folder / _LOG).is_dir():
         return
+    if sample is not None:
+        files.write_json(folder / _SAMPLE, sample.model_dump(mode="json"))
     with files.replacing(folder / _LOG) as partial, store.StoreWriter(partial) as writer:
         for episode in episodes:
             writer.append(episode)
+
+
+def load_sample(folder: Path) -> LogSample | None:
+    """What the log in `folder` is a sample of; None: it is whole."""
+    path = folder / _SAMPLE
+    if not path.is_file():
+        return None
+    try:
+        return LogSample.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InputError(f"{path}: does not say what the log is a sample of: {error.errors()[0]['msg']}") from None
 
 
 def save_kernel(model: KernelModel, folder: Path) -> None:
@@ -118,9 +137,10 @@ def load_kernel(folder: Path, episodes: Sequence[Trajectory]) -> KernelModel:
     return model.eval()
 
 
-def save_member(member: Member, folder: Path) -> None:
+def save_member(member: Member, folder: Path, sample: LogSample | None = None) -> None:
+    notes = [] if sample is None else [sample.note]
     with files.replacing(folder) as partial:
-        member.model.write(partial, model_card(member.model, member.figures))
+        member.model.write(partial, model_card(member.model, member.figures, notes))
         save_weights(member.decoder, partial / _DECODER)
         if member.rivals is not None:
             save_weights(member.rivals, partial / _RIVALS)

@@ -1,7 +1,5 @@
 """Logged episodes as tensors: read once, then batched, windowed and padded for training and for replay."""
 
-import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -11,12 +9,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from worldline.adwm.model import LogFacts, Texts, WorldModel
+from worldline.adwm.model import Texts, WorldModel
 from worldline.adwm.tokenizer import Ids, marks, padded_ids
-from worldline.types import InputError, Trajectory
-
-FEWEST = 8
-"""Episodes that a world model can be fitted on."""
+from worldline.types import Trajectory
 
 
 class Tokens(NamedTuple):
@@ -115,53 +110,6 @@ def windows(data: Sequence[EpisodeData], model: WorldModel) -> list[EpisodeData]
     """Every step of every episode once and in order, in pieces that the history encoder can hold."""
     size = model.architecture.stretch
     return [one.window(start, size) for one in data for start in range(0, len(one), size)]
-
-
-def check(episodes: Sequence[Trajectory]) -> list[str]:
-    """Refuse a log that no world model can be fitted on; say what is thin about one that can."""
-    if len(episodes) < FEWEST:
-        raise InputError(f"the log has {len(episodes)} episode(s): a world model needs at least {FEWEST}")
-    worlds = sorted({episode.env for episode in episodes})
-    if len(worlds) > 1:
-        raise InputError(f"the log mixes environments ({', '.join(worlds)}): fit one world model for each")
-    twice = [name for name, times in Counter(episode.id for episode in episodes).items() if times > 1]
-    if twice:
-        raise InputError(f"episode {twice[0]} is in the log twice: was a log folder given twice?")
-    for episode in episodes:
-        if not episode.steps:
-            raise InputError(f"episode {episode.id} has no steps: leave it out of the log")
-        bad = next((at for at, step in enumerate(episode.steps) if not math.isfinite(step.reward)), None)
-        if bad is not None:
-            raise InputError(f"episode {episode.id}: the reward of step {bad + 1} is {episode.steps[bad].reward}")
-    notes = []
-    if len({episode.task_id for episode in episodes}) == 1:
-        notes.append("the log has one task only: the model cannot judge others, and held-out error is by episode")
-    if all(not episode.success for episode in episodes) and all(episode.episode_return <= 0 for episode in episodes):
-        notes.append("no episode of the log succeeds: the model cannot know what success takes, its values are near 0")
-    if not any(episode.terminated for episode in episodes):
-        notes.append("no episode of the log was ended by the world: imagined ones only end with the step budget")
-    return notes
-
-
-def facts_of(episodes: Sequence[Trajectory]) -> LogFacts:
-    """What the model must know of the log: names, horizon, range of rewards."""
-    rewards = [step.reward for episode in episodes for step in episode.steps]
-    cut = [len(episode) for episode in episodes if episode.truncated]
-    first = episodes[0]
-    low = min(0.0, min(rewards))
-    return LogFacts(
-        env=first.env,
-        env_version=first.env_version,
-        family=first.family,
-        horizon=max(cut) if cut else max(len(episode) for episode in episodes),
-        reward_low=low,
-        reward_high=max(*rewards, low + 1e-6) if len(rewards) > 1 else max(rewards[0], low + 1e-6),
-        dense=any(
-            step.reward != 0 for episode in episodes for step in episode.steps[: -1 if episode.terminated else None]
-        ),
-        episodes=len(episodes),
-        policies=tuple(sorted({episode.policy for episode in episodes})),
-    )
 
 
 def read_episode(model: WorldModel, episode: Trajectory, number: int) -> EpisodeData:

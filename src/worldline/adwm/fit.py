@@ -4,6 +4,9 @@
 members one after the other: each trains its networks on other tasks, and its decoder on the tasks it holds out, where
 all of it is measured. `fit` does the same for the command: it reads the log, keeps every part in a folder as soon as it
 is fitted, and goes on with `--resume` at the epoch it had reached.
+
+A log of more than `kernel_steps` steps is never held whole. The kernel model indexes a sample of it (`sample`), on
+which everything is measured that looks at single steps; the networks train on all of it, streamed (`epochs`).
 """
 
 import json
@@ -30,10 +33,13 @@ from worldline.adwm.ensemble import (
     save_log,
     save_member,
 )
-from worldline.adwm.episodes import EpisodeData, check, facts_of, read_episode
+from worldline.adwm.episodes import EpisodeData, read_episode
+from worldline.adwm.epochs import HeldEpisodes, StreamedEpisodes, TrainingEpisodes
+from worldline.adwm.log_source import FolderLog, MemoryLog, Numbers
 from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, LogFacts, WorldModel
 from worldline.adwm.replay import Curve, horizon_curves
 from worldline.adwm.rivals.latent import Rivals, pairs
+from worldline.adwm.sample import DrawnLog
 from worldline.adwm.training import Schedule, effective_rank, latents, train, train_score
 from worldline.config import Config, Folder, option, positional
 from worldline.kernel.bag import Bag
@@ -74,6 +80,9 @@ class FitSettings(Config):
     batch: int | None = option(None, help="episodes per update; default: the preset's", ge=1)
     rate: float | None = option(None, help="learning rate; default: the preset's", gt=0)
     text_steps: int = option(4000, help="logged steps that wm is fitted on", ge=1)
+    kernel_steps: int = option(
+        50_000, help="logged steps that wm indexes at most, drawn evenly over tasks and loggers", ge=100
+    )
     rivals: bool = option(True, help="fit wm-ar, wm-joint and wm-knn on the same latents, to compare with")
     replayed_episodes: int = option(64, help="held-out episodes replayed for the error by horizon; 0: none", ge=0)
     seed: int = option(0, help="decides every random draw")
@@ -123,8 +132,9 @@ class Fitted:
 
 def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch = lambda row: None) -> Fitted:
     """A world model of `episodes`, in memory; `watch` hears of every epoch."""
-    kernel, figures = measured_kernel(episodes, settings)
-    log = FittingLog.of(kernel, settings)
+    drawn = DrawnLog.of(MemoryLog(episodes), settings.kernel_steps, settings.seed, checked=False)
+    kernel, figures = measured_kernel(drawn.episodes(), settings)
+    log = FittingLog.of(kernel, drawn, settings)
     fitted = [log.fit_member(index, watch) for index in range(settings.members)]
     return replace(log.measured(fitted), kernel_figures=figures)
 
@@ -146,28 +156,45 @@ class FittingLog:
 
     settings: FitSettings
     kernel: KernelModel
-    facts: LogFacts
+    log: DrawnLog
     actions: tuple[str, ...]
     """The paper's table of actions; empty where actions are read as text."""
     data: list[EpisodeData]
-    folds: list[list[int]]
+    """The episodes that the kernel model indexes."""
+    folds: Numbers
+    """The fold of every episode of the log."""
     device: str
 
     @classmethod
-    def of(cls, kernel: KernelModel, settings: FitSettings) -> "FittingLog":
-        episodes = kernel.log.episodes
-        architecture, facts = settings.architecture, facts_of(episodes)
+    def of(cls, kernel: KernelModel, log: DrawnLog, settings: FitSettings) -> "FittingLog":
+        episodes, architecture = kernel.log.episodes, settings.architecture
         counted = Counter(step.action for episode in episodes for step in episode.steps)
         actions = () if architecture.text else tuple(action for action, _ in counted.most_common(MAX_TABLE))
-        reader = WorldModel(architecture, facts, actions)
+        reader = WorldModel(architecture, log.survey.facts, actions)
         data = [read_episode(reader, *one) for one in zip(episodes, range(len(episodes)), strict=True)]
-        folds = _folds(data, settings.seed)
-        return cls(settings, kernel, facts, actions, data, folds, usable_device(settings.device))
+        return cls(
+            settings,
+            kernel,
+            log,
+            actions,
+            data,
+            log.survey.folds(FOLDS, settings.seed, log.numbers),
+            usable_device(settings.device),
+        )
 
     def held_out(self, index: int) -> list[EpisodeData]:
-        """The episodes that member `index` is not trained on."""
-        numbers = set(self.folds[index % len(self.folds)])
-        return [one for one in self.data if one.number in numbers]
+        """The indexed episodes that member `index` is not trained on."""
+        away = self.folds[self.log.numbers] == index % (self.folds.max() + 1)
+        return [one for one in self.data if away[one.number]]
+
+    def training(self, index: int, model: WorldModel) -> TrainingEpisodes:
+        """The episodes of the whole log that member `index` is trained on."""
+        away = self.folds == index % (self.folds.max() + 1)
+        held = [one for one in self.data if not away[self.log.numbers[one.number]]]
+        if self.log.sample is None:
+            return HeldEpisodes(held)
+        numbers = np.flatnonzero(~away)
+        return StreamedEpisodes(self.log.source, model, numbers, self.log.survey.good[numbers], held)
 
     def fit_member(self, index: int, watch: Watch, checkpoint: Path | None = None) -> Member:
         """Networks first, then rivals on their latents, then the decoders of all on what was held out.
@@ -176,10 +203,9 @@ class FittingLog:
         """
         settings, seed = self.settings, derive_seed(self.settings.seed, "fit", index)
         tested = self.held_out(index)
-        numbers = {one.number for one in tested}
-        training = [one for one in self.data if one.number not in numbers]
         torch.manual_seed(derive_seed(settings.seed, "member", index))
-        model = WorldModel(settings.architecture, self.facts, self.actions).to(self.device)
+        model = WorldModel(settings.architecture, self.log.survey.facts, self.actions).to(self.device)
+        training = self.training(index, model)
         train(
             model,
             training,
@@ -189,7 +215,7 @@ class FittingLog:
             checkpoint=checkpoint,
             watch=lambda row: watch({"member": index, **row}),
         )
-        taught = pairs(model, training)
+        taught = pairs(model, training.sample())
         if model.architecture.text:
             train_score(model, taught, pairs(model, tested), seed=seed)
         rivals = None
@@ -206,7 +232,7 @@ class FittingLog:
 
     def measured(self, members: Sequence[Member]) -> Fitted:
         """The ensemble of these members, replayed by who held what out."""
-        ensemble = Ensemble(tuple(members), self.kernel)
+        ensemble = Ensemble(tuple(members), self.kernel, sample=self.log.sample)
         replayed = self.settings.replayed_episodes if members else 0
         curves = horizon_curves(ensemble, episodes=replayed, seed=self.settings.seed)
         error = curves["adwm"].value_error if "adwm" in curves else 0.0
@@ -226,20 +252,6 @@ def _mean(values: Sequence[float]) -> float:
     """Of the values there are."""
     finite = [value for value in values if not np.isnan(value)]
     return float(np.mean(finite)) if finite else float("nan")
-
-
-def _folds(data: Sequence[EpisodeData], seed: int) -> list[list[int]]:
-    """Episode numbers of each fold: whole tasks, or single episodes where there is only one task."""
-    tasks = sorted({one.task for one in data})
-    units = [[one.number for one in data if one.task == task] for task in tasks]
-    if len(units) < 2:
-        units = [[one.number] for one in data]
-    rng = np.random.default_rng(derive_seed(seed, "folds"))
-    order = rng.permutation(len(units))
-    folds: list[list[int]] = [[] for _ in range(min(FOLDS, len(units)))]
-    for at, unit in enumerate(order):
-        folds[at % len(folds)] += units[unit]
-    return folds
 
 
 class FitConfig(FitSettings):
@@ -267,14 +279,15 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
     inputs = {str(folder): files.digest(store.shards(folder)) for folder in config.log}
     run = Run(config, "world model", ADJUSTABLE, inputs)
     run.goes_on()
-    episodes = list(store.read(config.log))
-    notes = check(episodes)
+    drawn = DrawnLog.of(FolderLog.of(config.log), config.kernel_steps, config.seed)
+    episodes, notes = drawn.episodes(), list(drawn.survey.notes)
+    notes += [] if drawn.sample is None else [drawn.sample.note]
     with run.opened():
-        save_log(episodes, config.out)
+        save_log(episodes, config.out, drawn.sample)
         torn: list[str] = []
         kernel, figures = _kept_kernel(episodes, config)
-        log = FittingLog.of(kernel, config)
-        notes += kernel_notes(figures, log.facts)
+        log = FittingLog.of(kernel, drawn, config)
+        notes += kernel_notes(figures, drawn.survey.facts)
         members = [_kept_member(log, index, config.out, watch, torn) for index in range(config.members)]
         notes += latent_notes(members)
         fitted = replace(log.measured(members), notes=tuple(notes), kernel_figures=figures)
@@ -338,6 +351,6 @@ def _kept_member(log: FittingLog, index: int, out: Path, watch: Watch, notes: li
             watch(row)
 
         member = log.fit_member(index, record, checkpoint)
-        save_member(member, folder)
+        save_member(member, folder, log.log.sample)
     files.delete(checkpoint)
     return member

@@ -309,7 +309,7 @@ def parameter_counts(model: WorldModel) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def model_card(model: WorldModel, results: dict[str, float] | None = None) -> str:
+def model_card(model: WorldModel, results: dict[str, float] | None = None, notes: Sequence[str] = ()) -> str:
     """What this model is, was fitted on and may be used for, in Markdown."""
     facts, counts = model.facts, parameter_counts(model)
     lines = [
@@ -322,6 +322,7 @@ def model_card(model: WorldModel, results: dict[str, float] | None = None) -> st
         f"- Horizon {facts.horizon} steps, rewards from {facts.reward_low:g} to {facts.reward_high:g}",
         f"- {sum(counts.values()):,} parameters: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()),
         "- Trust it only for tasks and actions like those of its log; `worldline evaluate` prints the certificate.",
+        *(f"- {note}" for note in notes),
     ]
     if results:
         lines += ["", "| measured on held-out tasks | |", "|---|---|"]

@@ -1,13 +1,14 @@
 """Training one world model: the loop of the paper's algorithm 1, with early stopping on held-out tasks.
 
 Every epoch draws its order and its noise from (seed, epoch) alone, so a run that was interrupted goes on as if it
-had not been. Successful episodes are drawn more often where they are rare.
+had not been.
 """
 
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from worldline import training_state
 from worldline.adwm.episodes import EpisodeData, encode, windows
+from worldline.adwm.epochs import TrainingEpisodes
 from worldline.adwm.losses import losses, score_loss, total
 from worldline.adwm.model import WorldModel
 from worldline.adwm.rivals.latent import Pairs
@@ -48,7 +50,7 @@ class Schedule(BaseModel):
 
 def train(
     model: WorldModel,
-    training: Sequence[EpisodeData],
+    training: TrainingEpisodes,
     held_out: Sequence[EpisodeData],
     schedule: Schedule,
     *,
@@ -57,7 +59,6 @@ def train(
     watch: Watch = lambda row: None,
 ) -> WorldModel:
     """Fit `model`; its weights end as they were at the best epoch on `held_out`."""
-    chances = _chances(training, schedule.success_share)
     state = _Progress(checkpoint)
     optimizer = torch.optim.AdamW(model.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
     first = state.resume(model, optimizer)
@@ -66,10 +67,11 @@ def train(
             break
         _set_rate(optimizer, schedule, epoch)
         started, noise = time.perf_counter(), _seeded(seed, epoch)
-        drawn = _draw(training, chances, model.architecture.stretch, np.random.default_rng(derive_seed(seed, epoch)))
+        rng = np.random.default_rng(derive_seed(seed, epoch))
+        drawn = training.epoch(schedule.success_share, model.architecture.stretch, rng)
         model.train()
         seen = [_step(model, batch, optimizer, schedule, noise) for batch in _batches(drawn, schedule.batch)]
-        tested = evaluate(model, held_out or training, schedule.batch)
+        tested = evaluate(model, held_out or training.sample(), schedule.batch)
         state.note(epoch, tested, model)
         row: dict[str, Any] = {"epoch": epoch + 1, "of": schedule.epochs, "seconds": time.perf_counter() - started}
         row |= {name: float(np.mean([terms[name] for terms in seen])) for name in seen[0]}
@@ -164,28 +166,10 @@ def effective_rank(z: Tensor) -> float:
     return float(torch.exp(-(share * share.clamp(min=1e-12).log()).sum()))
 
 
-def _chances(data: Sequence[EpisodeData], share: float) -> np.ndarray[Any, Any]:
-    """The probability of drawing each episode."""
-    good = np.array([data.success == 1 or float(data.rewards.sum()) > 0 for data in data])
-    wins, rest = int(good.sum()), int((~good).sum())
-    lift = share * rest / ((1 - share) * wins) if wins and rest else 1.0
-    weights = np.where(good, max(1.0, lift), 1.0)
-    chances: np.ndarray[Any, Any] = weights / weights.sum()
-    return chances
-
-
-def _draw(
-    data: Sequence[EpisodeData], chances: np.ndarray[Any, Any], window: int, rng: np.random.Generator
-) -> list[EpisodeData]:
-    """One epoch: as many episodes as there are, each cut to a random window if it is longer."""
-    even = np.allclose(chances, chances[0])
-    order = rng.permutation(len(data)) if even else rng.choice(len(data), len(data), p=chances)
-    return [data[i].window(int(rng.integers(0, max(1, len(data[i]) - window + 1))), window) for i in order]
-
-
-def _batches(data: Sequence[EpisodeData], size: int) -> Iterator[Sequence[EpisodeData]]:
-    for start in range(0, len(data), size):
-        yield data[start : start + size]
+def _batches(data: Iterable[EpisodeData], size: int) -> Iterator[list[EpisodeData]]:
+    remaining = iter(data)
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
 def _set_rate(optimizer: torch.optim.Optimizer, schedule: Schedule, epoch: int) -> None:

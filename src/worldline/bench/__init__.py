@@ -15,6 +15,7 @@ BENCHES = {
     "paw": "what world-model co-training costs: time and memory of an update, against plain cross-entropy",
     "noise": "share of the world-model gradient that falls on unpredictable tokens, by loss",
     "ope": "the classical estimators on a log of a million steps",
+    "fit": "seconds and peak memory of worldline fit on logs of a hundred thousand and of a million steps",
     "coverage": "coverage of intervals, silent errors, false flags and the recommendation, on logs with exact values",
     "ablate": "ablations of the world model, on the policies of bench rank",
     "worlds": "every estimator in small worlds of many kinds: rank correlation, error, coverage, regret",

@@ -24,6 +24,8 @@ VERBS = {
     "view": "browse runs, logs and imagined episodes in a local browser",
     "import": "convert a log of another tool into a worldline log",
     "export": "write a log as JSON lines",
+    "push": "put a log or a world model on the Hugging Face Hub, with a card",
+    "pull": "download a log or a world model from the Hugging Face Hub",
     "bench": "measure the figures of the README again",
     "completion": "print a script that completes verbs and flags in bash, zsh or fish",
     "env": "print versions, devices and extras, for a bug report; env serve NAME: an environment as an OpenEnv server",

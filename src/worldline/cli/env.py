@@ -16,6 +16,7 @@ from worldline.types import InputError
 PACKAGES = ("worldline", "torch", "transformers", "accelerate", "peft", "pyarrow", "pydantic", "scipy", "bm25s")
 EXTRAS = {
     "gymnasium": "gymnasium",
+    "readers": "polars",
     "scienceworld": "scienceworld",
     "alfworld-reference": "alfworld",
     "browser": "playwright",

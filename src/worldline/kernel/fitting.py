@@ -185,6 +185,7 @@ def _measured(
     return {
         "exact": float(np.average(exact, weights=weights)),
         "possible": float(np.average(possible, weights=weights)),
+        "held out steps": float(len(exact)),
     }
 
 

@@ -1,6 +1,30 @@
 """The trajectory store: a folder of Parquet shards, one row per episode, that everybody's tools read as it is."""
 
-from worldline.store.reader import batches, check_unique, count, ids, read, scan, shards
+from worldline.store.reader import (
+    RowGroup,
+    batches,
+    check_unique,
+    count,
+    ids,
+    read,
+    read_row_group,
+    row_groups,
+    scan,
+    shards,
+)
 from worldline.store.writer import StoreWriter, export_parquet
 
-__all__ = ["StoreWriter", "batches", "check_unique", "count", "export_parquet", "ids", "read", "scan", "shards"]
+__all__ = [
+    "RowGroup",
+    "StoreWriter",
+    "batches",
+    "check_unique",
+    "count",
+    "export_parquet",
+    "ids",
+    "read",
+    "read_row_group",
+    "row_groups",
+    "scan",
+    "shards",
+]

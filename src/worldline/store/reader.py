@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, TypeVar, Unpack
 
@@ -43,6 +44,8 @@ class Where(TypedDict, total=False):
 _FILTERED = {"policies": "policy", "tasks": "task_id", "splits": "split", "ids": "id"}
 _STEP_FIELDS = [f"steps.{field.name}" for field in STEP]
 _NAME = re.compile(r"\d{20}-([0-9a-f]{32})\.parquet")
+_AT_ONCE = 64
+"""Episodes of a row group that are objects at once."""
 _BROKEN = (pa.ArrowException, OSError, ValidationError, UnicodeDecodeError)
 
 
@@ -72,6 +75,40 @@ def batches(folders: Folders, columns: Sequence[str]) -> Iterator[pa.Table]:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for group in range(file.num_row_groups):
                 yield from _each([path], lambda path, group=group: _row_group(file, group, columns, path), None)  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """What is read at once of a log that need not fit into memory."""
+
+    path: Path
+    number: int
+    episodes: int
+
+
+def row_groups(folders: Folders) -> list[RowGroup]:
+    """Those of a log in its order, by the footers alone. Every shard is checked."""
+    groups = []
+    for path in _checked(folders, None):
+        footer = pq.read_metadata(path)
+        groups += [RowGroup(path, at, footer.row_group(at).num_rows) for at in range(footer.num_row_groups)]
+    return groups
+
+
+def read_row_group(group: RowGroup, rows: Sequence[int] | None = None) -> Iterator[Trajectory]:
+    """The episodes of a row group, or those at `rows` of it: decoded as columns, then made a few at a time."""
+
+    def parts(path: Path) -> Iterator[pa.Table]:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = _row_group(file, group.number, SCHEMA.names, path)
+        table = table if rows is None else table.take(pa.array(rows, pa.int64()))
+        return (table.slice(start, _AT_ONCE) for start in range(0, len(table), _AT_ONCE))
+
+    def episodes(part: pa.Table) -> list[Trajectory]:
+        (made,) = _each([group.path], lambda path: list(to_trajectories(part)), None)
+        return made
+
+    return (episode for tables in _each([group.path], parts, None) for part in tables for episode in episodes(part))
 
 
 def _refuse_unknown(columns: Sequence[str]) -> None:

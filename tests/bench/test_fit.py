@@ -1,0 +1,37 @@
+"""`bench fit`: the log has the steps that it should, and the whole command is measured."""
+
+from pathlib import Path
+
+import pytest
+
+from worldline import store
+from worldline.bench import fit
+from worldline.types import InputError
+
+
+def test_the_log_is_as_long_as_it_should_be_and_kept(tmp_path: Path) -> None:
+    written = fit.write_log(tmp_path / "log", 2000, seed=0)
+    episodes = list(store.read(tmp_path / "log"))
+    assert written == sum(map(len, episodes))
+    assert 2000 <= written < 2000 + max(map(len, episodes))
+    assert len({episode.id for episode in episodes}) == len(episodes)
+    assert {episode.policy for episode in episodes} <= {f"expert-{epsilon:g}" for epsilon in fit.EPSILONS}
+
+
+def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path) -> None:
+    settings = fit.Settings(steps=(1000,), members=0, kernel_steps=200, out=tmp_path)
+    measured = fit.run(settings)
+    row = measured.rows[0]
+    assert 1000 <= row["steps"] < 1100
+    assert 0 < row["wm_held_out_steps"] < 200, "of the sample"
+    assert measured.figures["seconds"] == row["seconds"] > 0
+    assert 0.05 < measured.figures["beyond_the_model_gb"] <= measured.figures["peak_gb"] < 4
+    (log,) = tmp_path.iterdir()
+    before = sorted(log.iterdir())
+    fit.run(settings)
+    assert sorted(log.iterdir()) == before
+
+
+def test_a_log_too_small_to_say_anything_is_refused() -> None:
+    with pytest.raises(InputError, match="--steps"):
+        fit.run(fit.Settings(steps=(10,)))
