@@ -44,7 +44,7 @@ class _Episode(BaseModel):
     policy: str = ""
     epsilon: float = 0.0
     task_id: str = Field(min_length=1)
-    task: str
+    task: str = Field(validation_alias=AliasChoices("task", "goal"))
     initial_observation: str | None = None
     steps: list[_Step]
     reward: float | None = None

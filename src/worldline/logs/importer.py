@@ -6,7 +6,7 @@ whenever it is imported.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ class Format:
     convert: Callable[[Any, ImportSource], Trajectory]
     names_episodes: bool = False
     """The rows carry their own ids, which are kept as they are."""
+    group: Callable[[Iterable[DecodedRow | BadRow]], Iterator[DecodedRow | BadRow]] | None = None
+    """Puts rows together that are one episode, after `--map` has named their fields."""
 
 
 FORMATS = {
@@ -42,7 +44,7 @@ FORMATS = {
     "atif": Format(atif.rows, atif.convert),
     "verifiers": Format(verifiers.rows, verifiers.convert),
     "openenv": Format(openenv.rows, openenv.convert),
-    "table": Format(table.rows, table.convert),
+    "table": Format(any_rows, table.convert, group=table.group),
     "jsonl": Format(any_rows, jsonl.convert, names_episodes=True),
 }
 AUTO = "auto"
@@ -72,7 +74,8 @@ def expand(path: Path) -> list[Path]:
 def format_of(path: Path | str, options: Options | None = None) -> str:
     """The name of the format a file is read as: what the options say, else what is in it."""
     given = options or Options()
-    return MAPPED if mapping.is_format(mapping.parse(given.map)) else detect(Path(path))
+    mappings = mapping.parse(given.map)
+    return MAPPED if mapping.is_format(mappings) else detect(Path(path), mappings)
 
 
 def read(
@@ -105,7 +108,8 @@ def _read(kind: Format, source: ImportSource, on_bad: Callable[[BadRow], None] |
     places: dict[str, str] = {}
     repeats: Counter[str] = Counter()
     empty = True
-    for row in kind.rows(source.path):
+    rows = kind.rows(source.path)
+    for row in rows if kind.group is None else kind.group(_mapped(rows, source)):
         empty = False
         result = row if isinstance(row, BadRow) else _convert(kind, row, source)
         if isinstance(result, Trajectory):
@@ -142,7 +146,7 @@ def _stored(text: str) -> str:
 
 def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory | BadRow:
     try:
-        value = row.value if kind is _MAPPING else _overridden(row.value, source)
+        value = row.value if kind is _MAPPING or kind.group else _overridden(row.value, source)
         return kind.convert(value, source)
     except ValidationError as error:
         return BadRow(row.where, reason(error))
@@ -154,12 +158,20 @@ def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory 
         return BadRow(row.where, str(error)[:_LONGEST_REASON])
 
 
+def _mapped(rows: Iterable[DecodedRow | BadRow], source: ImportSource) -> Iterator[DecodedRow | BadRow]:
+    """The rows with what `--map` says of the episode put in."""
+    for row in rows:
+        try:
+            mendable = isinstance(row, DecodedRow) and isinstance(row.value, dict)
+            yield DecodedRow(row.where, _overridden(row.value, source)) if mendable else row
+        except ValueError as error:
+            yield BadRow(row.where, str(error)[:_LONGEST_REASON])
+
+
 def _overridden(value: Any, source: ImportSource) -> Any:
-    """The row with what `--map` says of the episode put in; some formats hand on a header, or several rows."""
+    """The row with what `--map` says of the episode put in; some formats hand on a header."""
     if not source.mappings:
         return value
-    if isinstance(value, list):
-        return [mapping.override(row, source.mappings) for row in value]
     if isinstance(value, tuple):
         header, row = value
         return header, mapping.override(row, source.mappings)
