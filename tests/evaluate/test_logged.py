@@ -111,7 +111,7 @@ def test_epsilons_and_names(episodes: list[Trajectory], write: Write) -> None:
     assert [policy.label for policy in renamed.policies] == ["old@0.1", "random@0.3"]
     with pytest.raises(InputError, match="two candidates are called 'v2@0.1'"):
         judged(log, "v2", "v2@0.1")
-    with pytest.raises(InputError, match="no policy of the log is called 'v3': did you mean 'v2'"):
+    with pytest.raises(InputError, match="no policy of the log is called 'v3': its policies are v2, v2@0.1, v2@0.2"):
         judged(log, "v3")
     with pytest.raises(InputError, match="--interval bernstein: not for a policy of the log"):
         judged(log, "v2@0.1", interval="bernstein", bounds=(0, 1))

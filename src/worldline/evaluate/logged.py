@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from worldline.config import suggest
+from worldline.config import listed
 from worldline.evaluate.candidates import Candidate
 from worldline.evaluate.judgement import Judged
 from worldline.ope.bounds import PROVEN
@@ -37,7 +37,7 @@ def _resolved(spec: str, loggers: Loggers) -> str:
     if _labels(wanted, loggers):
         return LOGGED + wanted
     here = sorted({*loggers, *(name for name, _ in loggers.values())})
-    line = f"no policy of the log is called '{wanted}'{suggest(wanted, here)}"
+    line = f"no policy of the log is called '{wanted}': its policies are {listed(wanted, here)}"
     raise InputError(f"--policy {spec}: {line}" + ("" if spec.startswith(LOGGED) else f"; or write {', '.join(KINDS)}"))
 
 

@@ -84,12 +84,17 @@ def read(
     *,
     options: Options | None = None,
     on_bad: Callable[[BadRow], None] | None = None,
+    named_after_file: Counter[str] | None = None,
 ) -> Iterator[Trajectory]:
-    """The episodes of a file. Bad rows are given to `on_bad` and left out; without it the first one raises."""
+    """The episodes of a file. Bad rows are given to `on_bad` and left out; without it the first one raises.
+
+    `named_after_file` counts the episodes that name no policy, by the name they got instead.
+    """
     if format not in (*FORMATS, AUTO, MAPPED):
         raise InputError(f"unknown format '{format}'{suggest(format, [AUTO, *FORMATS])}")
     given = options or Options()
-    source = ImportSource(Path(path), given, mapping.parse(given.map))
+    counted = Counter() if named_after_file is None else named_after_file
+    source = ImportSource(Path(path), given, mapping.parse(given.map), counted)
     if not source.path.is_file():
         raise InputError(f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file'}")
     name = format_of(path, given) if format == AUTO or mapping.is_format(source.mappings) else format

@@ -1,8 +1,9 @@
 """`table`: flat rows, a row per step or a row per episode, from CSV, Parquet or JSON lines.
 
 Columns are called as a trajectory's fields are, or by one of the other names in `ALIASES`. Rows with an action belong
-to an episode: that of the same `episode_id`, else of the same policy, task (or goal) and trial; its rows must stand together.
-Rows without an action are whole episodes of which only the outcome was logged. In a table `reward` is the step's.
+to an episode: that of the same `episode_id`, else of the same policy, task (or goal) and trial; its rows must stand
+together. Rows without an action are whole episodes of which only the outcome was logged. In a table `reward` is the
+step's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
