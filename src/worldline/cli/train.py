@@ -57,7 +57,14 @@ def run(settings: "TrainConfig") -> VerbResult:
         def playing(what: str, ended: int, planned: int, won: int) -> None:
             bar.update(line, detail=f"{what}: {ended} of {planned} episodes over, {won} won")
 
-        done = train(settings, watch, playing)
+        def begin(update: int) -> None:
+            bar.update(line, completed=update)
+            if settings.resume:
+                line_above(
+                    bar, f"going on from update {update}" if update else "no checkpoint yet: starting at update 0"
+                )
+
+        done = train(settings, watch, playing, begin)
     for text in done.notes:
         note(text)
     data = {**done.metrics, "checkpoint": str(done.checkpoint), "out": str(settings.out)}
