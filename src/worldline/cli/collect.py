@@ -62,7 +62,7 @@ def _units(done: Collection) -> tuple[str, ...]:
     tasks, episodes = len(set(done.tally.tasks)), len(done.tally.returns)
     if tasks == episodes:
         return ()
-    return (f"intervals: {tasks} tasks are the units, not {episodes} episodes: more tasks make them narrower",)
+    return (f"intervals: {tasks} tasks are the units, not {episodes} episodes",)
 
 
 def _rate(summary: dict[str, Any]) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from worldline.cli.verb_result import VerbResult, kept_checkpoints, line_above, note, progress, table
 from worldline.command_line import RECIPE_SUFFIXES
+from worldline.nearby import nearby
 from worldline.signals import kept
 from worldline.types import InputError
 
@@ -35,7 +36,7 @@ def refuse_early(words: Sequence[str]) -> None:
     if given is None and "--model" not in words:
         raise InputError("missing --model: the causal LM to start from: a folder or a hub id")
     if given and not Path(given).expanduser().exists() and (given.count("/") > 1 or given.startswith((".", "/", "~"))):
-        raise InputError(f"--model {given}: no such folder")
+        raise InputError(f"--model {given}: no such folder{nearby(given)}")
 
 
 def run(settings: "TrainConfig") -> VerbResult:

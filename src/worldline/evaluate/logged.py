@@ -80,6 +80,8 @@ def check_logged(candidates: Sequence[Candidate], log: RaggedLog, interval: str)
             f"'{own}' is in the log: by every estimator its value is the mean of its own {count:,} episodes, as it "
             "acted in them"
         )
+    if len(candidates) > 1 and all_logged(candidates):
+        notes.append("all of them are in the log: worldline compare pairs their episodes by task, quote its interval")
     return notes
 
 

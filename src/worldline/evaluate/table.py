@@ -60,7 +60,8 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:+.2g}"
 
 
-def _diagnostics(evaluation: Evaluation) -> Table:
+def _diagnostics(evaluation: Evaluation) -> RenderableType:
+    """What speaks for the weights of each candidate; one that is in the log has none."""
     meta = evaluation.meta
     title = f"What the log can tell: {meta.episodes:,} episodes, {meta.steps:,} steps, {meta.tasks:,} tasks"
     columns = (
@@ -71,8 +72,9 @@ def _diagnostics(evaluation: Evaluation) -> Table:
     for policy in evaluation.policies:
         if (d := policy.diagnostics) is not None:
             cells = (d.ess, d.largest_share, d.mean_weight, d.pareto_k, d.overlap, d.never, d.support)
-            table.add_row(policy.label, *map(_number, cells))
-    return table
+            if any(cell is not None for cell in cells):
+                table.add_row(policy.label, *map(_number, cells))
+    return table if table.rows else title
 
 
 def _certificate(evaluation: Evaluation) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 from worldline.logs import atif, mapping, openenv, table, tau2, verifiers
 from worldline.logs.columns import any_rows
 from worldline.logs.rows import DecodedRow, beginning
+from worldline.nearby import nearby
 from worldline.types import SCHEMA_VERSION, InputError
 
 _MOST_FIELDS = 12
@@ -41,7 +42,9 @@ def detect(path: Path, mappings: mapping.Mappings | None = None) -> str:
     A row that holds steps is never read as an outcome alone: that would drop them.
     """
     if not path.is_file():
-        raise InputError(f"{path}: {'a folder that holds no log we know' if path.is_dir() else 'no such file'}")
+        raise InputError(
+            f"{path}: {'a folder that holds no log we know' if path.is_dir() else 'no such file' + nearby(path)}"
+        )
     if beginning(path).startswith(b"PK"):
         return "inspect"
     row = _first(path)

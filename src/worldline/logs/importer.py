@@ -19,6 +19,7 @@ from worldline.logs.columns import any_rows
 from worldline.logs.detection import detect
 from worldline.logs.rows import BadRow, DecodedRow
 from worldline.logs.source import ImportSource, Options, reason
+from worldline.nearby import nearby
 from worldline.types import InputError, Trajectory
 
 _LONGEST_REASON = 300
@@ -96,7 +97,9 @@ def read(
     counted = Counter() if named_after_file is None else named_after_file
     source = ImportSource(Path(path), given, mapping.parse(given.map), counted)
     if not source.path.is_file():
-        raise InputError(f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file'}")
+        raise InputError(
+            f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file' + nearby(path)}"
+        )
     name = format_of(path, given) if format == AUTO or mapping.is_format(source.mappings) else format
     return _read(_MAPPING if name == MAPPED else FORMATS[name], source, on_bad)
 
