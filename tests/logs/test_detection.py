@@ -123,8 +123,11 @@ def test_steps_under_names_of_their_own_are_told_too(tmp_path: Path) -> None:
     (episode,) = logs.read("table", path)  # asked for: the outcome alone, the turns in meta
     assert json.loads(episode.meta["turns"]) == row["turns"]
     path.write_text(json.dumps({"task_id": "t1", "reward": 0.0, "obs": "hall", "actn": "go"}))
-    with pytest.raises(InputError, match="its rows have 'observation' but no 'action': --map action=actn"):
+    with pytest.raises(InputError, match="its rows have 'obs' but no 'action': --map action=actn"):
         detect(path)
+    for column in ("state", "result"):  # said of an episode as well
+        path.write_text(json.dumps({"task_id": "t1", "reward": 0.0, column: "closed"}))
+        assert detect(path) == "table"
 
 
 def test_steps_that_only_later_rows_have_are_bad_rows_not_lost(tmp_path: Path) -> None:

@@ -193,8 +193,8 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, metri
 def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, shared: int) -> Pair:
     """All tasks of each; the averages of each task are the units."""
     before, after = (side.means(list(side.by_task)) for side in (baseline, policy))
-    lengths = [side.means(list(side.by_task), "steps") for side in (baseline, policy)]
-    steps = [values[np.isfinite(values)] for values in lengths]
+    steps_before, steps_after = (side.means(list(side.by_task), "steps") for side in (baseline, policy))
+    steps_before, steps_after = steps_before[np.isfinite(steps_before)], steps_after[np.isfinite(steps_after)]
     why = "no task" if not shared else "only one task"
     return Pair(
         policy=policy.name,
@@ -207,7 +207,9 @@ def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, s
         wins=0,
         ties=0,
         losses=0,
-        steps=PairedDifferenceResult.of(unpaired(*steps, config.confidence)) if all(map(len, steps)) else None,
+        steps=PairedDifferenceResult.of(unpaired(steps_before, steps_after, config.confidence))
+        if len(steps_before) and len(steps_after)
+        else None,
         cost=None,
         needed=None,
         warnings=(

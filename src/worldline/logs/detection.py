@@ -32,6 +32,8 @@ SIGNS: dict[str, Callable[[Any], bool]] = {
 """What the first row, or the whole document, looks like; the first format whose sign is there."""
 
 
+_STEPWISE = ("observation", "obs", "next_observation", "next_obs")
+"""Columns that only steps have; what a table calls `state` or `result` may be said of an episode."""
 _MENDABLE = ("episodes", "table")
 """Formats whose fields stand in the row itself, where `--map` can put one that goes by another name."""
 
@@ -74,8 +76,7 @@ def _mended(row: Any, mappings: mapping.Mappings) -> Any:
 
 def _dropped_steps(row: dict[str, Any]) -> str:
     """What a row without a usable action says about steps that a table would not read, and how to read them."""
-    names = table.renamed(row)
-    if "action" in names:
+    if "action" in table.renamed(row):
         return ""
     if field := table.step_list(row):
         slips = [] if field == "steps" else [f"steps={field}"]
@@ -91,7 +92,7 @@ def _dropped_steps(row: dict[str, Any]) -> str:
             f"its rows have '{field}', a list of objects with {keys}: --map action={field}[].FIELD reads them as "
             "steps, --format table keeps them in meta only"
         )
-    if table.is_table(row) and (signs := [name for name in ("observation", "next_observation") if name in names]):
+    if table.is_table(row) and (signs := [name for name in row if name in _STEPWISE]):
         field = _nearest("action", row, "FIELD")
         return f"its rows have '{signs[0]}' but no 'action': --map action={field}, --format table if none was logged"
     return ""

@@ -170,8 +170,10 @@ def _mapped(rows: Iterable[DecodedRow | BadRow], source: ImportSource) -> Iterat
     """The rows with what `--map` says of the episode put in."""
     for row in rows:
         try:
-            mendable = isinstance(row, DecodedRow) and isinstance(row.value, dict)
-            yield DecodedRow(row.where, _overridden(row.value, source)) if mendable else row
+            if isinstance(row, DecodedRow) and isinstance(row.value, dict):
+                yield DecodedRow(row.where, _overridden(row.value, source))
+            else:
+                yield row
         except ValueError as error:
             yield BadRow(row.where, str(error)[:_LONGEST_REASON])
 
