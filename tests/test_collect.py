@@ -13,8 +13,10 @@ from transformers import AutoModelForCausalLM
 from collect_process import start_collect
 from counting import CountingWorld, SeededPolicy
 from worldline import files, store
+from worldline.cli import main
+from worldline.cli.verb_result import Speed
 from worldline.collect import CollectConfig, collect, collect_tasks
-from worldline.types import Decision, InputError, Trajectory, Turn, WorldlineError
+from worldline.types import Decision, InputError, Trajectory, Turn, WorldlineError, policy_label
 
 
 def config(out: Path | None = None, **settings: object) -> CollectConfig:
@@ -218,3 +220,31 @@ def test_tasks_are_played_by_an_object_and_only_once(tmp_path: Path) -> None:
     assert play(3) == first and policy.turns == turns, "everything was there"
     assert play(4)[:3] == first[:3] and policy.turns > turns
     assert store.count(tmp_path) == 8
+
+
+def test_the_table_names_the_policy_as_the_log_does_and_what_the_intervals_are_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["collect", "counting:CountingWorld", "--policy", "expert", "--tasks", "0:4", "--out", str(tmp_path)]
+    assert main([*words, "--episodes", "12", "--epsilon", "0.3"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    (label,) = {policy_label(t.policy, t.epsilon) for t in store.read(tmp_path)}
+    assert label == "expert@0.3" and f"{label} in counting:CountingWorld" in out
+    tasks = len({t.task_id for t in store.read(tmp_path)})
+    assert 1 < tasks < 12 and f"intervals: {tasks} tasks are the units, not 12 episodes" in out
+    assert main([*words, "--episodes", "1"]) == 0
+    assert "are the units" not in capsys.readouterr().out
+
+
+def test_watching_begins_with_what_is_there(tmp_path: Path) -> None:
+    counts: list[int] = []
+    for episodes in (10, 12):
+        collect(config(tmp_path, episodes=episodes, resume=True), lambda tally: counts.append(len(tally.returns)))
+    assert counts == [*range(11), 10, 11, 12]
+
+
+def test_speed_is_that_since_the_start() -> None:
+    """Sixty-five episodes that end within a millisecond of each other, after twenty seconds of play."""
+    speed = Speed()
+    assert speed.at(35, 100.0) == 0.0  # 35 were there before
+    assert [round(speed.at(35 + k, 120.0 + k / 65e3), 2) for k in (1, 65)] == [0.05, 3.25]

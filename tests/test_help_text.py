@@ -1,9 +1,13 @@
 """Help: what must be given first, shared settings under their own heading, no line wider than the terminal."""
 
+from typing import Literal
+
 import pytest
 
 from worldline.cli import VERBS, main
 from worldline.collect import CollectConfig
+from worldline.config import Config, Flag, option
+from worldline.help_text import _listing as options_lines
 from worldline.help_text import usage
 
 
@@ -32,3 +36,24 @@ def test_the_settings_of_an_environment_are_shown_with_it(capsys: pytest.Capture
         assert "--options.level tiny|small|standard" in shown and "--options.families" in shown
     assert main(["env", "houshold"]) == 2
     assert "did you mean 'household'" in capsys.readouterr().err
+
+
+class Choices(Config):
+    """Settings whose flags are as wide as the column of flags, and wider."""
+
+    exactly: Literal["textbook", "verl_agent", "x"] = option("x", help="explained")
+    short: str = option("", help="explained")
+
+
+@pytest.mark.parametrize("letters", range(1, 8))
+def test_an_explanation_never_touches_its_flag(letters: int) -> None:
+    flag = Flag("preset", Literal["textbook", "v" * 6 + "w" * letters], Choices.model_fields["exactly"])
+    lines = options_lines([flag, Flag("short", str, Choices.model_fields["short"])])
+    assert all("explained" not in line or line.partition("explained")[0].endswith("  ") for line in lines)
+
+
+def test_the_verbs_say_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
+    assert "wm" in lines["fit"] and "Parquet" in lines["export"]
+    assert max(map(len, lines.values())) <= 120

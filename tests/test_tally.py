@@ -34,3 +34,18 @@ def test_a_rate_that_nobody_says_is_not_zero() -> None:
     tally.add(episode("x", [1.0], None))
     assert math.isnan(tally.success_rate)
     assert tally.success().low is None
+
+
+def test_returns_that_are_all_alike_are_not_certain() -> None:
+    """Four tasks, all won: other tasks may be lost, as Wilson's interval of the success rate says."""
+    for reward, highest in ((1.0, 1.0), (0.0, 1.0), (0.0, 5.0), (2.0, 5.0)):
+        tally = Tally()
+        for number in range(100):
+            tally.add(episode(f"t{number % 4}", [reward], reward > 0))
+        share = 1.959964**2 / (4 + 1.959964**2)  # Wilson's upper limit of 0 in 4
+        mean = tally.mean_return(highest)
+        assert mean.low == pytest.approx((1 - share) * reward)
+        assert mean.high == pytest.approx((1 - share) * reward + share * highest)
+        if highest == 1.0:
+            success = tally.success()
+            assert (mean.low, mean.high) == (pytest.approx(success.low), pytest.approx(success.high))

@@ -103,6 +103,8 @@ class Collection:
     mishap: str
     failed: tuple[str, ...]
     truncated_prompts: int
+    max_return: float = 1.0
+    """The most that the world gives in an episode."""
 
     def __repr__(self) -> str:
         summary = self.summary()
@@ -117,7 +119,7 @@ class Collection:
         return html_table(repr(self).strip("<>"), ("", "value"), rows)
 
     def summary(self) -> dict[str, Any]:
-        success, mean = self.tally.success(), self.tally.mean_return()
+        success, mean = self.tally.success(), self.tally.mean_return(self.max_return)
         episodes = len(self.tally.returns)
         return {
             "env": self.config.env,
@@ -126,6 +128,7 @@ class Collection:
             "epsilon": self.config.epsilon,
             "seed": self.config.seed,
             "episodes": episodes,
+            "tasks": len(set(self.tally.tasks)),
             "success": success.value,
             "success_low": success.low,
             "success_high": success.high,
@@ -152,7 +155,7 @@ def _written(value: Any) -> str:
 
 
 def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally: None) -> Collection:
-    """Play what the config asks for, less what a resumed folder already holds. `watch` sees every finished episode."""
+    """Play what is asked for, less what a resumed folder holds. `watch` sees the start and each episode."""
     check_engine(config.engine)
     local = config.engine == "local"
     world = envs.load(config.env, config.data, config.options, workers=config.workers if local else 0)
@@ -163,6 +166,7 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
     tally = Tally()
     with _log(config, run, tally) as (writer, done):
         missing = [episode for episode in episodes if episode.id not in done]
+        watch(tally)
         started = time.perf_counter()
         outcome = play(missing, writer, tally, watch)
     seconds = time.perf_counter() - started
@@ -179,6 +183,7 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         mishap=outcome.mishap,
         failed=tuple(outcome.failed),
         truncated_prompts=outcome.truncated_prompts,
+        max_return=world.max_return,
     )
 
 

@@ -109,6 +109,14 @@ def suggest(name: str, names: Sequence[str]) -> str:
     return f": choose from {', '.join(sorted(names))}" if names else ""
 
 
+def listed(name: str, names: Sequence[str], most: int = 12) -> str:
+    """What there is in the place of `name`: all of it, or the nearest where that is much."""
+    if len(names) <= most:
+        return ", ".join(sorted(names))
+    nearest = sorted(names, key=lambda one: (-difflib.SequenceMatcher(None, name, one).ratio(), one))
+    return f"{', '.join(nearest[:most])} and {len(names) - most} more"
+
+
 @dataclass(frozen=True)
 class Flag:
     """A setting as it is given on a command line, `outer.inner` where models are nested."""

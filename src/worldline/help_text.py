@@ -55,7 +55,7 @@ def _listing(flags: Sequence[Flag]) -> list[str]:
     for flag in flags:
         words = textwrap.wrap(_explained(flag), room - indent, break_long_words=False)
         first = f"  {_shown(flag)}".ljust(indent)
-        if len(first) > indent or not words:
+        if len(_shown(flag)) + 4 > indent or not words:
             lines.append(first.rstrip())
         else:
             lines.append(first + words.pop(0))

@@ -11,6 +11,9 @@ from worldline import store
 from worldline.ope.intervals import Interval, interval
 from worldline.types import Trajectory
 
+ALIKE = 1e-9
+"""An interval below this width says that no task differs from another."""
+
 
 @dataclass
 class Tally:
@@ -70,9 +73,16 @@ class Tally:
             return Interval(float("nan"), None, None, 0)
         return _wilson(self.success_rate, len(set(tasks)), len(tasks))
 
-    def mean_return(self) -> Interval:
+    def mean_return(self, highest: float = 1.0) -> Interval:
+        """Student's interval over tasks. Where all tasks have the same return, his formula would be certain: then other
+        tasks, whose share is Wilson's bound, may have 0, or `highest`."""
         codes = np.unique(self.tasks, return_inverse=True)[1]
-        return interval(np.array(self.returns), codes, "student-t")
+        mean = interval(np.array(self.returns), codes, "student-t")
+        if mean.low is None or mean.high is None or mean.high - mean.low > ALIKE:
+            return mean
+        others = _wilson(0.0, len(set(self.tasks)), mean.n).high or 0.0
+        low, high = ((1 - others) * mean.value + others * other for other in (0.0, highest))
+        return Interval(mean.value, min(low, mean.value), max(high, mean.value), mean.n)
 
 
 def _wilson(rate: float, units: int, n: int) -> Interval:

@@ -138,6 +138,24 @@ def test_a_result_that_cannot_be_printed_is_one_line() -> None:
     assert (done.returncode, done.stderr) == (1, "worldline export: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.parametrize("words", [["--help"], ["export", "--help"], ["--version"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_away_is_no_error(words: list[str], unbuffered: str) -> None:
+    """As of `worldline --help | head -1`, also where each line is written at once."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "worldline", *words],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 # What is printed ------------------------------------------------------------------------------------------------------
 
 

@@ -97,3 +97,39 @@ def test_whichever_call_fails_resuming_finishes_the_import(tmp_path: Path, how: 
         assert run(file, out, "--resume") == 0
         assert sorted(store.read(out), key=lambda one: one.id) == whole
         assert {*out.iterdir()} <= {*store.shards(out), out / ".lock"}
+
+
+def rows_of(path: Path, **fields: object) -> Path:
+    row = {"task": "g", "steps": [{"action": "a", "observation": "o"}], **fields}
+    path.write_text("\n".join(json.dumps({**row, "task_id": str(k)}) for k in range(3)))
+    return path
+
+
+def imported(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> str:
+    assert main(["import", str(file), "--out", str(file.with_suffix("")), "--resume", *words]) == 0
+    return capsys.readouterr().err
+
+
+def test_outcomes_that_no_row_has_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    misspelt = rows_of(tmp_path / "b2.jsonl", policy="v2", rew=1.0, sucess=True)
+    line = "no row has reward, success or score (they have 'rew', 'sucess'): --map reward=rew --map success=sucess"
+    assert f"{misspelt}: {line}" in imported(capsys, misspelt)
+    none = rows_of(tmp_path / "c.jsonl", policy="v2", colour="red")
+    assert "no row has reward, success or score: --map reward=FIELD names one" in imported(capsys, none)
+    for field in ("reward", "success", "score"):
+        assert "no row has" not in imported(capsys, rows_of(tmp_path / f"{field}.jsonl", policy="v2", **{field: 1}))
+
+
+def test_a_policy_called_after_the_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = rows_of(tmp_path / "b2.jsonl", reward=1.0)
+    line = "3 episodes name no policy and are called 'b2' after the file: --policy NAME or --map policy=FIELD names it"
+    assert f"{file}: {line}" in imported(capsys, file)
+    assert "name no policy" not in imported(capsys, file, "--policy", "b2")
+    assert "name no policy" not in imported(capsys, rows_of(tmp_path / "v3.jsonl", reward=1.0, policy="v3"))
+
+
+def test_steps_that_were_not_logged_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    file.write_text("\n".join(json.dumps({"task_id": str(k), "policy": "v2", "success": True}) for k in range(3)))
+    assert main(["import", str(file), "--out", str(tmp_path / "log"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 0

@@ -80,7 +80,7 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal(
     monkeypatch.setattr("worldline.cli.verb_result.EVERY", 0.0)
     assert main(words) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6  # the start and five episodes
     assert lines[-1].startswith("episodes 5 of 5 ")
 
 

@@ -237,3 +237,17 @@ def test_an_interrupt_in_the_middle_of_a_flush_writes_nothing_twice(
     with pytest.raises(KeyboardInterrupt), store.StoreWriter(tmp_path, flush_every=1) as writer:
         writer.append(episode)
     assert store.count(tmp_path) == 1
+
+
+def test_a_resumed_training_says_where_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    for update, line in ((0, "no checkpoint yet: starting at update 0"), (2, "going on from update 2")):
+
+        def work(settings: Any, watch: Any, playing: Any, begin: Any, update: int = update) -> None:
+            begin(update)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(paw_train, "train", work)
+        assert main(["train", "household", "--model", "x", "--out", str(tmp_path), "--resume"]) == 130
+        assert line in capsys.readouterr().err.splitlines()

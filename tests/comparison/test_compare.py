@@ -105,10 +105,10 @@ def test_policies_without_a_task_in_common(tmp_path: Path) -> None:
 def test_wrong_settings_are_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = str(log_of(tmp_path / "log", [episode("v2", "a", 1.0), episode("v3", "a", 1.0)]))
     for words, line in (
-        ([log, "--policies", "v2", "v4"], "--policies: the log has no policy 'v4'"),
+        ([log, "--policies", "v2", "v4"], "--policies: the log has no policy 'v4': its policies are v2, v3"),
         ([log, "--policies", "v2"], "two are needed to compare"),
         ([log, "--by", "colour"], "--by colour: no episode has it"),
-        ([log, "--metric", "score"], "--metric score: no episode of 'v2' says it"),
+        ([log, "--metric", "score"], "--metric score: no episode of 'v2' says it: --metric success or return"),
         ([str(tmp_path / "none")], "no such log"),
     ):
         assert main(["compare", *words]) == 2
@@ -141,6 +141,57 @@ def test_the_tables_fit_80_columns(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("…" in line and "version-3" in line for line in lines)
+
+
+def test_a_log_without_outcomes_is_told_as_that(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", [episode(p, str(k), None) for p in ("v2", "v3") for k in range(4)])
+    with pytest.raises(InputError, match="no episode of 'v2' says its success, return or score: import its file again"):
+        compare(CompareConfig(log=(log,)))
+
+
+def test_steps_that_were_not_logged_are_no_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the tasks of which both policies logged the steps count; with none, nothing is shown."""
+    outcome = {"meta": {"steps": "not logged"}}
+    episodes = [episode(p, str(k), float(k % 2), **outcome) for p in ("v2", "v3") for k in range(4)]
+    bare = compare(CompareConfig(log=(log_of(tmp_path / "bare", episodes),), out=tmp_path / "out"))
+    assert bare.pair("v3").steps is None and [policy.steps for policy in bare.policies] == [None, None]
+    assert read_comparison(tmp_path / "out" / "comparison.json") == bare
+    assert main(["compare", str(tmp_path / "bare")]) == 0
+    assert "1.0 " not in capsys.readouterr().out
+    longer = [episode(p, f"long{k}", 1.0, 3 + 2 * (p == "v3")) for p in ("v2", "v3") for k in range(2)]
+    mixed = compare(CompareConfig(log=(log_of(tmp_path / "mixed", [*episodes, *longer]),)))
+    assert [policy.steps for policy in mixed.policies] == [3.0, 5.0]
+    assert mixed.pair("v3").steps is not None and mixed.pair("v3").steps.value == 2.0
+    assert mixed.pair("v3").tasks == 6
+
+
+def test_what_is_left_off_is_where_the_caption_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = log_of(tmp_path / "log", [episode(p, str(k), float(p == "v3")) for p in ("v2", "v3") for k in range(17)])
+    assert main(["compare", str(log)]) == 0
+    out = capsys.readouterr().out
+    assert "9 more: --json, or --out FOLDER" in " ".join(out.split()) and "comparison.json" not in out
+    assert "task" in out and "┃  v3┃  v2┃" in out  # the columns of the values, by name
+    assert main(["compare", str(log), "--out", str(tmp_path / "out")]) == 0
+    caption = "".join(capsys.readouterr().out.split())
+    assert "9more:" in caption and str(tmp_path / "out" / "comparison.json") in caption
+
+
+def test_an_unclear_result_says_what_is_missing(tmp_path: Path) -> None:
+    """Three wins and six ties: the probability alone would look like an answer."""
+    log = log_of(
+        tmp_path / "log", [episode(p, str(k), float(p == "v3" and k < 3)) for p in ("v2", "v3") for k in range(9)]
+    )
+    comparison = compare(CompareConfig(log=(log,)))
+    differences = [1.0] * 3 + [0.0] * 6
+    chance = 1 - stats.ttest_1samp(differences, 0, alternative="greater").pvalue
+    assert f"probability of being better {chance:.3f} (the interval holds 0: 'better' needs 0.975)" in comparison.answer
+    assert comparison.answer.endswith(
+        "About 12 tasks would tell."
+    )  # 2.201 * 0.5 / sqrt(12) < 1/3 < 2.228 * 0.5 / sqrt(11)
+    reverse = compare(CompareConfig(log=(log,), baseline="v3"))
+    assert "(the interval holds 0: 'worse' needs 0.025)" in reverse.answer
+    loose = compare(CompareConfig(log=(log,), confidence=0.9))
+    assert loose.pair("v3").verdict == "better" and "needs" not in loose.answer
 
 
 def by_hand(rows: list[dict[str, object]], policies: tuple[str, str]) -> dict[str, float]:

@@ -59,8 +59,13 @@ def test_wins_and_task_means_by_hand() -> None:
 
 def test_the_tasks_needed_give_the_half_width() -> None:
     differences = np.random.default_rng(3).choice([-1.0, 0.0, 1.0], 50)
-    needed = tasks_needed(differences, 0.95, 0.05)
-    assert 1.959964 * differences.std(ddof=1) / np.sqrt(needed) == pytest.approx(0.05, rel=1e-3)
+    for values, half in ((differences, 0.05), (differences, 0.3), (np.array([1.0] * 3 + [0.0] * 6), 1 / 3)):
+
+        def width(tasks: int, spread: float = values.std(ddof=1)) -> float:
+            return float(stats.t.ppf(0.975, tasks - 1)) * spread / float(np.sqrt(tasks))
+
+        needed = tasks_needed(values, 0.95, half)
+        assert needed == next(tasks for tasks in range(2, 5000) if width(tasks) <= half)
 
 
 def test_the_interval_of_a_rate_is_wilsons() -> None:

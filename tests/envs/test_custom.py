@@ -117,7 +117,11 @@ def test_a_world_is_taken_as_it_is_and_gets_the_data(module: str, tmp_path: Path
     ("path", "line"),
     [
         ("my_worlds:Countdwn", "has no 'Countdwn': did you mean 'Countdown'"),
-        ("no_such_module:Thing", "no module named 'no_such_module'"),
+        ("my_worlds:Q", r"has no 'Q': choose from [A-Z][A-Za-z, ]*Countdown[A-Za-z, ]*land[A-Za-z, ]*$"),  # no dunders
+        (
+            "no_such_module:Thing",
+            "no module named 'no_such_module' is installed, nor is no_such_module.py in this folder: run from",
+        ),
         ("my_worlds:number", "is a int"),
         ("my_worlds:Broken", "without step"),
         ("my_worlds:", "module:attr"),

@@ -111,7 +111,7 @@ def test_epsilons_and_names(episodes: list[Trajectory], write: Write) -> None:
     assert [policy.label for policy in renamed.policies] == ["old@0.1", "random@0.3"]
     with pytest.raises(InputError, match="two candidates are called 'v2@0.1'"):
         judged(log, "v2", "v2@0.1")
-    with pytest.raises(InputError, match="no policy of the log is called 'v3': did you mean 'v2'"):
+    with pytest.raises(InputError, match="no policy of the log is called 'v3': its policies are v2, v2@0.1, v2@0.2"):
         judged(log, "v3")
     with pytest.raises(InputError, match="--interval bernstein: not for a policy of the log"):
         judged(log, "v2@0.1", interval="bernstein", bounds=(0, 1))
@@ -145,3 +145,17 @@ def test_from_the_command_line_and_on_the_page(log: Path, tmp_path: Path, capsys
     assert values == {name: pytest.approx(mean(log, name)) for name in ("v2", "v3")}
     page = worldline.report(tmp_path / "out").path.read_text()
     assert "these are the means of their own episodes" in page
+
+
+def test_no_table_of_dashes_and_a_pointer_to_compare(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A policy of the log has no weights to tell of; beside one that has, only that one stands in the table."""
+    pointer = "worldline compare pairs their episodes by task, quote its interval"
+    assert main(["evaluate", "--log", str(log), "--policy", "v2", "v3"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert pointer in out and "largest" not in out and "│ - │" not in out
+    assert "What the log can tell: 240 episodes" in out
+    assert main(["evaluate", "--log", str(log), "--policy", "v2", "random", "--estimators", "wis"]) == 0
+    out = capsys.readouterr().out
+    assert pointer not in " ".join(out.split()) and "largest" in out
+    diagnostics = out.partition("What the log can tell")[2].partition("└")[0]
+    assert "│ random" in diagnostics and "│ v2" not in diagnostics

@@ -85,3 +85,55 @@ def test_logs_of_real_agents_need_no_flag(name: str) -> None:
         assert sum(rewards) == pytest.approx(sum(row["reward"] for row in rows))
     else:
         assert all(math.isnan(reward) for reward in rewards)
+
+
+EPISODE = {"taskid": "t1", "task": "find it", "policy": "v2", "reward": 1.0, "steps": [STEP, STEP]}
+
+
+def test_a_row_with_steps_is_never_read_as_an_outcome_alone(tmp_path: Path) -> None:
+    """Each slip is told with the flag that mends it, and that flag gives every step."""
+    path = tmp_path / "v2.jsonl"
+    renamed = {("task_id" if name == "taskid" else name): value for name, value in EPISODE.items()}
+    turns = {("turns" if name == "steps" else name): value for name, value in renamed.items()}
+    both = {("turns" if name == "steps" else name): value for name, value in EPISODE.items()}
+    for row, line, flags in (
+        (EPISODE, "its rows have 'steps' but no 'task_id': --map task_id=taskid", ["task_id=taskid"]),
+        (turns, "its rows have 'turns' but no 'steps': --map steps=turns", ["steps=turns"]),
+        (
+            both,
+            "its rows have 'turns' but no 'steps' and no 'task_id': --map steps=turns --map task_id=taskid",
+            ["steps=turns", "task_id=taskid"],
+        ),
+    ):
+        path.write_text("\n".join([json.dumps(row)] * 3))
+        with pytest.raises(InputError) as refusal:
+            detect(path)
+        assert str(refusal.value) == f"{path}: {line}"
+        episodes = list(logs.read("auto", path, options=logs.Options(map=tuple(flags))))
+        assert [len(episode) for episode in episodes] == [2, 2, 2]
+        assert {episode.task_id for episode in episodes} == {"t1"} and "turns" not in episodes[0].meta
+
+
+def test_steps_under_names_of_their_own_are_told_too(tmp_path: Path) -> None:
+    path = tmp_path / "v2.jsonl"
+    row = {"task_id": "t1", "success": True, "turns": [{"act": "go", "obs": "hall"}]}
+    path.write_text(json.dumps(row))
+    with pytest.raises(InputError, match=r"'turns', a list of objects with act, obs: --map action=turns\[\].FIELD"):
+        detect(path)
+    (episode,) = logs.read("table", path)  # asked for: the outcome alone, the turns in meta
+    assert json.loads(episode.meta["turns"]) == row["turns"]
+    path.write_text(json.dumps({"task_id": "t1", "reward": 0.0, "obs": "hall", "actn": "go"}))
+    with pytest.raises(InputError, match="its rows have 'obs' but no 'action': --map action=actn"):
+        detect(path)
+    for column in ("state", "result"):  # said of an episode as well
+        path.write_text(json.dumps({"task_id": "t1", "reward": 0.0, column: "closed"}))
+        assert detect(path) == "table"
+
+
+def test_steps_that_only_later_rows_have_are_bad_rows_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "v2.jsonl"
+    crashed = {"task_id": "t0", "reward": 0.0, "turns": []}
+    path.write_text("\n".join(json.dumps({**crashed, "turns": turns}) for turns in ([], [STEP])))
+    assert detect(path) == "table"
+    with pytest.raises(InputError, match="line 2: its steps in 'turns' would be dropped"):
+        list(logs.read("auto", path))

@@ -95,3 +95,8 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "rows.jsonl: read as map" in capsys.readouterr().err
     (episode,) = store.read(tmp_path / "log")
     assert (episode.env, episode.task_id, episode.episode_return) == ("maze", "12", 0.75)
+
+
+def test_steps_are_mapped_whole_or_field_by_field(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--map action: the mapped steps have their own"):
+        imported(tmp_path, ROW, "steps=state.history", "action=state.history[].do")

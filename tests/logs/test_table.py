@@ -105,3 +105,14 @@ def test_files_that_are_broken(tmp_path: Path) -> None:
         list(logs.read("auto", tmp_path / "t.parquet"))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"task_id,action\na,go\n"))
     assert len(imported(tmp_path / "t.csv.gz")) == 1
+
+
+def test_steps_of_no_named_episode_are_not_thrown_together(tmp_path: Path) -> None:
+    rows = [{"taskid": task, "model": "v2", "action": "go", "reward": 0.0} for task in ("a", "a", "b")]
+    path = write(tmp_path / "t.csv", rows)
+    with pytest.raises(InputError, match="line 2: nothing says which episode the step is of: --map id=FIELD"):
+        imported(path)
+    episodes = imported(path, map=("task_id=taskid",))
+    assert [(episode.task_id, len(episode)) for episode in episodes] == [("a", 2), ("b", 1)]
+    goals = [{"question": question, "action": "go"} for question in ("a?", "b?")]
+    assert len(imported(write(tmp_path / "goals.csv", goals))) == 2

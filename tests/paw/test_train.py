@@ -200,7 +200,9 @@ def test_a_killed_run_resumes_as_if_it_had_never_stopped(
         train(config, kill(patch))
     with (killed / "metrics.jsonl").open("a") as file:
         file.write('{"update": 3, "rew')  # torn by the crash
-    resumed = train(config.model_copy(update={"resume": True}))
+    begun: list[int] = []
+    resumed = train(config.model_copy(update={"resume": True}), begin=begun.append)
+    assert begun == [0 if kill is _before_the_first_checkpoint else 2]  # a checkpoint after every second update
     assert [note.rpartition("metrics.jsonl: ")[2] for note in resumed.notes] == [
         "its last line was cut short by a crash and is left out"
     ]

@@ -39,3 +39,11 @@ def test_what_cannot_be_told_is_said_so(folder: Path, tmp_path: Path) -> None:
     rows = PageReader(text).rows("Paired by task")
     assert {name for name, row in rows.items() if row["than v1"].text == "cannot be told"} == set(unclear)
     assert "<svg" in text
+
+
+def test_the_episodes_of_a_task_stand_under_their_policies(folder: Path, tmp_path: Path) -> None:
+    comparison = compare(CompareConfig(log=(folder,), policies=("v1", "v3"), out=tmp_path / "out"))
+    rows = PageReader(render(compose(find(tmp_path / "out")), "test")).rows("Where v3 and v1 differ")
+    for task in comparison.pair("v3").differing:
+        assert rows[task.task_id]["episodes of v3"].text == task.episodes[0]
+        assert rows[task.task_id]["episodes of v1"].text == task.baseline_episodes[0]

@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import faults
+from counting import CountingWorld
 from worldline import envs
 from worldline.cli import main
 from worldline.collect import CollectConfig, collect
@@ -269,6 +270,25 @@ def test_the_shipped_recipes_are_valid(name: str, noise: float) -> None:
     recipe = Path(__file__).parents[2] / "recipes" / f"{name}-clone.yaml"
     config = read(SftConfig, [str(recipe), "--data", "games", "--out", "run", "--epochs", "2"])
     assert (config.source, config.noise, config.context, config.epochs) == (name, noise, 2048, 2)
+
+
+def test_what_was_not_cloned_is_counted(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log of which some episodes fail, and an expert whom random steps ruin."""
+    played = collect(CollectConfig(env="counting:CountingWorld", policy="random", episodes=24, out=tmp_path / "log"))
+    won = sum(bool(success) for success in played.tally.successes)
+    assert 0 < won < 24
+    short = ["--out", str(tmp_path / "run"), "--overwrite", "--epochs", "0.1", "--context", "256"]
+    short += ["--vocabulary", "300", "--episodes", "24"]
+    assert main(["sft", str(tmp_path / "log"), *short]) == 0
+    out = capsys.readouterr().out
+    assert f"cloned {won} of 24 episodes" in out
+    assert f"left out: {24 - won} did not succeed (--no-only-success takes them too)" in " ".join(out.split())
+    assert main(["sft", "counting:CountingWorld", *short, "--noise", "0.9"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    world = CountingWorld()
+    shown = list(of_expert(world, plan(world, world.splits()[0], 24, seed=0, run="expert"), noise=0.9))
+    assert f"cloned {len(shown)} of 24 episodes" in out
+    assert f"left out: {24 - len(shown)} ended badly after random steps (--noise 0.9)" in out
 
 
 def test_a_run_is_never_silently_overwritten(tmp_path: Path) -> None:

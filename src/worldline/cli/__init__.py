@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import select
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -17,13 +18,13 @@ VERBS = {
     "collect": "run a policy in an environment, write a log; also the online evaluation",
     "sft": "clone a log or an environment's expert into a causal language model",
     "train": "reinforcement learning (GRPO, GiGPO, RLOO, PPO) with world-model co-training",
-    "fit": "fit a diffusion world model on a log",
+    "fit": "fit world models on a log: wm (a kernel over logged steps) and adwm (diffusion)",
     "evaluate": "estimate value, interval and rank of policies from a log",
     "compare": "is one logged policy better than another? paired by task, no environment needed",
     "report": "write a run or an evaluation as one self-contained HTML file",
     "view": "browse runs, logs and imagined episodes in a local browser",
     "import": "convert a log of another tool into a worldline log",
-    "export": "write a log as JSON lines",
+    "export": "write a log as JSON lines, as one Parquet file, or as Hugging Face traces",
     "push": "put a log or a world model on the Hugging Face Hub, with a card",
     "pull": "download a log or a world model from the Hugging Face Hub",
     "bench": "measure the figures of the README again",
@@ -38,17 +39,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows escapes
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_help())
-        return 0
+        return _shown(_help())
     if words[0] in ("-V", "--version"):
         from worldline import __version__
 
-        print(f"worldline {__version__}")
-        return 0
+        return _shown(f"worldline {__version__}")
     verb, rest = words[0], words[1:]
     if verb not in VERBS:
         return _fail("worldline", f"unknown verb '{verb}'{_nearest(verb)} (see worldline --help)", 2)
     return _guarded(f"worldline {verb}", lambda: _run(verb, rest))
+
+
+def _shown(text: str) -> int:
+    """Print a text that needs nothing loaded; the exit code."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        return 1 if _stdout_is_lost() else _fail("worldline", str(error), 1)
+    return 0
 
 
 def _guarded(who: str, work: Callable[[], None]) -> int:
@@ -119,10 +127,21 @@ def _stdout_is_lost() -> bool:
     """Whether stdout takes no more; the interpreter then does not try again, and complain, when it ends."""
     try:
         sys.stdout.flush()
+        lost = _reader_is_gone(sys.stdout.fileno())
+    except io.UnsupportedOperation:  # no file at all
+        return False
     except OSError:
+        lost = True
+    if lost:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+    return lost
+
+
+def _reader_is_gone(pipe: int) -> bool:
+    """Whether nobody reads a pipe any more: what was not buffered is lost before there is anything to flush."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def command_of(verb: str, words: list[str]) -> Any:

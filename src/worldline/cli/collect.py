@@ -1,15 +1,17 @@
 """`worldline collect`: play a policy, print how it did, keep the log."""
 
 import math
+import time
 from typing import Any
 
 from rich.table import Table
 
 from worldline import store
-from worldline.cli.verb_result import VerbResult, note, progress, table
+from worldline.cli.verb_result import Speed, VerbResult, note, progress, table
 from worldline.collect import CollectConfig, Collection, collect
 from worldline.signals import kept
 from worldline.tally import Tally
+from worldline.types import policy_label
 
 Settings = CollectConfig
 
@@ -18,18 +20,19 @@ def run(settings: CollectConfig) -> VerbResult:
     with kept(lambda: _kept(settings)), progress() as bar:
         line = bar.add_task("episodes", total=settings.episodes, detail="")
 
+        speed = Speed()
+
         def watch(tally: Tally) -> None:
             count = len(tally.returns)
-            speed = bar.tasks[0].speed or 0.0
             rate = "" if math.isnan(tally.success_rate) else f" success {tally.success_rate:.2f}"
-            bar.update(line, completed=count, detail=f"{speed:.1f}/s{rate}")
+            bar.update(line, completed=count, detail=f"{speed.at(count, time.monotonic()):.1f}/s{rate}")
 
         done = collect(settings, watch)
     if done.retried > len(done.failed):
         note(f"{done.retried} episodes failed once and were played again, the first: {done.mishap}")
     for reason in done.failed:
         note(f"an episode failed twice and was left out: {reason}")
-    return VerbResult(done.summary(), (_view(done),))
+    return VerbResult(done.summary(), (_view(done), *_units(done)))
 
 
 def _kept(settings: CollectConfig) -> str:
@@ -49,8 +52,17 @@ def _view(done: Collection) -> Table:
     ]
     if summary["answerable"] is not None:
         rows.insert(2, ("answer in the corpus, at most", f"{summary['answerable']:.3f}", ""))
-    title = f"{summary['policy']} in {summary['env']} ({summary['split']}), {summary['episodes']} episodes"
+    name = policy_label(summary["policy"], summary["epsilon"])
+    title = f"{name} in {summary['env']} ({summary['split']}), {summary['episodes']} episodes"
     return table(title, ("", "value", "95 % interval"), rows)
+
+
+def _units(done: Collection) -> tuple[str, ...]:
+    """What the intervals are over, where it is not the episodes."""
+    tasks, episodes = len(set(done.tally.tasks)), len(done.tally.returns)
+    if tasks == episodes:
+        return ()
+    return (f"intervals: {tasks} tasks are the units, not {episodes} episodes",)
 
 
 def _rate(summary: dict[str, Any]) -> tuple[str, str]:

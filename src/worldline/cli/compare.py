@@ -9,4 +9,4 @@ Settings = CompareConfig
 
 def run(settings: CompareConfig) -> VerbResult:
     comparison = judge(settings)
-    return VerbResult(comparison.as_dict(), tuple(views(comparison)))
+    return VerbResult(comparison.as_dict(), tuple(views(comparison, settings.out)))

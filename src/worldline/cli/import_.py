@@ -1,8 +1,9 @@
 """`worldline import`: logs of other tools into a store."""
 
+import difflib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +19,9 @@ from worldline.types import InputError, Trajectory
 
 SHOWN = 20
 """Reasons listed, each with the first row it holds for; the rest is only counted."""
+OUTCOMES = ("reward", "success", "score")
+MOST_FIELDS = 100
+"""Names of other fields that are looked through for a misspelt outcome."""
 
 
 class Settings(Options):
@@ -57,16 +61,23 @@ def run(settings: Settings) -> VerbResult:
     bad = _BadRows()
     names: dict[str, Path] = {}
     unnamed = 0
+    gaps: list[str] = []
     for path, name in inputs:
-        for episode in _episodes(settings, path, name, bad.at(path)):
+        missing = _Missing(path)
+        for episode in logs.read(
+            name, path, options=settings, on_bad=bad.at(path), named_after_file=missing.named_after_file
+        ):
+            missing.add(episode)
             if names.setdefault(episode.id, path) != path:
                 raise InputError(f"{path}: episode '{episode.id}' is in {names[episode.id]} too: import one of them")
             unnamed += episode.env == NO_ENV
+        gaps += missing.lines()
     bad.report(settings)
     if not names:
         raise InputError(f"{inputs[0][0]}: holds no episode: all {bad.total} rows are bad")
     if unnamed:
         note(f"{unnamed} episodes name no environment and are kept under '{NO_ENV}': --env NAME names it")
+    _note_few(gaps)
     policies: dict[str, _PolicyCount] = {}
     # Imports into one folder take turns, so that each knows what is there before it writes its first shard.
     with (
@@ -79,7 +90,7 @@ def run(settings: Settings) -> VerbResult:
             more = f" (and {len(there) - 1} more)" if len(there) > 1 else ""
             raise InputError(f"{settings.out}: holds episode '{min(there)}' already{more}: --resume leaves it out")
         for path, name in inputs:
-            for episode in _episodes(settings, path, name, lambda row: None):
+            for episode in logs.read(name, path, options=settings, on_bad=lambda row: None):
                 if episode.id not in there:
                     writer.append(episode)
                     policies.setdefault(episode.policy, _PolicyCount()).add(episode)
@@ -95,7 +106,7 @@ class _PolicyCount:
 
     def add(self, episode: Trajectory) -> None:
         self.episodes += 1
-        self.steps += len(episode)
+        self.steps += episode.logged_steps
         self.returned += episode.episode_return
 
 
@@ -117,7 +128,7 @@ def _result(
     drawn = table(
         f"{inputs[0][0] if len(inputs) == 1 else f'{len(inputs)} files'} -> {settings.out}",
         ("policy", "episodes", "steps", "mean return"),
-        [(str(r["policy"]), str(r["episodes"]), str(r["steps"]), _mean(r["mean_return"])) for r in rows],
+        [(str(r["policy"]), str(r["episodes"]), str(r["steps"] or "-"), _mean(r["mean_return"])) for r in rows],
     )
     return VerbResult(data, (drawn,))
 
@@ -145,8 +156,42 @@ def _kept(settings: Settings) -> str:
     return f"{len(store.ids(settings.out))} episodes are kept in {settings.out}: --resume leaves them out and goes on"
 
 
-def _episodes(settings: Settings, path: Path, name: str, on_bad: Callable[[BadRow], None]) -> Iterator[Trajectory]:
-    return logs.read(name, path, options=settings, on_bad=on_bad)
+class _Missing:
+    """What the episodes of a file do not say, and the flag that names it."""
+
+    def __init__(self, path: Path) -> None:
+        self.named_after_file: Counter[str] = Counter()
+        self._path = path
+        self._judged = False
+        self._fields: dict[str, None] = {}
+
+    def add(self, episode: Trajectory) -> None:
+        has_return = not math.isnan(episode.episode_return)
+        self._judged |= has_return or episode.success is not None or episode.score is not None
+        if not self._judged and len(self._fields) < MOST_FIELDS:
+            self._fields.update(dict.fromkeys(episode.meta))
+
+    def lines(self) -> list[str]:
+        lines = [
+            f"{self._path}: {count} episodes name no policy and are called '{name}' after the file: --policy NAME or "
+            "--map policy=FIELD names it"
+            for name, count in self.named_after_file.items()
+        ]
+        if not self._judged:
+            others = [field for field in self._fields if field not in OUTCOMES]
+            near = {field: difflib.get_close_matches(field, others, n=1, cutoff=0.6) for field in OUTCOMES}
+            slips = {field: close[0] for field, close in near.items() if close}
+            have = f" (they have {', '.join(map(repr, slips.values()))})" if slips else ""
+            how = " ".join(f"--map {field}={slip}" for field, slip in slips.items()) or "--map reward=FIELD names one"
+            lines.append(f"{self._path}: no row has {', '.join(OUTCOMES[:-1])} or {OUTCOMES[-1]}{have}: {how}")
+        return lines
+
+
+def _note_few(lines: list[str]) -> None:
+    for line in lines[:SHOWN]:
+        note(line)
+    if len(lines) > SHOWN:
+        note(f"... and {len(lines) - SHOWN} more such lines")
 
 
 class _BadRows:

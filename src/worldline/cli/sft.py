@@ -1,7 +1,9 @@
 """`worldline sft`: clone an expert or a log into a language model."""
 
+from pathlib import Path
+
 from worldline.cli.verb_result import VerbResult, kept_checkpoints, note, progress
-from worldline.sft import SftConfig, sft
+from worldline.sft import Cloned, SftConfig, sft
 from worldline.sft.clone import Progress
 from worldline.signals import kept
 
@@ -28,11 +30,26 @@ def run(settings: SftConfig) -> VerbResult:
     ):
         note(text)
     summary = result.summary()
+    planned = result.episodes + result.lost + len(result.failed)
+    count = f"{result.episodes} of {planned}" if planned > result.episodes else str(planned)
     text = (
-        f"cloned {summary['episodes']} episodes ({summary['tokens']:,} tokens) into {summary['parameters']:,} "
-        f"parameters in {summary['seconds']:.0f} s, final loss {summary['loss']:.3f}\n{summary['model']}"
+        f"cloned {count} episodes ({summary['tokens']:,} tokens) into {summary['parameters']:,} "
+        f"parameters in {summary['seconds']:.0f} s, final loss {summary['loss']:.3f}\n"
+        f"{_left_out(result)}{summary['model']}"
     )
     return VerbResult(summary, (text,))
+
+
+def _left_out(result: Cloned) -> str:
+    """Why not all episodes were learned."""
+    reasons = []
+    if result.lost and Path(result.config.source).exists():
+        reasons.append(f"{result.lost} did not succeed (--no-only-success takes them too)")
+    elif result.lost:
+        reasons.append(f"{result.lost} ended badly after random steps (--noise {result.config.noise:g})")
+    if result.failed:
+        reasons.append(f"{len(result.failed)} could not be played")
+    return f"left out: {', '.join(reasons)}\n" if reasons else ""
 
 
 def _kept(settings: SftConfig, begun: bool) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from worldline.cli.verb_result import VerbResult, kept_checkpoints, line_above, note, progress, table
 from worldline.command_line import RECIPE_SUFFIXES
+from worldline.nearby import nearby
 from worldline.signals import kept
 from worldline.types import InputError
 
@@ -35,7 +36,7 @@ def refuse_early(words: Sequence[str]) -> None:
     if given is None and "--model" not in words:
         raise InputError("missing --model: the causal LM to start from: a folder or a hub id")
     if given and not Path(given).expanduser().exists() and (given.count("/") > 1 or given.startswith((".", "/", "~"))):
-        raise InputError(f"--model {given}: no such folder")
+        raise InputError(f"--model {given}: no such folder{nearby(given)}")
 
 
 def run(settings: "TrainConfig") -> VerbResult:
@@ -57,7 +58,14 @@ def run(settings: "TrainConfig") -> VerbResult:
         def playing(what: str, ended: int, planned: int, won: int) -> None:
             bar.update(line, detail=f"{what}: {ended} of {planned} episodes over, {won} won")
 
-        done = train(settings, watch, playing)
+        def begin(update: int) -> None:
+            bar.update(line, completed=update)
+            if settings.resume:
+                line_above(
+                    bar, f"going on from update {update}" if update else "no checkpoint yet: starting at update 0"
+                )
+
+        done = train(settings, watch, playing, begin)
     for text in done.notes:
         note(text)
     data = {**done.metrics, "checkpoint": str(done.checkpoint), "out": str(settings.out)}

@@ -111,6 +111,20 @@ class _ProgressLines(Progress):
             note(f"{task.description} {done} {task.fields.get('detail', '')}".strip())
 
 
+class Speed:
+    """How many were done a second since the start, not counting what was there before."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+
+    def at(self, count: int, now: float) -> float:
+        """At `count` done, at `now` seconds of some clock; the first call is the start."""
+        if self._first is None:
+            self._first = count, now
+        begun, started = self._first
+        return (count - begun) / (now - started) if now > started else 0.0
+
+
 def progress() -> Progress:
     """A progress bar on stderr with room for a running note (`detail`); lines now and then where it is no terminal."""
     console = PlainConsole(stderr=True)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from worldline.comparison.outcomes import EpisodeOutcome, Metric, chosen_metric, read_outcomes
+from worldline.comparison.outcomes import METRICS, EpisodeOutcome, Metric, chosen_metric, read_outcomes
 from worldline.comparison.paired import EQUAL, Values, paired, proportion, task_means, tasks_needed, unpaired, wins
 from worldline.comparison.result import (
     LogComparison,
@@ -17,7 +17,7 @@ from worldline.comparison.result import (
     TaskGroup,
     write_comparison,
 )
-from worldline.config import Config, option, positional, suggest
+from worldline.config import Config, listed, option, positional
 from worldline.ope.intervals import interval
 from worldline.types import InputError
 
@@ -63,7 +63,7 @@ def compare(config: CompareConfig) -> LogComparison:
     sides = {name: PolicySide(name, outcomes, metric) for name in (baseline, *others)}
     for side in sides.values():
         if not side.values:
-            raise InputError(f"--metric {metric}: no episode of '{side.name}' says it: choose another metric")
+            raise InputError(_no_outcome(side.name, metric, outcomes))
     pairs = [_pair(sides[baseline], sides[name], config, metric) for name in others]
     if len(pairs) > 1:
         pairs.sort(key=lambda pair: -pair.difference.value)
@@ -88,7 +88,7 @@ def _policies(config: CompareConfig, outcomes: Sequence[EpisodeOutcome]) -> list
     for flag, wanted in (("--policies", config.policies), ("--baseline", [config.baseline] * bool(config.baseline))):
         for name in wanted:
             if name not in there:
-                raise InputError(f"{flag}: the log has no policy '{name}'{suggest(name, there)}")
+                raise InputError(f"{flag}: the log has no policy '{name}': its policies are {listed(name, there)}")
     chosen = list(dict.fromkeys(config.policies)) or there
     if config.baseline:
         chosen = [config.baseline, *(name for name in chosen if name != config.baseline)]
@@ -96,6 +96,17 @@ def _policies(config: CompareConfig, outcomes: Sequence[EpisodeOutcome]) -> list
         one = f"the log has one policy, '{there[0]}'" if len(there) == 1 else f"there are {', '.join(there[:12])}"
         raise InputError(f"--policies: two are needed to compare: {one}")
     return chosen
+
+
+def _no_outcome(policy: str, metric: str, outcomes: Iterable[EpisodeOutcome]) -> str:
+    own = [outcome for outcome in outcomes if outcome.policy == policy]
+    others = [name for name in METRICS if any(outcome.value(name) is not None for outcome in own)]
+    if others:
+        return f"--metric {metric}: no episode of '{policy}' says it: --metric {' or '.join(others)}"
+    return (
+        f"no episode of '{policy}' says its success, return or score: import its file again with --map reward=FIELD "
+        "(or success=FIELD), into a new folder"
+    )
 
 
 class PolicySide:
@@ -117,7 +128,7 @@ class PolicySide:
         """The mean of a field over each task's episodes; nan where one of them does not say it."""
         columns = {
             "value": self.values,
-            "steps": [outcome.steps for outcome in self.episodes],
+            "steps": [np.nan if outcome.steps is None else outcome.steps for outcome in self.episodes],
             "cost": [np.nan if outcome.cost is None else outcome.cost for outcome in self.episodes],
         }
         numbers = [number for task in tasks for number in self.by_task[task]]
@@ -136,6 +147,7 @@ class PolicySide:
         mean = interval(np.array(self.values), codes, "student-t", confidence)
         low, high = proportion(mean.value, len(tasks), confidence) if self.rates else (mean.low, mean.high)
         costs = [outcome.cost for outcome in self.episodes if outcome.cost is not None]
+        steps = [outcome.steps for outcome in self.episodes if outcome.steps is not None]
         return LoggedPolicy(
             policy=self.name,
             episodes=len(self.episodes) + self.unknown,
@@ -144,7 +156,7 @@ class PolicySide:
             value=mean.value,
             low=low,
             high=high,
-            steps=float(np.mean([outcome.steps for outcome in self.episodes])),
+            steps=float(np.mean(steps)) if steps else None,
             cost=float(np.mean(costs)) if costs else None,
         )
 
@@ -170,7 +182,7 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, metri
         ties=tied,
         losses=lost,
         steps=_secondary(baseline, policy, shared, "steps", config.confidence),
-        cost=_cost(baseline, policy, shared, config.confidence),
+        cost=_secondary(baseline, policy, shared, "cost", config.confidence),
         needed=_needed(differences, difference, config.confidence),
         groups=_groups(baseline, shared, before, after, config, most) if config.by else (),
         differing=_differing(baseline, policy, shared, before, after),
@@ -182,6 +194,7 @@ def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, s
     """All tasks of each; the averages of each task are the units."""
     before, after = (side.means(list(side.by_task)) for side in (baseline, policy))
     steps_before, steps_after = (side.means(list(side.by_task), "steps") for side in (baseline, policy))
+    steps_before, steps_after = steps_before[np.isfinite(steps_before)], steps_after[np.isfinite(steps_after)]
     why = "no task" if not shared else "only one task"
     return Pair(
         policy=policy.name,
@@ -194,7 +207,9 @@ def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, s
         wins=0,
         ties=0,
         losses=0,
-        steps=PairedDifferenceResult.of(unpaired(steps_before, steps_after, config.confidence)),
+        steps=PairedDifferenceResult.of(unpaired(steps_before, steps_after, config.confidence))
+        if len(steps_before) and len(steps_after)
+        else None,
         cost=None,
         needed=None,
         warnings=(
@@ -206,17 +221,13 @@ def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, s
 
 def _secondary(
     baseline: PolicySide, policy: PolicySide, tasks: Sequence[Task], field: str, confidence: float
-) -> PairedDifferenceResult:
-    differences = policy.means(tasks, field) - baseline.means(tasks, field)
-    return PairedDifferenceResult.of(paired(differences, confidence, float(np.abs(differences).max()) or 1.0))
-
-
-def _cost(
-    baseline: PolicySide, policy: PolicySide, tasks: Sequence[Task], confidence: float
 ) -> PairedDifferenceResult | None:
-    costs = zip(tasks, baseline.means(tasks, "cost"), policy.means(tasks, "cost"), strict=True)
-    priced = [task for task, before, after in costs if np.isfinite(before) and np.isfinite(after)]
-    return _secondary(baseline, policy, priced, "cost", confidence) if len(priced) > 1 else None
+    """The difference of steps or cost, over the tasks of which both sides say it; None below two."""
+    differences = policy.means(tasks, field) - baseline.means(tasks, field)
+    differences = differences[np.isfinite(differences)]
+    if len(differences) < 2:
+        return None
+    return PairedDifferenceResult.of(paired(differences, confidence, float(np.abs(differences).max()) or 1.0))
 
 
 def _needed(differences: Values, difference: PairedDifferenceResult, confidence: float) -> int | None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from worldline import store
-from worldline.types import InputError, policy_label
+from worldline.types import NOT_LOGGED, InputError, policy_label
 
 Metric = Literal["auto", "success", "return", "score"]
+METRICS = ("success", "return", "score")
 COSTS = ("cost", "total_cost", "total_cost_usd", "cost_usd", "agent_cost")
 """Keys of `meta` that hold what an episode cost, the first that is there counts."""
 COLUMNS = (
@@ -30,7 +31,7 @@ class EpisodeOutcome:
     success: float | None
     returned: float | None
     score: float | None
-    steps: int
+    steps: int | None
     cost: float | None
     group: str
 
@@ -68,7 +69,7 @@ def _outcome(row: Mapping[str, Any], by: str, cost: str) -> EpisodeOutcome:
         success=None if row["success"] is None else float(row["success"]),
         returned=_finite(row["return"]),
         score=_finite(row["score"]),
-        steps=row["length"],
+        steps=None if meta.get("steps") == NOT_LOGGED else row["length"],
         cost=_number(costs[0]) if costs else None,
         group=_group(row, meta, by),
     )

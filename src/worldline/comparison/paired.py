@@ -12,6 +12,8 @@ from scipy import special
 Values = npt.NDArray[np.float64]
 EQUAL = 1e-9
 """Differences below this are ties."""
+MOST_TASKS = 10**9
+"""Beyond this, Student's quantile is the normal one."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,12 @@ def task_means(values: Values, tasks: npt.NDArray[np.int64], count: int) -> Valu
 
 
 def tasks_needed(differences: Values, confidence: float, half_width: float) -> int:
-    """How many tasks would give an interval of that half width, if their differences are spread as these are."""
-    quantile = special.ndtri((1 + confidence) / 2)
-    return int(np.ceil((quantile * differences.std(ddof=1) / half_width) ** 2))
+    """The fewest tasks whose Student interval has that half width, if their differences are spread as these are."""
+    level, ratio = (1 + confidence) / 2, float(differences.std(ddof=1)) / half_width
+    tasks = max(2, int(np.ceil((float(special.ndtri(level)) * ratio) ** 2)))  # Student's quantile is larger: go up
+    while tasks < MOST_TASKS and special.stdtrit(tasks - 1, level) * ratio > np.sqrt(tasks):
+        tasks += 1
+    return tasks
 
 
 def _student(mean: float, error: float, freedom: float, confidence: float, n: int) -> PairedDifference:

@@ -49,7 +49,8 @@ class LoggedPolicy(ComparisonPart):
     value: float
     low: float | None
     high: float | None
-    steps: float
+    steps: float | None
+    """None where only outcomes were logged."""
     cost: float | None
 
 
@@ -88,7 +89,7 @@ class Pair(ComparisonPart):
     wins: int
     ties: int
     losses: int
-    steps: PairedDifferenceResult
+    steps: PairedDifferenceResult | None
     cost: PairedDifferenceResult | None
     needed: int | None
     """Tasks for an interval half as wide as the difference, where it cannot be told from none."""
@@ -119,7 +120,7 @@ class LogComparison(ComparisonPart):
     @property
     def answer(self) -> str:
         """What a person asked: which is better, by how much, how surely."""
-        return " ".join(sentence(pair, self.metric) for pair in self.pairs[:3])
+        return " ".join(sentence(pair, self.metric, self.confidence) for pair in self.pairs[:3])
 
     def pair(self, policy: str) -> Pair:
         """The comparison of `policy` with the baseline."""
@@ -145,7 +146,7 @@ class LogComparison(ComparisonPart):
         return html_table(self.answer, ("policy", f"{self.metric}, less {self.baseline}", "tasks", "verdict"), rows)
 
 
-def sentence(pair: Pair, metric: str) -> str:
+def sentence(pair: Pair, metric: str, confidence: float) -> str:
     """The answer of one pair in words."""
     difference = pair.difference
     where = f"the {pair.tasks} tasks both played" if pair.paired else "tasks they do not share"
@@ -155,9 +156,22 @@ def sentence(pair: Pair, metric: str) -> str:
     if pair.verdict == "unclear":
         more = f" About {pair.needed:,} tasks would tell." if pair.needed else ""
         return (
-            f"The log does not tell whether {pair.policy} is better than {pair.baseline}: {values}, {by}{chance}.{more}"
+            f"The log does not tell whether {pair.policy} is better than {pair.baseline}: {values}, {by}{chance}"
+            f"{_not_enough(difference, confidence)}.{more}"
         )
     return f"{pair.policy} is {pair.verdict} than {pair.baseline}: {values}, {by}{chance}."
+
+
+def _not_enough(difference: PairedDifferenceResult, confidence: float) -> str:
+    """Why a probability that looks like an answer is none."""
+    p = difference.p_better
+    if p is None:
+        return ""
+    level = (1 + confidence) / 2
+    if 1 - level < p < level:
+        verdict, needed = ("better", f"{level:.4g}") if p >= 0.5 else ("worse", f"{1 - level:.4g}")
+        return f" (the interval holds 0: '{verdict}' needs {needed})"
+    return " (the interval holds 0)"
 
 
 def read_comparison(path: Path) -> LogComparison:

@@ -1,5 +1,7 @@
 """A comparison as tables for people, 80 columns wide."""
 
+from pathlib import Path
+
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -8,23 +10,28 @@ from worldline.number_text import probability
 
 SHOWN = 20
 MOST_NAME = 26
-MOST_TASK = 54
+MOST_TASK = 50
+MOST_HEADER = 12
 
 
-def views(comparison: LogComparison, shown: int = 8) -> list[RenderableType]:
-    """The answer first, then who played what, the pairs, the breakdown, and the tasks to look at."""
-    parts: list[RenderableType] = [comparison.answer, _policies(comparison)]
-    parts.append(_pairs(comparison))
+def views(comparison: LogComparison, out: Path | None = None, shown: int = 8) -> list[RenderableType]:
+    """The answer first, then who played what, the pairs, the breakdown, and the tasks to look at.
+
+    `out` is the folder where comparison.json was written, which has what is left off here.
+    """
+    rest = "--json, or --out FOLDER" if out is None else str(out / "comparison.json")
+    parts: list[RenderableType] = [comparison.answer, _policies(comparison, rest)]
+    parts.append(_pairs(comparison, rest))
     for pair in comparison.pairs[:3]:
         if pair.groups:
-            parts.append(_groups(pair, comparison.by))
+            parts.append(_groups(pair, comparison.by, rest))
         if pair.differing:
-            parts.append(_tasks(pair, shown))
+            parts.append(_tasks(pair, shown, rest))
     warnings = [*comparison.warnings, *(line for pair in comparison.pairs[:3] for line in pair.warnings)]
     return [*parts, *(f"note: {line}" for line in warnings)]
 
 
-def _policies(comparison: LogComparison) -> Table:
+def _policies(comparison: LogComparison, rest: str) -> Table:
     costs = any(policy.cost is not None for policy in comparison.policies)
     columns = ["policy", "episodes", "tasks", comparison.metric, "interval", "steps", *(["cost"] if costs else [])]
     rows = [
@@ -34,15 +41,15 @@ def _policies(comparison: LogComparison) -> Table:
             f"{policy.tasks:,}",
             f"{policy.value:.3f}",
             "-" if policy.low is None or policy.high is None else f"[{policy.low:.2f}, {policy.high:.2f}]",
-            f"{policy.steps:.1f}",
+            "-" if policy.steps is None else f"{policy.steps:.1f}",
             *(["-" if policy.cost is None else f"{policy.cost:.3g}"] if costs else []),
         ]
         for policy in comparison.policies[:SHOWN]
     ]
-    return _drawn("policies of the log", columns, rows, len(comparison.policies))
+    return _drawn("policies of the log", columns, rows, len(comparison.policies), rest)
 
 
-def _pairs(comparison: LogComparison) -> Table:
+def _pairs(comparison: LogComparison, rest: str) -> Table:
     columns = ["against " + _cut(comparison.baseline, 16), "tasks", "difference", "P(better)", "won/tied/lost", "steps"]
     rows = [
         [
@@ -51,15 +58,15 @@ def _pairs(comparison: LogComparison) -> Table:
             f"{pair.difference.value:+.3f}\n{_span(pair.difference)}",
             "-" if pair.difference.p_better is None else probability(pair.difference.p_better),
             f"{pair.wins}/{pair.ties}/{pair.losses}" if pair.paired else "unpaired",
-            f"{pair.steps.value:+.1f}",
+            "-" if pair.steps is None else f"{pair.steps.value:+.1f}",
         ]
         for pair in comparison.pairs[:SHOWN]
     ]
-    return _drawn(f"{comparison.metric}, paired by task", columns, rows, len(comparison.pairs))
+    return _drawn(f"{comparison.metric}, paired by task", columns, rows, len(comparison.pairs), rest)
 
 
-def _groups(pair: Pair, by: str) -> Table:
-    columns = [_cut(by, 18), "tasks", "policy", "baseline", "difference"]
+def _groups(pair: Pair, by: str, rest: str) -> Table:
+    columns = [_cut(by, 18), "tasks", *_names(pair), "difference"]
     rows = [
         [
             _cut(group.group, MOST_NAME),
@@ -70,30 +77,34 @@ def _groups(pair: Pair, by: str) -> Table:
         ]
         for group in pair.groups[:SHOWN]
     ]
-    return _drawn(
-        f"{_cut(pair.policy, 24)} against {_cut(pair.baseline, 24)}, by {by}", columns, rows, len(pair.groups)
-    )
+    title = f"{_cut(pair.policy, 24)} against {_cut(pair.baseline, 24)}, by {by}"
+    return _drawn(title, columns, rows, len(pair.groups), rest)
 
 
-def _tasks(pair: Pair, shown: int) -> Table:
-    columns = ["task", "policy", "baseline"]
+def _tasks(pair: Pair, shown: int, rest: str) -> Table:
+    columns = ["task", *_names(pair)]
     rows = [
         [_cut(task.task_id, MOST_TASK), f"{task.value:.2f}", f"{task.baseline_value:.2f}"]
         for task in pair.differing[:shown]
     ]
-    return _drawn(
-        f"where {_cut(pair.policy, 24)} and {_cut(pair.baseline, 24)} differ", columns, rows, len(pair.differing)
-    )
+    title = f"where {_cut(pair.policy, 24)} and {_cut(pair.baseline, 24)} differ"
+    return _drawn(title, columns, rows, len(pair.differing), rest)
 
 
-def _drawn(title: str, columns: list[str], rows: list[list[str]], of: int) -> Table:
-    caption = f"{of - len(rows):,} more are in --json and in comparison.json" if of > len(rows) else None
+def _drawn(title: str, columns: list[str], rows: list[list[str]], of: int, rest: str) -> Table:
+    caption = f"{of - len(rows):,} more: {rest}" if of > len(rows) else None
     drawn = Table(title=title, title_justify="left", caption=caption, caption_justify="left", padding=(0, 0))
     for index, column in enumerate(columns):
         drawn.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
         drawn.add_row(*row)
     return drawn
+
+
+def _names(pair: Pair) -> tuple[str, str]:
+    """The two columns of values, by the policies' names where short names still tell them apart."""
+    names = (_cut(pair.policy, MOST_HEADER), _cut(pair.baseline, MOST_HEADER))
+    return names if names[0] != names[1] else ("policy", "baseline")
 
 
 def _span(outcome: PairedDifferenceResult, digits: int = 3) -> str:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self, cast
 
 from worldline.config import suggest
@@ -150,10 +151,28 @@ def _attribute(path: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise InputError(f"{path}: no module named '{error.name}' here or installed") from None
+        raise InputError(f"{path}: no module named '{error.name}' {_where(module_name, error)}") from None
     if not hasattr(module, attribute):
-        raise InputError(f"{path}: module {module_name} has no '{attribute}'{suggest(attribute, list(vars(module)))}")
+        raise InputError(f"{path}: module {module_name} has no '{attribute}'{suggest(attribute, _own_names(module))}")
     return getattr(module, attribute)
+
+
+def _own_names(module: ModuleType) -> list[str]:
+    """What a module defines that may be an environment, without what it imports and what Python puts there."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (callable(value) or _is_world(value))
+        and getattr(value, "__module__", module.__name__) == module.__name__
+    ]
+
+
+def _where(module_name: str, error: ModuleNotFoundError) -> str:
+    """Where a module was looked for, and what to do: a file is found in the current folder only."""
+    if error.name != module_name.partition(".")[0]:
+        return f"which {module_name} imports: install it"
+    return f"is installed, nor is {module_name.replace('.', '/')}.py in this folder: run from the folder it lies in"
 
 
 def _made(path: str, factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from worldline.nearby import nearby
 from worldline.types import InputError
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json.gz")
@@ -14,7 +15,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".json.gz")
 def files_of(path: Path) -> list[Path]:
     """The file itself, or the JSON Lines files of a folder by name."""
     if not path.exists():
-        raise InputError(f"{path}: no such file or folder")
+        raise InputError(f"{path}: no such file or folder{nearby(path)}")
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
     if not files:
         raise InputError(f"{path}: holds no {' or '.join(SUFFIXES[:2])} file")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from worldline.config import suggest
+from worldline.config import listed
 from worldline.evaluate.candidates import Candidate
 from worldline.evaluate.judgement import Judged
 from worldline.ope.bounds import PROVEN
@@ -37,7 +37,7 @@ def _resolved(spec: str, loggers: Loggers) -> str:
     if _labels(wanted, loggers):
         return LOGGED + wanted
     here = sorted({*loggers, *(name for name, _ in loggers.values())})
-    line = f"no policy of the log is called '{wanted}'{suggest(wanted, here)}"
+    line = f"no policy of the log is called '{wanted}': its policies are {listed(wanted, here)}"
     raise InputError(f"--policy {spec}: {line}" + ("" if spec.startswith(LOGGED) else f"; or write {', '.join(KINDS)}"))
 
 
@@ -80,6 +80,8 @@ def check_logged(candidates: Sequence[Candidate], log: RaggedLog, interval: str)
             f"'{own}' is in the log: by every estimator its value is the mean of its own {count:,} episodes, as it "
             "acted in them"
         )
+    if len(candidates) > 1 and all_logged(candidates):
+        notes.append("all of them are in the log: worldline compare pairs their episodes by task, quote its interval")
     return notes
 
 

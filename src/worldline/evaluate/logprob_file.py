@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from worldline.evaluate.candidates import Scores
+from worldline.nearby import nearby
 from worldline.ope.log import RaggedLog, Steps
 from worldline.ope.names import Names, column
 from worldline.ope.text import TextLog
@@ -96,7 +97,7 @@ def _no_logprob(value: object, path: Path, name: str) -> InputError:
 
 def _batches(path: Path) -> Iterator[_Rows]:
     if not path.is_file():
-        raise InputError(f"{path}: no such file of log-probs")
+        raise InputError(f"{path}: no such file of log-probs{nearby(path)}")
     return _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
 
 

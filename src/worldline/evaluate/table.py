@@ -78,12 +78,12 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:+.2g}"
 
 
-def _diagnostics(evaluation: Evaluation) -> list[Table]:
-    """Figures down, policies across; nothing where no policy has any."""
+def _diagnostics(evaluation: Evaluation) -> list[RenderableType]:
+    """Figures down, policies across; one that is in the log has none."""
     meta = evaluation.meta
     title = f"What the log can tell: {meta.episodes:,} episodes, {meta.steps:,} steps, {meta.tasks:,} tasks"
     described = [(p.label, d) for p in evaluation.policies if (d := p.diagnostics) is not None]
-    tables: list[Table] = []
+    tables: list[RenderableType] = []
     for first in range(0, len(described), ACROSS):
         part = described[first : first + ACROSS]
         table = _table(title if first == 0 else "", ("", *(label for label, _ in part)))
@@ -93,7 +93,7 @@ def _diagnostics(evaluation: Evaluation) -> list[Table]:
                 table.add_row(name, *map(_number, cells))
         if table.row_count:
             tables.append(table)
-    return tables
+    return tables or [title]
 
 
 def _certificate(evaluation: Evaluation) -> Table:

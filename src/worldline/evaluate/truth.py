@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline.evaluate.candidates import Candidate
+from worldline.nearby import nearby
 from worldline.types import InputError, policy_label
 
 Truth = dict[tuple[str, float], float]
@@ -37,7 +38,7 @@ def read_truth(path: Path) -> Truth:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
-        raise InputError(f"--truth {path}: no such file") from None
+        raise InputError(f"--truth {path}: no such file{nearby(path)}") from None
     except ValueError as error:
         raise InputError(f"--truth {path}: not JSON: {error}") from None
     if not isinstance(content, dict):

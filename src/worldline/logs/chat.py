@@ -36,7 +36,7 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     """One row as an episode; ValueError if it is none."""
     chat = _Chat.model_validate(override(row, source.options))
     conversation = converse(chat.messages)
-    policy = source.options.policy or chat.policy or source.name
+    policy = source.policy(chat.policy)
     task_id = chat.task_id or source.named_after(conversation.goal or conversation.system)
     success = chat.success
     if success is None and "traj" in row and chat.reward is not None:

@@ -44,7 +44,7 @@ class _Episode(BaseModel):
     policy: str = ""
     epsilon: float = 0.0
     task_id: str = Field(min_length=1)
-    task: str
+    task: str = Field(validation_alias=AliasChoices("task", "goal"))
     initial_observation: str | None = None
     steps: list[_Step]
     reward: float | None = None
@@ -61,7 +61,7 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     """One row as an episode; ValueError if it is none."""
     options = source.options
     episode = _Episode.model_validate(override(row, options))
-    policy = options.policy or episode.policy or source.name
+    policy = source.policy(episode.policy)
     first = episode.task if episode.initial_observation is None else episode.initial_observation
     heard = [first, *(step.observation or "" for step in episode.steps)]
     stepwise = _adds_up(episode)

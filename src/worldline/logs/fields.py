@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from worldline.logs.source import ImportSource, as_meta, with_final_reward
-from worldline.types import Step, Trajectory
+from worldline.types import NOT_LOGGED, Step, Trajectory
 
 
 def _text(value: Any) -> Any:
@@ -89,7 +89,7 @@ class EpisodeFields(BaseModel):
 def assemble(fields: EpisodeFields, source: ImportSource, default_env: str) -> Trajectory:
     """The trajectory that the fields describe; ValueError if they do not fit together."""
     options = source.options
-    policy = options.policy or fields.policy or source.name
+    policy = source.policy(fields.policy)
     steps, final = _steps(fields)
     logged = bool(steps)
     if not logged:
@@ -106,7 +106,7 @@ def assemble(fields: EpisodeFields, source: ImportSource, default_env: str) -> T
         "cost": fields.cost,
         "trial": fields.trial or None,
         "reward": None if scored else "missing",
-        "steps": None if logged else "not logged",
+        "steps": None if logged else NOT_LOGGED,
         "steps.thought": fields.thought or None,
         **source.own_id(fields.id),
     }

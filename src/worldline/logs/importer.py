@@ -6,7 +6,7 @@ whenever it is imported.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from worldline.logs.columns import any_rows
 from worldline.logs.detection import detect
 from worldline.logs.rows import BadRow, DecodedRow
 from worldline.logs.source import ImportSource, Options, reason
+from worldline.nearby import nearby
 from worldline.types import InputError, Trajectory
 
 _LONGEST_REASON = 300
@@ -32,6 +33,8 @@ class Format:
     convert: Callable[[Any, ImportSource], Trajectory]
     names_episodes: bool = False
     """The rows carry their own ids, which are kept as they are."""
+    group: Callable[[Iterable[DecodedRow | BadRow]], Iterator[DecodedRow | BadRow]] | None = None
+    """Puts rows together that are one episode, after `--map` has named their fields."""
 
 
 FORMATS = {
@@ -42,7 +45,7 @@ FORMATS = {
     "atif": Format(atif.rows, atif.convert),
     "verifiers": Format(verifiers.rows, verifiers.convert),
     "openenv": Format(openenv.rows, openenv.convert),
-    "table": Format(table.rows, table.convert),
+    "table": Format(any_rows, table.convert, group=table.group),
     "jsonl": Format(any_rows, jsonl.convert, names_episodes=True),
 }
 AUTO = "auto"
@@ -72,7 +75,8 @@ def expand(path: Path) -> list[Path]:
 def format_of(path: Path | str, options: Options | None = None) -> str:
     """The name of the format a file is read as: what the options say, else what is in it."""
     given = options or Options()
-    return MAPPED if mapping.is_format(mapping.parse(given.map)) else detect(Path(path))
+    mappings = mapping.parse(given.map)
+    return MAPPED if mapping.is_format(mappings) else detect(Path(path), mappings)
 
 
 def read(
@@ -81,14 +85,21 @@ def read(
     *,
     options: Options | None = None,
     on_bad: Callable[[BadRow], None] | None = None,
+    named_after_file: Counter[str] | None = None,
 ) -> Iterator[Trajectory]:
-    """The episodes of a file. Bad rows are given to `on_bad` and left out; without it the first one raises."""
+    """The episodes of a file. Bad rows are given to `on_bad` and left out; without it the first one raises.
+
+    `named_after_file` counts the episodes that name no policy, by the name they got instead.
+    """
     if format not in (*FORMATS, AUTO, MAPPED):
         raise InputError(f"unknown format '{format}'{suggest(format, [AUTO, *FORMATS])}")
     given = options or Options()
-    source = ImportSource(Path(path), given, mapping.parse(given.map))
+    counted = Counter() if named_after_file is None else named_after_file
+    source = ImportSource(Path(path), given, mapping.parse(given.map), counted)
     if not source.path.is_file():
-        raise InputError(f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file'}")
+        raise InputError(
+            f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file' + nearby(path)}"
+        )
     name = format_of(path, given) if format == AUTO or mapping.is_format(source.mappings) else format
     return _read(_MAPPING if name == MAPPED else FORMATS[name], source, on_bad)
 
@@ -105,7 +116,8 @@ def _read(kind: Format, source: ImportSource, on_bad: Callable[[BadRow], None] |
     places: dict[str, str] = {}
     repeats: Counter[str] = Counter()
     empty = True
-    for row in kind.rows(source.path):
+    rows = kind.rows(source.path)
+    for row in rows if kind.group is None else kind.group(_mapped(rows, source)):
         empty = False
         result = row if isinstance(row, BadRow) else _convert(kind, row, source)
         if isinstance(result, Trajectory):
@@ -142,7 +154,7 @@ def _stored(text: str) -> str:
 
 def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory | BadRow:
     try:
-        value = row.value if kind is _MAPPING else _overridden(row.value, source)
+        value = row.value if kind is _MAPPING or kind.group else _overridden(row.value, source)
         return kind.convert(value, source)
     except ValidationError as error:
         return BadRow(row.where, reason(error))
@@ -154,12 +166,22 @@ def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory 
         return BadRow(row.where, str(error)[:_LONGEST_REASON])
 
 
+def _mapped(rows: Iterable[DecodedRow | BadRow], source: ImportSource) -> Iterator[DecodedRow | BadRow]:
+    """The rows with what `--map` says of the episode put in."""
+    for row in rows:
+        try:
+            if isinstance(row, DecodedRow) and isinstance(row.value, dict):
+                yield DecodedRow(row.where, _overridden(row.value, source))
+            else:
+                yield row
+        except ValueError as error:
+            yield BadRow(row.where, str(error)[:_LONGEST_REASON])
+
+
 def _overridden(value: Any, source: ImportSource) -> Any:
-    """The row with what `--map` says of the episode put in; some formats hand on a header, or several rows."""
+    """The row with what `--map` says of the episode put in; some formats hand on a header."""
     if not source.mappings:
         return value
-    if isinstance(value, list):
-        return [mapping.override(row, source.mappings) for row in value]
     if isinstance(value, tuple):
         header, row = value
         return header, mapping.override(row, source.mappings)

@@ -17,7 +17,10 @@ from worldline.types import InputError, Trajectory
 
 FIELDS = tuple(EpisodeFields.model_fields)
 MESSAGES = "messages"
+STEPS = "steps"
+"""The list of an episode's steps, where it goes by another name."""
 _META = "meta."
+_MAPPABLE = (*FIELDS, MESSAGES, STEPS)
 
 Mappings = Mapping[str, RowPath]
 
@@ -29,11 +32,13 @@ def parse(entries: Sequence[str]) -> dict[str, RowPath]:
         field, equals, path = entry.partition("=")
         if not equals or not path:
             raise InputError(f"--map {entry}: write FIELD=PATH, such as reward=info.score")
-        if field not in (*FIELDS, MESSAGES) and not (field.startswith(_META) and field != _META):
-            raise InputError(f"--map {entry}: unknown field '{field}'{suggest(field, [*FIELDS, MESSAGES])}")
+        if field not in _MAPPABLE and not (field.startswith(_META) and field != _META):
+            raise InputError(f"--map {entry}: unknown field '{field}'{suggest(field, _MAPPABLE)}")
         if field in mappings:
             raise InputError(f"--map {entry}: '{field}' is mapped twice: give it once")
         mappings[field] = paths.parse(path, f"--map {entry}")
+    if STEPS in mappings and (own := next((field for field in mappings if field in (*PER_STEP, MESSAGES)), "")):
+        raise InputError(f"--map {own}: the mapped steps have their own: map one or the other")
     return mappings
 
 
@@ -71,4 +76,5 @@ def override(row: Any, mappings: Mappings) -> Any:
     """A row of a known format with the mapped fields put in."""
     if not isinstance(row, dict):
         raise InputError("--map: this format has its fields in place: leave the mapping out")
-    return {**row, **mapped(row, mappings)}
+    moved = mappings[STEPS].parts[0] if STEPS in mappings else ""
+    return {**{name: value for name, value in row.items() if name != moved}, **mapped(row, mappings)}

@@ -46,7 +46,7 @@ def convert(value: tuple[dict[str, Any], Any], source: ImportSource) -> Trajecto
     metadata, row = value
     episode = _OpenEnvEpisode.model_validate(override(row, source.options))
     conversation = converse(episode.messages)
-    policy = source.options.policy or str(metadata.get("model") or metadata.get("provider") or source.name)
+    policy = source.policy(str(metadata.get("model") or metadata.get("provider") or ""))
     task_id = _task_id(episode.task) or source.named_after(conversation.goal or conversation.system)
     extras = {
         **conversation.extras,

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -41,6 +42,8 @@ class ImportSource:
     path: Path
     options: Options
     mappings: Mapping[str, RowPath] = field(default_factory=dict)
+    named_after_file: Counter[str] = field(default_factory=Counter)
+    """How many episodes name no policy, by the name they got instead."""
 
     @cached_property
     def name(self) -> str:
@@ -50,6 +53,14 @@ class ImportSource:
             path = path.with_suffix("")
         names = [path.name, *(folder.name for folder in self.path.resolve().parents)]
         return next((name for name in names[:3] if name and name not in _EVERYDAY), path.name)
+
+    def policy(self, own: str) -> str:
+        """The policy of an episode that says `own`: what the user says wins, and the file's name is the last resort."""
+        name = self.options.policy or own
+        if not name:
+            name = self.name
+            self.named_after_file[name] += 1
+        return name
 
     def episode_id(self, policy: str, task: str, trial: str, own: str = "") -> str:
         """The same for the same file, whenever it is imported. An id of the row's own is kept as it is if no other

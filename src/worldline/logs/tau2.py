@@ -75,7 +75,7 @@ def convert(value: tuple[RunHeader, Any], source: ImportSource) -> Trajectory:
         raise ValueError("it has no messages: a voice simulation, which has ticks, cannot be imported")
     conversation = converse([Message.model_validate(message) for message in _seen_by_agent(run.messages)])
     reward = chosen_reward(raw, source.options, run.reward_info.get("reward"))
-    policy = source.options.policy or header.policy or source.name
+    policy = source.policy(header.policy)
     details = {key: item for key, item in run.reward_info.items() if key in ("reward_basis", "reward_breakdown")}
     extras = {
         **conversation.extras,

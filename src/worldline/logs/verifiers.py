@@ -130,7 +130,7 @@ def _from_trace(row: dict[str, Any], metadata: dict[str, Any], source: ImportSou
     task_id = next((str(name) for name in names if name is not None), "") or source.named_after(conversation.goal)
     config = trace.agent.get("config") if isinstance(trace.agent.get("config"), dict) else {}
     models = [call.get("model") for call in trace.calls] + [(config or {}).get("model"), trace.agent.get("name")]
-    policy = source.options.policy or next((str(model) for model in models if isinstance(model, str)), source.name)
+    policy = source.policy(next((model for model in models if isinstance(model, str)), ""))
     scores = [one.score * one.weight for one in trace.rewards.values() if one is not None]
     reward = chosen_reward(row, source.options, sum(scores) if scores else None)
     extras = {
@@ -161,7 +161,7 @@ def _from_rollout(row: dict[str, Any], metadata: dict[str, Any], source: ImportS
     rollout = _RolloutRecord.model_validate(row)
     opening, answers = _listed(rollout.prompt, "user"), _listed(rollout.completion, "assistant")
     conversation = converse([Message.model_validate(message) for message in (*opening, *answers)])
-    policy = source.options.policy or str(metadata.get("model") or source.name)
+    policy = source.policy(str(metadata.get("model") or ""))
     reward = chosen_reward(row, source.options, None)
     extras = {
         **conversation.extras,

@@ -100,6 +100,12 @@ class RunFolder:
         """The checkpoints that hold what resuming needs, oldest first."""
         return [folder for folder in self.checkpoints() if any((folder / name).exists() for name in (STATE, SHARDS))]
 
+    @property
+    def newest_update(self) -> int:
+        """The update of the checkpoint that `restore` goes back to; 0 where there is none."""
+        numbers = [folder.name.rpartition("-")[2] for folder in self.resumable()]
+        return int(numbers[-1]) if numbers and numbers[-1].isdigit() else 0
+
     def save(self, update: int, learner: Any, optimizer: Any, actor: Actor, tokenizer: Any) -> Path:
         """A checkpoint after `update` updates. Every rank must call this: each writes its shard of the state."""
         target = self.folder / "checkpoints" / f"update-{update:06d}"

@@ -61,10 +61,12 @@ def train(
     config: TrainConfig,
     watch: Watch = lambda metrics: None,
     playing: Playing = lambda what, ended, planned, won: None,
+    begin: Callable[[int], None] = lambda update: None,
 ) -> Trained:
     """Run Algorithm 1 for `config.updates` updates.
 
-    `watch` and the tracker see every line of metrics, `playing` every episode that ends on the way to the next.
+    `watch` and the tracker see every line of metrics, `playing` every episode that ends on the way to the next, and
+    `begin` the number of updates that the run has behind it: 0, or that of the checkpoint it goes on from.
     """
     main = os.environ.get("RANK", "0") == "0"
     settings = config.model_dump(mode="json")
@@ -76,6 +78,7 @@ def train(
 
         run, session = RunFolder(config), Session(config, playing)
         with run.open(session.accelerator):
+            begin(run.newest_update)
             return _algorithm_1(config, session, run, tell)
 
 

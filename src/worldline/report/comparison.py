@@ -21,9 +21,10 @@ MOST_ROWS = 40
 def section(path: Path) -> Section:
     comparison = read_comparison(path)
     first = comparison.pairs[0]
+    answer = sentence(first, comparison.metric, comparison.confidence)
     doubtful = first.verdict == "unclear" or not first.paired
     blocks: list[Block] = [
-        Headline(sentence(first, comparison.metric), "doubt" if doubtful else "sure", first.warnings),
+        Headline(answer, "doubt" if doubtful else "sure", first.warnings),
         _facts(comparison),
         _policies(comparison),
         _pairs(comparison),
@@ -79,7 +80,7 @@ def _pairs(comparison: LogComparison) -> Table:
             Cell("–" if pair.difference.p_better is None else probability(pair.difference.p_better)),
             Cell(f"{pair.wins} / {pair.ties} / {pair.losses}" if pair.paired else "not paired"),
             figure(pair.tasks),
-            _difference(pair.steps, ""),
+            _difference(pair.steps, "") if pair.steps else Cell("–"),
             _difference(pair.cost, "") if pair.cost else Cell("–"),
         ])  # packed lines read better  # fmt: skip
     verdict = f"than {comparison.baseline}"
@@ -122,7 +123,7 @@ def _tasks(pair: Pair) -> Table:
         ]
         for task in pair.differing[:MOST_ROWS]
     ]
-    columns = ("task", pair.policy, pair.baseline, "episodes", "its episodes")
+    columns = ("task", pair.policy, pair.baseline, f"episodes of {pair.policy}", f"episodes of {pair.baseline}")
     title = f"Where {pair.policy} and {pair.baseline} differ"
     return Table(title, columns, rows, _more(len(pair.differing), MOST_ROWS))
 

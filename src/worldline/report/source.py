@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from worldline.nearby import nearby
 from worldline.types import InputError
 
 Kind = Literal["evaluation", "comparison", "training", "world model", "log"]
@@ -29,7 +30,7 @@ class ReportSource:
 def find(path: Path) -> list[ReportSource]:
     """Everything in `path` and the folders in it, evaluations first. InputError where there is nothing."""
     if not path.exists():
-        raise InputError(f"{path}: no such file or folder: give {EXPECTED}")
+        raise InputError(f"{path}: no such file or folder{nearby(path)}: give {EXPECTED}")
     sources = [_file(path)] if path.is_file() else sorted(_walk(path, 0), key=lambda source: ORDER.index(source.kind))
     if not sources:
         raise InputError(f"{path}: holds nothing to report on: give {EXPECTED}")

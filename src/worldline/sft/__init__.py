@@ -5,7 +5,7 @@ Gives the start policies: a small model from nothing in minutes on a CPU, or any
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ from worldline.sft.clone import CloningSchedule, Progress, clone
 from worldline.sft.demonstrations import Demonstration, of_expert, of_log
 from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
-from worldline.types import InputError, WorldlineError
+from worldline.types import InputError, Trajectory, WorldlineError
 
 ADJUSTABLE = ("out", "resume", "overwrite", "checkpoints", "device")
 MUON_RATE, READING = 0.01, 0.1
@@ -115,6 +115,8 @@ class Cloned:
     seconds: float
     failed: tuple[str, ...] = ()
     """Demonstrations that the environment could not play, and why."""
+    lost: int = 0
+    """Episodes that did not end well and were left out."""
     notes: tuple[str, ...] = ()
     """What was wrong in the folder of a resumed run."""
 
@@ -128,6 +130,7 @@ class Cloned:
         return {
             "source": self.config.source,
             "episodes": self.episodes,
+            "lost": self.lost,
             "parameters": self.parameters,
             "updates": self.progress.step,
             "tokens": self.progress.tokens,
@@ -152,7 +155,8 @@ def sft(
     run.goes_on()
     shown: list[Demonstration] = []
     failed: list[str] = []
-    for demonstration in islice(_demonstrations(config, failed), config.episodes):
+    lost: list[str] = []
+    for demonstration in islice(_demonstrations(config, failed, lost), config.episodes):
         shown.append(demonstration)
         gathered(len(shown))
     if failed and not shown:
@@ -194,7 +198,7 @@ def sft(
         save(config.out / "model")
     count = sum(parameter.numel() for parameter in model.parameters())
     seconds = time.perf_counter() - started
-    return Cloned(config, len(shown), count, cloned.progress, seconds, tuple(failed), cloned.notes)
+    return Cloned(config, len(shown), count, cloned.progress, seconds, tuple(failed), len(lost), cloned.notes)
 
 
 def _run(config: SftConfig) -> Run:
@@ -206,15 +210,23 @@ def _run(config: SftConfig) -> Run:
     return Run(config, "cloning run", ADJUSTABLE, inputs)
 
 
-def _demonstrations(config: SftConfig, failed: list[str]) -> Iterator[Demonstration]:
+def _demonstrations(config: SftConfig, failed: list[str], lost: list[str]) -> Iterator[Demonstration]:
     """The log's episodes, or the expert's, played on demand; a failed demonstration teaches nothing."""
     if Path(config.source).exists():
         logged = store.read(Path(config.source), splits=[config.split] if config.split else None)
-        return (of_log(episode) for episode in logged if episode.success or not config.only_success)
+        return _worth_learning(logged, config.only_success, lost)
     world = envs.load(config.source, config.data, config.options)
     split = config.split or world.splits()[0]
     episodes = plan(world, split, config.episodes, seed=config.seed, run="expert")
-    return of_expert(world, episodes, config.noise, failed)
+    return of_expert(world, episodes, config.noise, failed, lost)
+
+
+def _worth_learning(logged: Iterable[Trajectory], only_success: bool, lost: list[str]) -> Iterator[Demonstration]:
+    for episode in logged:
+        if episode.success or not only_success:
+            yield of_log(episode)
+        else:
+            lost.append(episode.id)
 
 
 def _model(config: SftConfig, shown: list[Demonstration]) -> tuple[Any, Any]:

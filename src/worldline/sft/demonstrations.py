@@ -26,17 +26,23 @@ def of_log(episode: Trajectory) -> Demonstration:
 
 
 def of_expert(
-    world: World, episodes: Sequence[Episode], noise: float, failed: list[str] | None = None
+    world: World,
+    episodes: Sequence[Episode],
+    noise: float,
+    failed: list[str] | None = None,
+    lost: list[str] | None = None,
 ) -> Iterator[Demonstration]:
     """The expert's episodes that end well; what it would not have done itself is not learned.
 
-    Episodes that the environment could not play are named in `failed`.
+    Episodes that the environment could not play are named in `failed`, those that did not end well in `lost`.
     """
     player = Rollout(world, Blundering(world, noise), failed=[] if failed is None else failed)
     for episode in player.play(episodes):
         if episode.success:
             own = (world.expert(turn) for turn in turns(episode)) if noise else (s.action for s in episode.steps)
             yield Demonstration(episode, tuple(a == s.action for a, s in zip(own, episode.steps, strict=True)))
+        elif lost is not None:
+            lost.append(episode.id)
 
 
 class Blundering:

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from worldline.config import suggest
+from worldline.nearby import nearby
 from worldline.store.schema import OPTIONAL, SCHEMA, STEP, VERSION_KEY, to_trajectories
 from worldline.types import SCHEMA_VERSION, InputError, Trajectory
 
@@ -173,12 +174,20 @@ def _checked(folders: Folders, on_bad: OnBad | None) -> list[Path]:
     paths: list[Path] = []
     for folder in _as_list(folders):
         if not Path(folder).exists():
-            raise InputError(f"{folder}: no such log")
+            raise InputError(f"{folder}: no such log{nearby(folder)}")
         inside = shards(folder)
         if not inside:
-            raise InputError(f"{folder}: holds no log: there is no *.parquet file in it, nor in a folder 'log' of it")
+            raise InputError(
+                f"{folder}: holds no log: there is no *.parquet file in it, nor in a folder 'log' of it{_other(folder)}"
+            )
         paths += inside
     return list(_each(paths, _check, on_bad))
+
+
+def _other(folder: Path | str) -> str:
+    """The way from a folder of other tools' logs to one of ours."""
+    others = sorted(path for path in Path(folder).glob("*.json*") if path.is_file())
+    return f": `worldline import {others[0]} --out logs/` makes one" if others else ""
 
 
 def _each(paths: Sequence[Path], work: Callable[[Path], T], on_bad: OnBad | None) -> Iterator[T]:
@@ -192,7 +201,7 @@ def _each(paths: Sequence[Path], work: Callable[[Path], T], on_bad: OnBad | None
             problem = InputError(
                 f"{path}: broken shard: {reason}: delete it, or restore it from a copy"
                 if shard
-                else f"{path}: no worldline log: give a folder of Parquet shards"
+                else f"{path}: no worldline log: `worldline import {path} --out logs/` makes one"
             )
         except InputError as error:
             problem = error

@@ -9,6 +9,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
+NOT_LOGGED = "not logged"
+"""`meta["steps"]` of an episode of which only the outcome was logged: its one empty step carries the reward."""
 
 Tokens = tuple[Annotated[int, Field(ge=-(2**31), lt=2**31)], ...]
 """Token ids; like `Trajectory.seed`, as wide as the store's column, so that a trajectory can always be stored."""
@@ -69,6 +71,11 @@ class Trajectory(BaseModel):
     def episode_return(self) -> float:
         """Undiscounted sum of rewards."""
         return sum(step.reward for step in self.steps)
+
+    @property
+    def logged_steps(self) -> int:
+        """How many steps the source logged; 0 where it has the outcome alone."""
+        return 0 if self.meta.get("steps") == NOT_LOGGED else len(self.steps)
 
     @property
     def next_observations(self) -> tuple[str, ...]:

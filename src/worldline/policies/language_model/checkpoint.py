@@ -17,6 +17,7 @@ from huggingface_hub.errors import (
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worldline import files
+from worldline.nearby import nearby
 from worldline.policies.language_model.encoding import Encoder
 from worldline.policies.prompts import TEMPLATES
 from worldline.types import InputError
@@ -55,11 +56,11 @@ def locate(path: str, written: str) -> str:
             raise InputError(f"{written}: {_instead(folder, written.rstrip('/'))}")
         return str(folder)
     if folder.exists() or path.count("/") > 1 or path.startswith((".", "/", "~")):
-        raise InputError(f"{written}: no such folder")
+        raise InputError(f"{written}: no such folder{nearby(folder)}")
     try:
         cached = try_to_load_from_cache(path, "config.json")
     except HFValidationError:  # no name the hub would give
-        raise InputError(f"{written}: no such folder") from None
+        raise InputError(f"{written}: no such folder{nearby(folder)}") from None
     if not isinstance(cached, str):
         _ask_hub(path, written)
     return path
