@@ -52,7 +52,7 @@ def _measured(model: Model, prompts: list[list[int]]) -> list[dict[str, object]]
             if own:
                 sampler._stack = TransformersStack(model)
             calls = _seconds(lambda sampler=sampler: sampler.respond(prompts, seeds, HOW), 5)
-            reading = _seconds(lambda sampler=sampler: [reader._run() for reader in sampler._readers.values()], 3)
+            reading = _seconds(lambda sampler=sampler: [reader.read_again() for reader in sampler._readers.values()], 3)
             stepper = next(iter(sampler._steppers.values()))
 
             def step(stepper: object = stepper) -> None:

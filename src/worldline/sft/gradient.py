@@ -4,7 +4,7 @@ A pass of 2,048 tokens through a small model is thousands of tiny kernels, which
 runs them. So on a GPU batches are padded to a few shapes; padding has no weight, and the gradient is the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +94,8 @@ class BatchGradient:
         if shape not in self._shapes:
             while len(self._shapes) >= MOST_KEPT:
                 del self._shapes[next(iter(self._shapes))]
-            self._shapes[shape] = _Shape(self, shape, self._recorder)
-        return self._shapes[shape].gradient(enlarged(packed, shape))
+            self._shapes[shape] = _Shape(self._model, shape, self._recorder)
+        return self._shapes[shape].gradient(enlarged(packed, shape), self._backward)
 
     def shape(self, packed: PackedExamples) -> tuple[int, int, int]:
         """One of a few shapes that hold the batch."""
@@ -116,24 +116,24 @@ class BatchGradient:
 class _Shape:
     """Tensors of one shape that stay in place, and the pass over them. The gradients stay in place too."""
 
-    def __init__(self, owner: BatchGradient, shape: tuple[int, int, int], recorder: Recorder) -> None:
+    def __init__(self, model: Any, shape: tuple[int, int, int], recorder: Recorder) -> None:
         rows, length, targets = shape
-        model, device = owner._model, owner._model.device
-        self._owner = owner
+        device = model.device
         self._tokens = torch.zeros(rows, length, dtype=torch.long, device=device)
         self._at = torch.ones(targets, dtype=torch.long, device=device)
         self._weights, self._loss = torch.zeros(targets, device=device), torch.zeros((), device=device)
         self._trained = [weight for weight in model.parameters() if weight.requires_grad]
-        self._run = recorder.recorded(self._pass)
+        self._recording = recorder.recording()
 
-    def gradient(self, packed: PackedExamples) -> Tensor:
+    def gradient(self, packed: PackedExamples, backward: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
         for weight in self._trained:
             weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
         for own, new in ((self._tokens, packed.tokens), (self._at, packed.at), (self._weights, packed.weights)):
             own.copy_(sent(new, own.device))
-        self._run()
-        return self._loss
 
-    def _pass(self) -> None:
-        torch._foreach_zero_([weight.grad for weight in self._trained])
-        self._loss.copy_(self._owner._backward(self._tokens, self._at, self._weights))
+        def work() -> None:
+            torch._foreach_zero_([weight.grad for weight in self._trained])
+            self._loss.copy_(backward(self._tokens, self._at, self._weights))
+
+        self._recording(work)
+        return self._loss

@@ -1,6 +1,8 @@
 """Sampling in memory that stays gives the responses that growing caches give, from the first batch to the last."""
 
 import copy
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +112,19 @@ def test_weights_that_change_in_place_are_seen_and_recordings_kept(model: Any) -
             weight.data = weight.data.clone()
         sampler.respond(given, [0, 1, 2, 3], how)
         assert list(sampler._steppers.values()) != kept  # they lie elsewhere now
+
+
+def test_memory_that_was_outgrown_is_free_at_once(model: Any) -> None:
+    sampler = InPlaceSampler(model)
+    gc.disable()  # a cycle would keep it until the garbage is collected
+    try:
+        with torch.inference_mode():
+            sampler.respond([[1, 2, 3]], [0], Sampling(STOPS, 3, 1.0))
+            old = [weakref.ref(kept) for kept in (*sampler._readers.values(), *sampler._steppers.values())]
+            sampler.respond([[1, 2, 3] * 50] * 3, [0, 1, 2], Sampling(STOPS, 3, 1.0))
+        assert [kept() for kept in old] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_what_is_no_number_does_not_stay(model: Any) -> None:

@@ -1,5 +1,7 @@
 """Recorded work does what the work does; a count is seen one look late."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -23,10 +25,10 @@ def test_recorded_work_runs_at_every_call_on_what_lies_in_place(name: str) -> No
     def work() -> None:
         total.add_(step)
 
-    recorded = Recorder(device(name)).recorded(work)
+    recording = Recorder(device(name)).recording()
     for call in range(1, 6):
         step.fill_(call)
-        recorded()
+        recording(work)
         assert total.tolist() == [sum(range(call + 1))] * 3
 
 
@@ -37,9 +39,9 @@ def test_work_that_looks_at_its_tensors_keeps_running(name: str) -> None:
     def work() -> None:
         total.add_(1 + 0 * total.item())
 
-    recorded = Recorder(device(name)).recorded(work)
+    recording = Recorder(device(name)).recording()
     for _ in range(4):
-        recorded()
+        recording(work)
     assert total.item() == 4
 
 
@@ -53,10 +55,10 @@ def test_gradients_can_be_recorded(name: str) -> None:
         weight.grad.zero_()
         (weight * given).square().sum().backward()
 
-    recorded = Recorder(device(name)).recorded(work)
+    recording = Recorder(device(name)).recording()
     for value in (1.0, 2.0, 3.0, 4.0):
         given.fill_(value)
-        recorded()
+        recording(work)
         assert weight.grad is not None
         assert weight.grad.tolist() == [2 * value**2] * 4
 
@@ -75,3 +77,22 @@ def test_a_countdown_is_over_one_look_after_zero(name: str) -> None:
 def test_what_is_sent_arrives(name: str) -> None:
     values = np.arange(5.0)
     assert sent(values, device(name)).tolist() == values.tolist()
+
+
+def test_an_owner_of_a_recording_goes_when_it_is_let_go() -> None:
+    """Its memory may be most of a GPU's: no cycle keeps it until the garbage is collected."""
+
+    class Owner:
+        def __init__(self) -> None:
+            self.recording = Recorder(device("cpu")).recording()
+
+        def work(self) -> None: ...
+
+        def run(self) -> None:
+            self.recording(self.work)
+
+    owner = Owner()
+    owner.run()
+    seen = weakref.ref(owner)
+    del owner
+    assert seen() is None

@@ -35,7 +35,7 @@ class KeyValueMemory:
 
     def grow(self, rows: int, time: int) -> None:
         """Make room, and some more than that. New memory is zero, for a mask does not keep NaN out."""
-        size = max(math.prod(self._sizes(rows, time)), self._flat.numel() * 3 // 2)
+        size = max(math.prod(self._sizes(rows, time)), self._flat.numel() * 5 // 4)
         self._flat = self._flat.new_zeros(0)  # the old memory is free before larger memory is taken
         self._flat = self._flat.new_zeros(size)
 

@@ -69,7 +69,7 @@ class PromptReader:
         self._last = torch.zeros(rows, dtype=torch.long, device=device)
         self.logits = torch.zeros(rows, self._head.weight.shape[0], device=device)
         """What follows each prompt, (rows, vocabulary)."""
-        self._run = recorder.recorded(self._read)
+        self._recording = recorder.recording()
 
     def read(self, prompts: Sequence[Ids]) -> None:
         """Read `prompts`; the rows behind them hold nothing of use."""
@@ -79,7 +79,11 @@ class PromptReader:
         ends = np.array([len(prompt) - 1 for prompt in prompts])
         self._ids.copy_(sent(ids, self._ids.device))
         self._last[: len(prompts)] = sent(ends, self._ids.device)
-        self._run()
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Read what was given last."""
+        self._recording(self._read)
 
     def _read(self) -> None:
         states = self._stack.read(self._ids, self._positions, self.cache)

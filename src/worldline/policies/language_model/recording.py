@@ -16,51 +16,54 @@ Work = Callable[[], None]
 
 
 class Recorder:
-    """Records work on one device; all recordings share the memory of what they compute on the way."""
+    """Makes recordings on one device; all of them share the memory of what they compute on the way."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
-
         # Gradients remember the stream they were first computed on: a first run and its recording share one.
         self._stream = torch.cuda.Stream(device) if self._pool else None  # type: ignore[no-untyped-call]
 
-    def recorded(self, work: Work) -> Work:
-        """`work`, which takes and gives its tensors in place: the first call runs, the second records, the rest replay.
-
-        Work that synchronises cannot be recorded, and keeps running as it is.
-        """
-        if self._pool is None or self._stream is None:
-            return work
-        return _Recording(work, self._device, self._pool, self._stream)
+    def recording(self) -> "Recording":
+        """A place for one piece of work."""
+        return Recording(self._device, self._pool, self._stream)
 
 
-class _Recording:
-    def __init__(self, work: Work, device: torch.device, pool: Any, stream: torch.cuda.Stream) -> None:
-        self._work, self._device, self._pool, self._stream = work, device, pool, stream
-        self._runs, self._graph = 0, torch.cuda.CUDAGraph()
-        self._recordable = True
+class Recording:
+    """One piece of work, which takes and gives its tensors in place: the first call runs it, the second records it.
 
-    def __call__(self) -> None:
+    The work is given at every call and not kept: its owner keeps this, and large memory must not wait for the garbage
+    collector to see that neither is needed. Work that synchronises cannot be recorded, and keeps running as it is.
+    """
+
+    def __init__(self, device: torch.device, pool: Any, stream: torch.cuda.Stream | None) -> None:
+        self._device, self._pool, self._stream = device, pool, stream
+        self._runs, self._recordable = 0, stream is not None
+        self._graph = torch.cuda.CUDAGraph() if stream is not None else None
+
+    def __call__(self, work: Work) -> None:
+        """Do the work; it must be the same at every call."""
         self._runs += 1
-        if self._runs == 2:
-            self._record()
-        if self._runs >= 2 and self._recordable:
+        if self._runs == 2 and self._recordable:
+            self._record(work)
+        if self._runs >= 2 and self._recordable and self._graph is not None:
             self._graph.replay()
         else:
-            self._run()
+            self._run(work)
 
-    def _run(self) -> None:
+    def _run(self, work: Work) -> None:
+        if self._stream is None:
+            return work()
         current = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
-            self._work()
+            work()
         current.wait_stream(self._stream)
 
-    def _record(self) -> None:
+    def _record(self, work: Work) -> None:
         try:
             with torch.cuda.device(self._device), torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream):
-                self._work()
+                work()
         except RuntimeError:
             self._recordable = False
 

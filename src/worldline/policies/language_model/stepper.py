@@ -19,8 +19,8 @@ BLOCK = 32
 
 
 def stepping_rows(rows: int) -> int:
-    """8, 16, 32, then multiples of 32: a step costs nearly the same for one row as for 32."""
-    return next((size for size in (8, 16, 32) if rows <= size), -(-rows // 32) * 32)
+    """8, then multiples of 16: memory for rows that are not there is memory too, though a step takes no longer."""
+    return 8 if rows <= 8 else -(-rows // 16) * 16
 
 
 class TokenStepper:
@@ -45,7 +45,7 @@ class TokenStepper:
         self.ended = torch.zeros(rows, dtype=torch.bool, device=device)
         self.going = torch.zeros(1, dtype=torch.long, device=device)
         """How many rows have not ended."""
-        self.step = recorder.recorded(self._step)
+        self._recording = recorder.recording()
 
     def begin(self, lengths: Tensor, seen: Tensor) -> None:
         """Start behind prompts of these lengths, (prompts,), whose tokens stand where `seen`, (prompts, time), says."""
@@ -78,6 +78,10 @@ class TokenStepper:
     def first(self) -> None:
         """Draw the first token of each response."""
         self._draw(self.logits)
+
+    def step(self) -> None:
+        """Read the last token of each row and draw the next."""
+        self._recording(self._step)
 
     def _step(self) -> None:
         self._hidden.index_fill_(-1, self._at, 0.0)
