@@ -38,34 +38,37 @@ class Recording:
 
     def __init__(self, device: torch.device, pool: Any, stream: torch.cuda.Stream | None) -> None:
         self._device, self._pool, self._stream = device, pool, stream
-        self._runs, self._recordable = 0, stream is not None
-        self._graph = torch.cuda.CUDAGraph() if stream is not None else None
+        self._runs = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, work: Work) -> None:
         """Do the work; it must be the same at every call."""
         self._runs += 1
-        if self._runs == 2 and self._recordable:
-            self._record(work)
-        if self._runs >= 2 and self._recordable and self._graph is not None:
+        if self._stream is None:
+            work()
+            return
+        if self._runs == 2:
+            self._graph = self._recorded(work, self._stream)
+        if self._graph is not None:
             self._graph.replay()
         else:
-            self._run(work)
+            self._run(work, self._stream)
 
-    def _run(self, work: Work) -> None:
-        if self._stream is None:
-            return work()
+    def _run(self, work: Work, stream: torch.cuda.Stream) -> None:
         current = torch.cuda.current_stream(self._device)
-        self._stream.wait_stream(current)
-        with torch.cuda.stream(self._stream):
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream):
             work()
-        current.wait_stream(self._stream)
+        current.wait_stream(stream)
 
-    def _record(self, work: Work) -> None:
+    def _recorded(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph | None:
+        graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.device(self._device), torch.cuda.graph(self._graph, pool=self._pool, stream=self._stream):
+            with torch.cuda.device(self._device), torch.cuda.graph(graph, pool=self._pool, stream=stream):
                 work()
         except RuntimeError:
-            self._recordable = False
+            return None
+        return graph
 
 
 def sent(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
