@@ -90,7 +90,8 @@ def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(log: list[Trajectory],
 def test_a_large_log_is_sampled_and_streamed_and_goes_on_when_killed(log: list[Trajectory], tmp_path: Path) -> None:
     """The kernel has 200 of some 500 steps; the networks see the rest too, and facts are of the whole log."""
     _write(log, tmp_path / "log")
-    given = {"log": (tmp_path / "log",), "members": 1, "epochs": 2, "text_steps": 50, "kernel_steps": 200}
+    given = {"log": (tmp_path / "log",), "members": 1, "epochs": 2, "text_steps": 20, "kernel_steps": 200}
+    given |= {"rivals": False, "replayed_episodes": 2}
     whole = fit(FitConfig(out=tmp_path / "whole", **given))
     again = Ensemble.load(tmp_path / "whole")
     assert again.facts == facts_of(log)
@@ -120,7 +121,7 @@ def test_a_large_log_is_sampled_and_streamed_and_goes_on_when_killed(log: list[T
 
 def test_a_log_as_large_as_the_bound_is_fitted_as_if_there_were_none(log: list[Trajectory]) -> None:
     steps = sum(max(len(episode), 5) for episode in log[::3])
-    given = {"members": 1, "epochs": 1, "text_steps": 40, "rivals": False, "replayed_episodes": 2}
+    given = {"members": 1, "epochs": 1, "text_steps": 20, "rivals": False, "replayed_episodes": 1}
     bound = fit_ensemble(log[::3], FitSettings(kernel_steps=steps, **given))
     free = fit_ensemble(log[::3], FitSettings(**given))
     less = fit_ensemble(log[::3], FitSettings(kernel_steps=steps - 1, **given))

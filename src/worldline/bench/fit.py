@@ -50,13 +50,15 @@ def run(settings: Settings) -> Figures:
         raise InputError(f"--steps: logs of 1,000 steps at least, got {min(settings.steps)}")
     with tempfile.TemporaryDirectory() as temporary:
         folder = settings.out or Path(temporary)
-        rows = [_measured(_log(folder, steps, settings.seed), Path(temporary), settings) for steps in settings.steps]
+        rows = [
+            _measured(kept_log(folder, steps, settings.seed), Path(temporary), settings) for steps in settings.steps
+        ]
     names = ("seconds", "peak_gb", "beyond_the_model_gb")
     growth = {f"{name}_growth": rows[-1][name] / rows[0][name] for name in names[:2]} if len(rows) > 1 else {}
     return Figures({name: rows[-1][name] for name in names} | growth, rows)
 
 
-def _log(folder: Path, steps: int, seed: int) -> Path:
+def kept_log(folder: Path, steps: int, seed: int) -> Path:
     """The log of so many steps: the one that is there, or one that is played now."""
     log = folder / f"log-{steps}-{seed}"
     if not log.is_dir():

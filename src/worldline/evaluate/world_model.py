@@ -219,6 +219,8 @@ class WorldModelEstimators:
         """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
         networks = [name for name in names if name in self.presets]
         settings = FitSettings(members=0, replayed_episodes=0, seed=self.case.config.seed)
+        indexed = max(settings.kernel_steps, len(self.ensemble.kernel.log))
+        settings = settings.model_copy(update={"kernel_steps": indexed})
         if networks:
             own = self.ensemble.members[0].model
             rivals = any(self.presets[name].dynamics in RIVALS for name in networks)
