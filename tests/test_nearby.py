@@ -1,5 +1,6 @@
 """A path that is not there: the line names what was probably meant."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,15 @@ def test_what_is_near(here: Path, path: str, line: str) -> None:
         if "there is" in line
         else line.replace("this folder", f"{here}/").replace("runs/ holds", f"{here}/runs/ holds")
     )
+
+
+def test_paths_that_no_folder_can_hold_and_a_working_folder_that_is_gone(here: Path) -> None:
+    assert nearby("x" * 5000 + "/y") == ": this folder holds logs/, runs.jsonl, runs/"
+    assert nearby("~nobody-of-this-name/y") == ": this folder holds logs/, runs.jsonl, runs/"
+    (here / "gone").mkdir()
+    os.chdir(here / "gone")
+    (here / "gone").rmdir()
+    assert nearby("a/b") == ""
 
 
 def test_many_entries_are_not_all_listed(tmp_path: Path) -> None:

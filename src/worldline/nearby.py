@@ -12,8 +12,8 @@ _LOOKED_AT = 1000
 def nearby(path: Path | str) -> str:
     """': there is logs/' for the entries that are called alike, ': runs/ holds a/, b/' where none is; empty if nothing
     can be said."""
-    missing = Path(path).expanduser()
-    while not missing.parent.exists():
+    missing = Path(os.path.expanduser(path))
+    while missing != missing.parent and not os.path.exists(missing.parent):  # where Path.exists would raise, False
         missing = missing.parent
     folder = missing.parent
     entries = _entries(folder)

@@ -184,12 +184,12 @@ def test_an_unclear_result_says_what_is_missing(tmp_path: Path) -> None:
     comparison = compare(CompareConfig(log=(log,)))
     differences = [1.0] * 3 + [0.0] * 6
     chance = 1 - stats.ttest_1samp(differences, 0, alternative="greater").pvalue
-    assert f"probability of being better {chance:.3f} (the interval holds 0: 'better' needs 0.975)" in comparison.answer
+    assert f"better {chance:.3f} (the interval holds 0: 'better' needs more than 0.975)" in comparison.answer
     assert comparison.answer.endswith(
         "About 12 tasks would tell."
     )  # 2.201 * 0.5 / sqrt(12) < 1/3 < 2.228 * 0.5 / sqrt(11)
     reverse = compare(CompareConfig(log=(log,), baseline="v3"))
-    assert "(the interval holds 0: 'worse' needs 0.025)" in reverse.answer
+    assert "(the interval holds 0: 'worse' needs less than 0.025)" in reverse.answer
     loose = compare(CompareConfig(log=(log,), confidence=0.9))
     assert loose.pair("v3").verdict == "better" and "needs" not in loose.answer
 

@@ -169,7 +169,7 @@ def _not_enough(difference: PairedDifferenceResult, confidence: float) -> str:
         return ""
     level = (1 + confidence) / 2
     if 1 - level < p < level:
-        verdict, needed = ("better", f"{level:.4g}") if p >= 0.5 else ("worse", f"{1 - level:.4g}")
+        verdict, needed = ("better", f"more than {level:.4g}") if p >= 0.5 else ("worse", f"less than {1 - level:.4g}")
         return f" (the interval holds 0: '{verdict}' needs {needed})"
     return " (the interval holds 0)"
 

@@ -82,7 +82,12 @@ def _diagnostics(evaluation: Evaluation) -> list[RenderableType]:
     """Figures down, policies across; one that is in the log has none."""
     meta = evaluation.meta
     title = f"What the log can tell: {meta.episodes:,} episodes, {meta.steps:,} steps, {meta.tasks:,} tasks"
-    described = [(p.label, d) for p in evaluation.policies if (d := p.diagnostics) is not None]
+    described = [
+        (policy.label, diagnostics)
+        for policy in evaluation.policies
+        if (diagnostics := policy.diagnostics) is not None
+        and any(getattr(diagnostics, field) is not None for field in DIAGNOSTICS.values())
+    ]
     tables: list[RenderableType] = []
     for first in range(0, len(described), ACROSS):
         part = described[first : first + ACROSS]
@@ -91,8 +96,7 @@ def _diagnostics(evaluation: Evaluation) -> list[RenderableType]:
             cells = [getattr(diagnostics, field) for _, diagnostics in part]
             if any(cell is not None for cell in cells):
                 table.add_row(name, *map(_number, cells))
-        if table.row_count:
-            tables.append(table)
+        tables.append(table)
     return tables or [title]
 
 
