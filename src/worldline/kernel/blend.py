@@ -31,8 +31,10 @@ class Blend(nn.Module):
 
     exponents: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, prior: float = 1.0) -> None:
+        """`prior` is how many steps it takes to move an exponent by about one from where the gate alone is right."""
         super().__init__()
+        self._prior = prior
         self.register_buffer("exponents", torch.tensor([1.0, 0.0], dtype=torch.float64))
 
     def chances(self, chances: Array, of: npt.NDArray[np.int64], log_chances: Array) -> Array:
@@ -68,8 +70,7 @@ class Blend(nn.Module):
             nats = nn.functional.cross_entropy(
                 (scores @ exponents).masked_fill(~real, -torch.inf), right, reduction="none"
             )
-            # one step's worth of a prior that the gate alone is right
-            total = (weight * nats).sum() + (exponents - self.exponents).square().sum()
+            total = (weight * nats).sum() + self._prior * (exponents - self.exponents).square().sum()
             total.backward()  # type: ignore[no-untyped-call]
             return total
 

@@ -37,6 +37,8 @@ from worldline.kernel.wordings import TaskBids, WordingModel, Wordings, fold_of,
 from worldline.types import Trajectory
 
 Chances = npt.NDArray[np.float64]
+OUTLOOK_PRIOR = 10.0
+"""Held-out steps that must speak for the outlook before it counts: its networks may learn a short log by heart."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class KernelModel(nn.Module):
         self.gate = Gate(len(NAMES))
         self.blend = Blend()
         self.outlook = Outlook(self.log)
-        self.outlook_blend = Blend()
+        self.outlook_blend = Blend(OUTLOOK_PRIOR)
         self.outcomes = OutcomeModel(self.log.rows)
         self.list_model = ListModel()
         self.register_buffer("bag_leads", torch.tensor(False))
