@@ -39,6 +39,8 @@ from worldline.types import Trajectory
 Chances = npt.NDArray[np.float64]
 OUTLOOK_PRIOR = 10.0
 """Held-out steps that must speak for the outlook before it counts: its networks may learn a short log by heart."""
+OUTLOOK_GAIN = 0.005
+"""The nats per held-out step that it must be worth."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class KernelModel(nn.Module):
         self.gate = Gate(len(NAMES))
         self.blend = Blend()
         self.outlook = Outlook(self.log)
-        self.outlook_blend = Blend(OUTLOOK_PRIOR)
+        self.outlook_blend = Blend(OUTLOOK_PRIOR, OUTLOOK_GAIN)
         self.outcomes = OutcomeModel(self.log.rows)
         self.list_model = ListModel()
         self.register_buffer("bag_leads", torch.tensor(False))
