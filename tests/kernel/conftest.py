@@ -6,7 +6,7 @@ import pytest
 import torch
 from written_logs import lamps, shelves, walks
 
-from worldline.kernel import gate, lists, outcome, wordings
+from worldline.kernel import gate, lists, outcome, outlook, wordings
 from worldline.kernel.fitting import fit_kernel
 from worldline.kernel.model import KernelModel
 from worldline.types import Trajectory
@@ -22,7 +22,7 @@ def one_thread() -> None:
 @pytest.fixture
 def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fits of a few steps: where it is not asked how good they are."""
-    for module in (gate, lists, outcome, wordings):
+    for module in (gate, lists, outcome, outlook, wordings):
         monkeypatch.setattr(module, "_STEPS", 50)
 
 

@@ -156,7 +156,7 @@ def text_chances(model: KernelModel, state: EpisodeState, action: str, turn: int
     """The probability of each text that may be answered."""
     considered = model.consider(state, action, turn=turn)
     described = model.described(considered)
-    (chances,) = model.gate.chances(described, [len(described)])
+    (chances,) = model.weighed([considered], [described])
     out: dict[str, float] = defaultdict(float)
     for text, chance in zip(considered.candidates.texts, chances.tolist(), strict=True):
         out[text] += chance

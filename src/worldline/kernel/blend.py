@@ -31,8 +31,13 @@ class Blend(nn.Module):
 
     exponents: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, prior: float = 1.0, least: float = 0.0) -> None:
+        """`prior` is how many steps it takes to move an exponent by about one from where the gate alone is right.
+
+        `least` is the gain in nats per step that it takes to move them at all: what is flattened adds up over steps.
+        """
         super().__init__()
+        self._prior, self._least = prior, least
         self.register_buffer("exponents", torch.tensor([1.0, 0.0], dtype=torch.float64))
 
     def chances(self, chances: Array, of: npt.NDArray[np.int64], log_chances: Array) -> Array:
@@ -63,16 +68,19 @@ class Blend(nn.Module):
         exponents = self.exponents.clone().requires_grad_()
         optimizer = torch.optim.LBFGS([exponents], max_iter=50, line_search_fn="strong_wolfe")
 
+        def nats() -> Tensor:
+            logits = (scores @ exponents).masked_fill(~real, -torch.inf)
+            return (weight * nn.functional.cross_entropy(logits, right, reduction="none")).sum()
+
         def loss() -> Tensor:
             optimizer.zero_grad()
-            nats = nn.functional.cross_entropy(
-                (scores @ exponents).masked_fill(~real, -torch.inf), right, reduction="none"
-            )
-            # one step's worth of a prior that the gate alone is right
-            total = (weight * nats).sum() + (exponents - self.exponents).square().sum()
+            total = nats() + self._prior * (exponents - self.exponents).square().sum()
             total.backward()  # type: ignore[no-untyped-call]
             return total
 
+        with torch.no_grad():
+            alone = nats()
         optimizer.step(loss)  # type: ignore[no-untyped-call]
         with torch.no_grad():
-            self.exponents.copy_(exponents.clamp(0.0, 2.0))
+            if alone - nats() >= self._least * weight.sum():
+                self.exponents.copy_(exponents.clamp(0.0, 2.0))

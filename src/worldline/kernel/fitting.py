@@ -22,6 +22,7 @@ from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.numerals import number_gap
 from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
+from worldline.kernel.outlook import OutlookExercise
 from worldline.kernel.step_table import LoggedStep, replay
 from worldline.kernel.wordings import WordingExercise, fold_of
 from worldline.types import Trajectory, derive_seed
@@ -83,6 +84,7 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
     nats = model.gate.fit([one.exercise for one in sample], held_out, derive_seed(seed, "gate") % 2**31)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
+    _fit_outlook(model, sample, held_out, seed)
     weighed = model.weighed([one.considered for one in sample], [one.exercise.features for one in sample])
     figures = {"nats": nats} | _measured(sample, weighed, held_out)
     judged = [_judged(model, one, chances) for one, chances in zip(sample, weighed, strict=True)]
@@ -166,6 +168,27 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
         mass = np.bincount(of, chances, len(texts)).astype(np.float64)
         steps.append(BlendedStep(mass, log_chances, right, one.exercise.weight))
     model.blend.fit(steps)
+
+
+def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: frozenset[int], seed: int) -> None:
+    exercises = []
+    for one in sample:
+        right = model.outlook.sort_of(outcome_of(one.row), wording(one.row.answer, one.considered.step.phrase))
+        exercises.append(OutlookExercise(one.row.episode, one.considered.prospects, right, one.weight))
+    model.outlook.fit(exercises, held_out, derive_seed(seed, "outlook") % 2**31)
+    tested = [(one, exercise) for one, exercise in zip(sample, exercises, strict=True) if one.row.episode in held_out]
+    considered = [one.considered for one, _ in tested]
+    chances = model.worded(considered, [one.exercise.features for one, _ in tested])
+    steps = []
+    for (_, exercise), these, outlook in zip(
+        tested, chances, model.outlook.log_chances([one.prospects for one in considered]), strict=True
+    ):
+        sorts, first, of = np.unique(exercise.prospects.sorts, return_index=True, return_inverse=True)
+        there = sorts.tolist()
+        right = there.index(exercise.right) if exercise.right in there else -1
+        mass = np.bincount(of, these, len(sorts)).astype(np.float64)
+        steps.append(BlendedStep(mass, outlook[first].astype(np.float64), right, exercise.weight))
+    model.outlook_blend.fit(steps)
 
 
 def _measured(

@@ -31,11 +31,16 @@ from worldline.kernel.outcome import (
     outcome_of,
     reward_wording,
 )
+from worldline.kernel.outlook import Outlook, Prospects, summary
 from worldline.kernel.step_table import StepTable, replay
 from worldline.kernel.wordings import TaskBids, WordingModel, Wordings, fold_of, wordings
 from worldline.types import Trajectory
 
 Chances = npt.NDArray[np.float64]
+OUTLOOK_PRIOR = 10.0
+"""Held-out steps that must speak for the outlook before it counts: its networks may learn a short log by heart."""
+OUTLOOK_GAIN = 0.005
+"""The nats per held-out step that it must be worth."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Considered:
     features: Features
     """All of NAMES but for the last, which is for the wording model to say."""
     wordings: Wordings
+    prospects: Prospects
 
 
 class KernelModel(nn.Module):
@@ -71,6 +77,8 @@ class KernelModel(nn.Module):
         self.wording_model = WordingModel()
         self.gate = Gate(len(NAMES))
         self.blend = Blend()
+        self.outlook = Outlook(self.log)
+        self.outlook_blend = Blend(OUTLOOK_PRIOR, OUTLOOK_GAIN)
         self.outcomes = OutcomeModel(self.log.rows)
         self.list_model = ListModel()
         self.register_buffer("bag_leads", torch.tensor(False))
@@ -102,7 +110,11 @@ class KernelModel(nn.Module):
         possible = candidates(self.log, self.rules, state, step, compared)
         described = features(self.seen, state, step, compared, possible, own)
         bids = self.task_bids.of(state.task, step.phrase.skeleton, own)
-        return Considered(step, possible, described, wordings(state, step, possible, bids))
+        worded = wordings(state, step, possible, bids)
+        kinds = self.outlook.kinds(possible.rows, state.rewards)
+        sorts = self.outlook.sorts_of(kinds, worded.of, worded.texts)
+        prospects = Prospects(summary(state, step), sorts, self.outlook.group(own))
+        return Considered(step, possible, described, worded, prospects)
 
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""
@@ -113,6 +125,14 @@ class KernelModel(nn.Module):
 
     def weighed(self, considered: Sequence[Considered], described: Sequence[Features]) -> list[Chances]:
         """The probabilities of the candidates of some steps, with their features."""
+        outlook = self.outlook.log_chances([one.prospects for one in considered])
+        return [
+            self.outlook_blend.chances(these, one.prospects.sorts, log_chances.astype(np.float64))
+            for one, these, log_chances in zip(considered, self.worded(considered, described), outlook, strict=True)
+        ]
+
+    def worded(self, considered: Sequence[Considered], described: Sequence[Features]) -> list[Chances]:
+        """The same without what the outlook says: by the gate and the wording model."""
         chances = self.gate.chances(np.concatenate(described), [len(one) for one in described])
         return [
             self.blend.chances(these, one.wordings.of, features[:, -1].astype(np.float64))
