@@ -2,6 +2,7 @@
 workers that have imported everything already; which modules come first, and which run in one process."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ LONGEST = (
 
 TOGETHER = ("tests/adwm/", "tests/kernel/")
 """The modules of such a folder read the same fitted world models, which take long: they run in one process."""
+
+
+def pytest_configure() -> None:
+    """A shell starts background jobs with interrupts ignored, and their children inherit it: tests send interrupts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -92,6 +92,7 @@ class SftSettings(TypedDict, total=False):
     lora: int
     checkpoints: int
     dtype: Literal["float32", "bfloat16"]
+    precision: Literal["auto", "fp32", "bf16"]
     device: str
     seed: int
     resume: bool
