@@ -142,6 +142,7 @@ class FitSettingsOfLog(TypedDict, total=False):
     text_steps: int
     kernel_steps: int
     rivals: bool
+    left_out: bool
     replayed_episodes: int
     seed: int
     device: str

@@ -6,14 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from written_logs import lamps
 
 from brief_fits import make_fits_brief, make_networks_small
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, fit_ensemble, latent_notes
+from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, fit_ensemble, latent_notes, measured_kernel
 from worldline.adwm.log_source import MemoryLog
 from worldline.adwm.survey import facts_of, survey
 from worldline.command_line import read
+from worldline.kernel import fitting
+from worldline.kernel.left_out import left_out_errors
 from worldline.types import InputError, Step, Trajectory
 
 
@@ -208,3 +211,18 @@ def test_fitting_keeps_nothing_on_the_disk(fitted: Fitted, log: list[Trajectory]
     fitted.save(tmp_path / "wm")
     assert Ensemble.load(tmp_path / "wm").replay_error == fitted.ensemble.replay_error > 0
     assert "nats_diffusion" in (tmp_path / "wm" / "member-1" / "README.md").read_text()
+
+
+def test_without_policies_left_out_the_kernel_is_the_same_and_its_error_on_new_policies_is_not_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fitting, "left_out_errors", left_out_errors)  # the other tests here do without
+    log = [episode.model_copy(update={"policy": f"p{number % 3}"}) for number, episode in enumerate(lamps(18, seed=1))]
+    settings = FitSettings(members=0, text_steps=60, replayed_episodes=0)
+    whole, figures = measured_kernel(log, settings)
+    brief, fewer = measured_kernel(log, settings.model_copy(update={"left_out": False}))
+    assert figures.keys() - fewer.keys() == {"wm_left_out_error", "wm_left_out_error_of_the_bag", "wm_bag_leads"}
+    assert all(figures[name] == value for name, value in fewer.items())
+    for name, tensor in whole.state_dict().items():
+        if name != "bag_leads":
+            assert torch.equal(tensor, brief.state_dict()[name]), name

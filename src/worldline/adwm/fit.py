@@ -43,7 +43,7 @@ from worldline.adwm.sample import DrawnLog
 from worldline.adwm.training import Schedule, effective_rank, latents, train, train_score
 from worldline.config import Config, Folder, option, positional
 from worldline.kernel.bag import Bag
-from worldline.kernel.fitting import fit_kernel
+from worldline.kernel.fitting import fit_kernel, fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.replay import replay_error
 from worldline.notebook import html_table
@@ -84,6 +84,11 @@ class FitSettings(Config):
         50_000, help="logged steps that wm indexes at most, drawn evenly over tasks and loggers", ge=100
     )
     rivals: bool = option(True, help="fit wm-ar, wm-joint and wm-knn on the same latents, to compare with")
+    left_out: bool = option(
+        True,
+        help="also fit wm without each policy in turn, which measures what it says of policies it has not seen; "
+        "--no-left-out saves these fits",
+    )
     replayed_episodes: int = option(64, help="held-out episodes replayed for the error by horizon; 0: none", ge=0)
     seed: int = option(0, help="decides every random draw")
     device: str = option("auto", help="auto: a GPU where there is one")
@@ -141,7 +146,8 @@ def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: W
 
 def measured_kernel(episodes: Sequence[Trajectory], settings: FitSettings) -> tuple[KernelModel, dict[str, float]]:
     """The kernel model of the log, and what it and the bag are worth on held-out episodes and in replay."""
-    model, figures = fit_kernel(episodes, settings.seed, settings.text_steps)
+    fit = fit_kernel if settings.left_out else fit_once
+    model, figures = fit(episodes, settings.seed, settings.text_steps)
     order = np.random.default_rng(derive_seed(settings.seed, "replay")).permutation(len(episodes))
     numbers = order[: settings.replayed_episodes].tolist()
     if numbers:

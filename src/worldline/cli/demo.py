@@ -150,7 +150,8 @@ def _cloned(settings: Settings) -> list[Path]:
 
 
 def _fit(log: Sequence[Trajectory], seed: int, out: Path) -> None:
-    fit_ensemble(log, FitSettings(members=0, seed=seed)).save(out)
+    """`wm` alone; what it says of policies it has not seen, the evaluation measures."""
+    fit_ensemble(log, FitSettings(members=0, left_out=False, seed=seed)).save(out)
 
 
 def _all(pool: WorkerPool, what: str, work: Mapping[str, Callable[[], object]]) -> None:

@@ -218,8 +218,10 @@ class WorldModelEstimators:
     def _refitted(self, episodes: Sequence[Trajectory], pool: str, names: Sequence[str]) -> Model:
         """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
         networks = [name for name in names if name in self.presets]
-        settings = FitSettings(members=0, replayed_episodes=0, seed=self.case.config.seed)
-        indexed = max(settings.kernel_steps, len(self.ensemble.kernel.log))
+        kernel = self.ensemble.kernel
+        bag_may_lead = bool(kernel.bag_leads)  # where it does not, there is nothing to decide by further fits
+        settings = FitSettings(members=0, left_out=bag_may_lead, replayed_episodes=0, seed=self.case.config.seed)
+        indexed = max(settings.kernel_steps, len(kernel.log))
         settings = settings.model_copy(update={"kernel_steps": indexed})
         if networks:
             own = self.ensemble.members[0].model
