@@ -11,7 +11,7 @@ which everything is measured that looks at single steps; the networks train on a
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -36,11 +36,12 @@ from worldline.adwm.ensemble import (
 from worldline.adwm.episodes import EpisodeData, read_episode
 from worldline.adwm.epochs import HeldEpisodes, StreamedEpisodes, TrainingEpisodes
 from worldline.adwm.log_source import FolderLog, MemoryLog, Numbers
-from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, LogFacts, WorldModel
+from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, WorldModel
 from worldline.adwm.replay import Curve, horizon_curves
 from worldline.adwm.rivals.latent import Rivals, pairs
 from worldline.adwm.sample import DrawnLog
 from worldline.adwm.training import Schedule, effective_rank, latents, train, train_score
+from worldline.adwm.weak_points import kernel_notes, latent_notes
 from worldline.config import Config, Folder, option, positional
 from worldline.kernel.bag import Bag
 from worldline.kernel.fitting import fit_kernel, fit_once
@@ -54,10 +55,6 @@ from worldline.types import Trajectory, derive_seed
 FOLDS = 5
 HORIZON, METRICS = "horizon.json", "metrics.jsonl"
 KERNEL_FIGURES = "kernel.json"
-WIDE, NARROW = 0.1, 0.02
-"""Shares of the range of rewards: an error in replay that is large, and one that is larger than the bag's."""
-LEAST_RANK, USEFUL = 2.0, 0.02
-"""Effective rank below which latents do not tell observations apart; nats by which they must be better than noise."""
 ADJUSTABLE = {"out", "device", "resume", "overwrite"}
 Watch = Callable[[dict[str, Any]], None]
 
@@ -311,37 +308,6 @@ def _kept_kernel(episodes: Sequence[Trajectory], config: FitConfig) -> tuple[Ker
     save_kernel(model, config.out)
     files.write_json(path, figures)
     return model, figures
-
-
-def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
-    """What its figures say against the kernel model."""
-    error, bag = figures.get("wm_replay_error"), figures.get("wm_replay_error_of_the_bag")
-    left_out = figures.get("wm_left_out_error")
-    span = facts.reward_high - facts.reward_low
-    notes = []
-    if error is not None and error > WIDE * span:
-        notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
-    if error is not None and bag is not None and error > bag + NARROW * span:
-        notes.append(f"wm does not beat the bag (wm-bag): their errors in replay are {error:.3g} and {bag:.3g}")
-    if left_out is not None and left_out > WIDE * span:
-        notes.append(
-            f"wm misses the returns of policies left out of the log by {left_out:.3g} in replay: "
-            "it may miss those of new policies as much"
-        )
-    if figures.get("wm_bag_leads"):
-        notes.append("the bag values policies left out of the log better than the kernel does: wm answers as wm-bag")
-    return notes
-
-
-def latent_notes(members: Sequence[Member]) -> list[str]:
-    """What the figures of the members say against the latent model."""
-    notes = []
-    figures = [member.figures for member in members]
-    if any(one["effective_rank"] < LEAST_RANK for one in figures):
-        notes.append("the latents collapsed: adwm cannot tell observations apart; fit with another --seed, or use wm")
-    if figures and _mean([one["nats_diffusion"] - one["nats_noise"] for one in figures]) > -USEFUL:
-        notes.append("the sampled latents say no more than noise about what is answered: adwm is not to be trusted")
-    return notes
 
 
 def _kept_member(log: FittingLog, index: int, out: Path, watch: Watch, notes: list[str]) -> Member:

@@ -1,0 +1,43 @@
+"""What the figures of a fit say against a world model, in words."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from worldline.adwm.ensemble import Member
+from worldline.adwm.model import LogFacts
+
+WIDE, NARROW = 0.1, 0.02
+"""Shares of the range of rewards: an error in replay that is large, and one that is larger than the bag's."""
+LEAST_RANK, USEFUL = 2.0, 0.02
+"""Effective rank below which latents do not tell observations apart; nats by which they must be better than noise."""
+
+
+def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
+    """What its figures say against the kernel model."""
+    error, bag = figures.get("wm_replay_error"), figures.get("wm_replay_error_of_the_bag")
+    left_out = figures.get("wm_left_out_error")
+    span = facts.reward_high - facts.reward_low
+    notes = []
+    if error is not None and error > WIDE * span:
+        notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
+    if error is not None and bag is not None and error > bag + NARROW * span:
+        notes.append(f"wm does not beat the bag (wm-bag): their errors in replay are {error:.3g} and {bag:.3g}")
+    if left_out is not None and left_out > WIDE * span:
+        notes.append(
+            f"wm misses the returns of policies left out of the log by {left_out:.3g} in replay: "
+            "it may miss those of new policies as much"
+        )
+    if figures.get("wm_bag_leads"):
+        notes.append("the bag values policies left out of the log better than the kernel does: wm answers as wm-bag")
+    return notes
+
+
+def latent_notes(members: Sequence[Member]) -> list[str]:
+    """What the figures of the members say against the latent model."""
+    notes = []
+    figures = [member.figures for member in members]
+    if any(one["effective_rank"] < LEAST_RANK for one in figures):
+        notes.append("the latents collapsed: adwm cannot tell observations apart; fit with another --seed, or use wm")
+    if figures and fmean(one["nats_diffusion"] - one["nats_noise"] for one in figures) > -USEFUL:
+        notes.append("the sampled latents say no more than noise about what is answered: adwm is not to be trusted")
+    return notes
