@@ -91,6 +91,21 @@ def test_a_world_model_is_recommended_only_with_a_certificate() -> None:
     assert best.estimator == "adwm"
 
 
+@pytest.mark.parametrize("reference", ["wm-bag", "adwm", "adwm-noise", "wm-knn"])
+def test_world_models_that_wm_is_compared_with_are_recommended_only_without_it(reference: str) -> None:
+    policies = [
+        candidate(name, **{"wm": sound(value, 0.2), reference: sound(value, 0.1), "wis": sound(value, 0.3)})
+        for name, value in (("a", 0.3), ("b", 0.5))
+    ]
+    trials = [trial(9.0, **{"wm": 0.2, reference: 0.1, "wis": 0.3})] * 3
+    best = recommend(["wis", "wm", reference], trials, policies)
+    assert isinstance(best, Recommendation)
+    assert (best.estimator, "next is wis" in best.reason) == ("wm", True)
+    alone = recommend(["wis", reference], trials, policies)
+    assert isinstance(alone, Recommendation)
+    assert alone.estimator == reference
+
+
 def test_where_log_probs_are_convicted_an_estimator_without_them_is_taken() -> None:
     policies = [
         candidate(name, wis=flagged(value, 0.01), lfqe=flagged(value, 0.1)) for name, value in (("a", 0.2), ("b", 0.3))

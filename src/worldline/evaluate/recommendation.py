@@ -4,7 +4,8 @@ The smallest expected error wins: of sampling, and for models the bias that weig
 flagged, it is no smaller than the error on policies of known value. Where the audit convicts the log-probs, only
 estimators that use none are left; where the log lacks part of what a candidate does and has too few policies of known
 value, only self-normalised weights. An estimator that missed every logger of known value is out, and so is a world
-model whose error nothing has certified. `bench coverage` compares this with every constant choice.
+model whose error nothing has certified. Of the world models only `wm` is recommended where it values all candidates.
+`bench coverage` compares this with every constant choice.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,10 @@ from worldline.ope.estimation import ESTIMATORS, TARGET_INDEPENDENT, WEIGHTED
 
 SELF_NORMALISED = frozenset({"wis", "pdwis", "wis-clip", "pdwis-clip"})
 FLOOR = "naive"
+MIXTURE = "wm"
+REFERENCES = frozenset({"wm-bag", "adwm", "adwm-noise", "adwm-paper", "wm-ar", "wm-joint", "wm-knn", "wm-text"})
+"""World models that the mixture is compared with. The log's few loggers, one error each, are too few to choose between
+world models by; the mixture chose its parts by every held-out step of the log."""
 TRIALS_FOR_A_VERDICT = 3
 """Fewer errors on policies of known value say too little to overrule intervals: their mean scatters by half of it."""
 
@@ -30,6 +35,7 @@ def recommend(
 ) -> Recommendation | str:
     """The recommendation, or why there is none."""
     able = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
+    able = [name for name in able if MIXTURE not in able or name not in REFERENCES]
     if not able:
         return "no estimator that depends on the policy values all candidates and tells them apart"
     trusted = [name for name in able if not _always_missed(trials, name)]
