@@ -43,7 +43,8 @@ class CollectConfig(PolicyConfig):
     )
 
     env: str = positional(
-        help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID, openenv:URL"
+        help="environment: household, shop, searchqa, alfworld, webshop, ..., module:attr, gym:ID, openenv:URL, "
+        "imagined:FOLDER"
     )
     policy: str = option(help="expert, random, hf:PATH, vllm:MODEL@URL, api:MODEL@URL or module:attr")
     data: Path | None = option(None, help="the environment's data, where it needs some")

@@ -148,7 +148,7 @@ class _Running:
         self.terminated = self.truncated = False
         self.success: bool | None = None
         self.score: float | None = None
-        self.answerable: bool | None = None
+        self.meta: dict[str, str] = {}
 
     @property
     def over(self) -> bool:
@@ -198,7 +198,9 @@ class _Running:
         if "score" in info:
             self.score = info["score"]
         if "answerable" in info:
-            self.answerable = info["answerable"]
+            self.meta["answerable"] = str(info["answerable"]).lower()
+        if "halted" in info:
+            self.meta["halted"] = str(info["halted"]).lower()
 
     def trajectory(self, rollout: Rollout) -> Trajectory:
         return Trajectory(
@@ -218,7 +220,7 @@ class _Running:
             truncated=self.truncated,
             success=self.success,
             score=self.score,
-            meta={} if self.answerable is None else {"answerable": str(self.answerable).lower()},
+            meta=self.meta,
         )
 
 

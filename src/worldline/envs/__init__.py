@@ -2,7 +2,8 @@
 
 `load("household")`, `load("webshop", data=path)`, `load("package.module:attr")` for your own code,
 `load("gym:ID")` for a Gymnasium text environment, `load("textarena:ID")` for a game of TextArena,
-`load("openenv:URL")` for an OpenEnv server. A world's module is imported only when it is asked for.
+`load("openenv:URL")` for an OpenEnv server, `load("imagined:FOLDER")` for a world model that `worldline fit` made. A
+world's module is imported only when it is asked for.
 
 A name that was read from data goes through `load_builtin`: nothing read from data names code.
 """
@@ -109,6 +110,10 @@ WORLDS: dict[str, WorldSource] = {
 }
 
 
+IMAGINED = "worldline.adwm.pessimistic_world"
+"""Above this package, like the networks it loads: imported by name, when it is asked for."""
+
+
 def load(
     name: str,
     data: Path | None = None,
@@ -144,6 +149,11 @@ def load(
         _refuse_data(name, data)
         server_settings = validate(OpenEnvConfig, settings, source=public(name), prefix="options.")
         return OpenEnvWorld(name.removeprefix("openenv:"), server_settings)
+    if name.startswith("imagined:"):
+        _refuse_data(name, data)
+        config = validate(_attribute(f"{IMAGINED}:ImaginedConfig"), settings, source=name, prefix="options.")
+        imagined: World = _attribute(f"{IMAGINED}:load_imagined")(Path(name.removeprefix("imagined:")), config)
+        return imagined
     if ":" in name:
         from worldline.envs.custom import load_custom
 

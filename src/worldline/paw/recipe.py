@@ -28,12 +28,14 @@ class TrainConfig(Config):
     examples: ClassVar[tuple[str, ...]] = (
         "worldline train household --model runs/clone/model --out runs/paw",
         "worldline train household --model runs/clone/model --algo gigpo --wm off --out runs/gigpo",
+        "worldline train imagined:runs/wm --model runs/clone/model --out runs/dreamt",
         "worldline train recipes/alfworld.yaml --data ~/alfworld --model Qwen/Qwen2.5-1.5B-Instruct --out runs/alf",
         "accelerate launch -m worldline train recipes/alfworld.yaml --out runs/alf",
     )
 
     env: str = positional(
-        help="environment: household, shop, searchqa, alfworld, webshop, module:attr, gym:ID, openenv:URL"
+        help="environment: household, shop, searchqa, alfworld, webshop, module:attr, gym:ID, openenv:URL, "
+        "imagined:FOLDER (a world model that fit made)"
     )
     model: str = option(help="the causal LM to start from: a folder or a hub id")
     out: Folder = option(help="run folder")
@@ -58,6 +60,9 @@ class TrainConfig(Config):
     group_size: int = option(8, help="episodes per task; PPO plays groups x group_size different tasks", ge=1)
     max_steps: int | None = option(None, help="step budget of an episode; default: the environment's", ge=1)
     batch_size: int = option(128, help="episodes played at once", ge=1)
+    most_halted: float = option(
+        0.5, help="stop where more than this share of an update's imagined episodes left what the log supports", ge=0, le=1
+    )
     precision: Literal["fp32", "bf16"] = option("fp32", help="of the learner's computation; weights stay float32")
     checkpoint_every: int = option(10, help="updates between checkpoints", ge=1)
     keep_checkpoints: int = option(0, help="how many of the newest checkpoints stay on disk; 0: all", ge=0)

@@ -49,6 +49,9 @@ class RunFolder:
         self.notes: tuple[str, ...] = ()
         """What was wrong in the folder of a resumed run."""
         inputs = {config.model: fingerprint(locate(config.model, f"--model {config.model}"))}
+        if config.env.startswith("imagined:"):
+            world_model = Path(config.env.removeprefix("imagined:"))
+            inputs[config.env] = files.digest(path for path in world_model.rglob("*") if path.is_file())
         self._run = Run(config, "run", ADJUSTABLE, inputs)
         self._run.goes_on()
 

@@ -162,6 +162,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
             raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
         metrics = {"update": number} | _episode_metrics(sampled.played, pool, session.rule)
+        _supported(metrics, config, number)
         metrics |= {"groups_dropped": sampled.dropped} if config.refill else {}
         metrics |= {"shortened_prompts": session.shortened(), "learning_rate": session.rates[0] * share}
         metrics |= learnt | angle
@@ -193,6 +194,14 @@ def _entropies(pool: Pool, old: TokenScores | None) -> Tensor:  # (rows,)
     if len(entropies) == len(pool.rows) or old is None:
         return torch.tensor([step.entropy or 0.0 for step in pool.steps])
     return torch.stack([tokens.mean() for tokens in torch.split(old.entropy, pool.lengths.tolist())])
+
+
+def _supported(metrics: dict[str, Any], config: TrainConfig, number: int) -> None:
+    if metrics.get("halted", 0.0) > config.most_halted:
+        raise WorldlineError(
+            f"update {number}: {metrics['halted']:.0%} of its episodes left what the log supports (--most-halted "
+            f"{config.most_halted:g}): the world model cannot teach this policy more; the checkpoints before it are whole"
+        )
 
 
 def _enough(played: Groups, planned: int, number: int) -> None:
@@ -258,6 +267,8 @@ def _episode_metrics(played: Groups, pool: Pool, rule: RewardRule) -> dict[str, 
         "invalid": sum(not step.valid for step in steps) / len(steps),
         "response_tokens": float(pool.lengths.double().mean()),
     }
+    halted = [trajectory.meta["halted"] == "true" for trajectory in played.trajectories if "halted" in trajectory.meta]
+    metrics |= {"halted": sum(halted) / len(halted)} if halted else {}
     return metrics | ({"score": sum(scores) / len(scores)} if scores else {})
 
 

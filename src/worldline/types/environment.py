@@ -12,7 +12,8 @@ from worldline.types.policy import Turn
 
 class Info(TypedDict, total=False):
     """What `reset` and `step` return beside the observation. `reset` gives `task_id` and `goal` too. `answerable`,
-    if given at the end, says whether the world contains the answer to the task."""
+    if given at the end, says whether the world contains the answer to the task; `halted`, whether an imagined episode
+    ended because its world model knew no more."""
 
     admissible: Sequence[str] | None
     won: bool
@@ -21,6 +22,7 @@ class Info(TypedDict, total=False):
     goal: str
     valid: bool
     answerable: bool
+    halted: bool
 
 
 StepResult = tuple[str, float, bool, bool, Info]

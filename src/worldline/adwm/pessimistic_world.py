@@ -1,0 +1,64 @@
+"""A fitted world model as an environment to train in: `imagined:FOLDER`, nothing real is touched.
+
+Training looks for whatever pays, errors of the model too. So an episode is halted where an answer is not supported by
+the log, and its return is then the lowest that was logged: the pessimistic MDP of MOReL (Kidambi et al. 2020), with the
+log's support in the place of an ensemble's disagreement. What the model gets wrong within the support is not bounded.
+"""
+
+from pathlib import Path
+
+from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.kernel_env import KernelEnvironment, KernelWorld
+from worldline.adwm.model import LogFacts
+from worldline.config import Config, option
+from worldline.kernel.answers import KernelAnswer
+from worldline.kernel.model import KernelModel
+from worldline.types import Info, Trajectory
+
+
+class ImaginedConfig(Config):
+    """An imagined environment."""
+
+    halt: bool = option(True, help="end an episode, at the lowest return of the log, where the log supports no answer")
+
+
+def load_imagined(folder: Path, config: ImaginedConfig) -> KernelWorld:
+    """The world of the world model in `folder`; its networks are not played in."""
+    ensemble = Ensemble.load(folder)
+    made = PessimisticWorld if config.halt else KernelWorld
+    return made(ensemble.kernel, ensemble.facts)
+
+
+class PessimisticWorld(KernelWorld):
+    """The world of a kernel model, as far as its log supports what it answers."""
+
+    def __init__(self, model: KernelModel, facts: LogFacts) -> None:
+        super().__init__(model, facts)
+        self.lowest_return = min(episode.episode_return for episode in model.log.episodes)
+
+    def make(self) -> "PessimisticEnvironment":
+        return PessimisticEnvironment(self)
+
+
+class PessimisticEnvironment(KernelEnvironment["PessimisticWorld"]):
+    """One imagined episode; it is over where the log knows no more."""
+
+    collected = 0.0
+    """The sum of its rewards so far."""
+
+    def start_as(self, start: Trajectory) -> tuple[str, Info]:
+        self.collected = 0.0
+        return super().start_as(start)
+
+    def receive(self, answer: KernelAnswer) -> None:
+        super().receive(answer)
+        assert self.result is not None
+        observation, reward, ended, cut, info = self.result
+        halted = answer.description.action in self.unsupported
+        if halted:
+            reward, ended, cut = self._world.lowest_return - self.collected, True, False
+            self.over, self.allowed = True, ()
+            info |= {"won": False, "score": reward, "admissible": self._listed()}
+        self.collected += reward
+        info["halted"] = halted
+        self.result = (observation, reward, ended, cut, info)

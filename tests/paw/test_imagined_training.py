@@ -1,0 +1,67 @@
+"""An agent that is trained in the world model of a log alone: the real world, which it never met, says what it learned."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counting_recipe import RECIPE
+
+from counting import CountingWorld
+from worldline import policies
+from worldline.adwm.ensemble import Ensemble
+from worldline.kernel.fitting import fit_kernel
+from worldline.paw.recipe import TrainConfig
+from worldline.paw.train import train
+from worldline.policies import PolicyConfig
+from worldline.rollout import Rollout, plan
+from worldline.types import InputError, Trajectory, WorldlineError
+
+
+def play(model: Path, split: str, episodes: int, seed: int, temperature: float = 1.0) -> list[Trajectory]:
+    world = CountingWorld()
+    policy = policies.load(f"hf:{model}", world, PolicyConfig(max_new_tokens=4, device="cpu", temperature=temperature))
+    return list(Rollout(world, policy, max_steps=3).play(plan(world, split, episodes, seed=seed, run="real")))
+
+
+def real_success(model: Path) -> float:
+    played = play(model, "test", 96, seed=7, temperature=0.4)
+    return sum(bool(episode.success) for episode in played) / len(played)
+
+
+@pytest.fixture(scope="module")
+def world_model(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of what the start policy did in the real world."""
+    folder = tmp_path_factory.mktemp("imagined") / "wm"
+    Ensemble((), fit_kernel(play(start, "train", 150, seed=1), seed=0, steps=300)[0]).save(folder)
+    return folder
+
+
+def recipe(start: Path, world_model: Path, out: Path, **changes: Any) -> TrainConfig:
+    given = {**RECIPE, "env": f"imagined:{world_model}", "options": {}, "model": str(start), "out": out}
+    return TrainConfig.model_validate(given | changes)
+
+
+def test_real_success_rises_without_a_real_episode(start: Path, world_model: Path, tmp_path: Path) -> None:
+    changes = {"updates": 8, "groups": 6, "group_size": 8, "algo": "gigpo"}
+    trained = train(recipe(start, world_model, tmp_path / "run", **changes))
+    assert real_success(trained.checkpoint) > real_success(start) + 0.15
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert all(0 <= line["halted"] <= 0.5 for line in lines[1:])
+
+
+def test_a_policy_that_leaves_the_log_stops_the_run(start: Path, world_model: Path, tmp_path: Path) -> None:
+    """At temperature 30 hardly any word of it is one that was logged."""
+    hot = {"max_new_tokens": 4, "device": "cpu", "temperature": 30.0}
+    with pytest.raises(WorldlineError, match=r"update 1: \d+% of its episodes left what the log supports"):
+        train(recipe(start, world_model, tmp_path / "run", updates=1, rollout=hot))
+
+
+def test_a_run_goes_on_only_in_the_world_model_it_began_in(start: Path, world_model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "wm"
+    Ensemble.load(world_model).save(folder)
+    train(recipe(start, folder, tmp_path / "run", updates=1))
+    with (folder / "card.md").open("a") as card:
+        card.write("another\n")
+    with pytest.raises(InputError, match="imagined:"):
+        train(recipe(start, folder, tmp_path / "run", updates=2, resume=True))
