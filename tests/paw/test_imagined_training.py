@@ -1,4 +1,4 @@
-"""An agent that is trained in the world model of a log alone: the real world, which it never met, says what it learned."""
+"""An agent that is trained in the world model of a log alone; the real world, which it never met, is the judge."""
 
 import json
 from pathlib import Path

@@ -36,7 +36,7 @@ class PessimisticWorld(KernelWorld):
         super().__init__(model, facts)
         self.lowest_return = min(episode.episode_return for episode in model.log.episodes)
 
-    def make(self) -> "PessimisticEnvironment":
+    def make(self) -> "PessimisticEnvironment":  # type: ignore[override]  # an environment of this world
         return PessimisticEnvironment(self)
 
 

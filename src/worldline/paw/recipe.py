@@ -61,7 +61,10 @@ class TrainConfig(Config):
     max_steps: int | None = option(None, help="step budget of an episode; default: the environment's", ge=1)
     batch_size: int = option(128, help="episodes played at once", ge=1)
     most_halted: float = option(
-        0.5, help="stop where more than this share of an update's imagined episodes left what the log supports", ge=0, le=1
+        0.5,
+        help="stop where more than this share of an update's imagined episodes left the log's support",
+        ge=0,
+        le=1,
     )
     precision: Literal["fp32", "bf16"] = option("fp32", help="of the learner's computation; weights stay float32")
     checkpoint_every: int = option(10, help="updates between checkpoints", ge=1)

@@ -200,7 +200,7 @@ def _supported(metrics: dict[str, Any], config: TrainConfig, number: int) -> Non
     if metrics.get("halted", 0.0) > config.most_halted:
         raise WorldlineError(
             f"update {number}: {metrics['halted']:.0%} of its episodes left what the log supports (--most-halted "
-            f"{config.most_halted:g}): the world model cannot teach this policy more; the checkpoints before it are whole"
+            f"{config.most_halted:g}): the world model can teach it no more; the checkpoints before it are whole"
         )
 
 
