@@ -1,16 +1,17 @@
 """Can an agent be trained from logs alone? `train imagined:FOLDER` against more cloning and against reality.
 
 python experiments/imagined_train.py clone   RUNS WORLD         # the start, and its real success
-python experiments/imagined_train.py run     RUNS WORLD SEED    # one seed: a log of the start, and every arm from it
+python experiments/imagined_train.py log     RUNS WORLD SEED    # a log of the start, and its world model
+python experiments/imagined_train.py arm     RUNS WORLD SEED [ARM ...]   # of ARMS; default: all, one after the other
 python experiments/imagined_train.py figures RUNS RESULT.json   # of all that RUNS holds
 
-Worlds and seeds are independent: start as many beside each other as there are cores. What is done is not done again; a
-verb that was stopped begins anew.
+Worlds and seeds are independent, and so are the arms of a log: start as many beside each other as there are cores.
+What is done is not done again; a verb that was stopped begins anew.
 
 **Fixed before the first judged run.** The log: 600 episodes of the start, at temperature 1, of 150 training tasks. The
 arms, each from the same start: training in the world model of that log, with and without its halt; the same updates in
 the real world; more cloning of the log's successes, at two learning rates (the better one is its figure: the rival is
-chosen by the judge). Judged by real success on 512 episodes of tasks that nobody trained on, at temperature 0.4.
+chosen by the judge). Judged by real success on 256 episodes of tasks that nobody trained on, at temperature 0.4.
 """
 
 import json
@@ -32,9 +33,10 @@ CLONES = {
 }
 JUDGED_ON = {"household": "unseen", "keydoor": "test"}
 LOG = ("--episodes", "600", "--tasks", "0:150", "--temperature", "1")
-TRAIN = ("--algo", "gigpo", "--wm", "paw", "--groups", "8", "--updates", "20")
-CLONING_RATES = ("1e-4", "1e-3")
-JUDGE = ("--episodes", "512", "--temperature", "0.4", "--seed", "17")
+TRAIN = ("--algo", "gigpo", "--wm", "paw", "--groups", "8", "--updates", "20", "--evaluation.every", "0")
+CLONING = ("--target", "both", "--epochs", "3", "--learning-rate")
+ARMS = ("imagined", "not-halted", "real", "cloning-1e-4", "cloning-1e-3")
+JUDGE = ("--episodes", "256", "--temperature", "0.4", "--seed", "17")
 
 
 def clone(runs: Path, world: str) -> None:
@@ -45,27 +47,29 @@ def clone(runs: Path, world: str) -> None:
     _judged(folder / "start.json", world, start / "model")
 
 
-def run(runs: Path, world: str, seed: int) -> None:
-    """A log of the start, a world model of it, and the arms."""
-    start, folder = runs / world / "clone" / "model", runs / world / f"seed-{seed}"
-    drawn, model = ("--seed", str(seed)), ("--model", str(start))
+def log(runs: Path, world: str, seed: int) -> None:
+    """A log of the start, and a world model of it."""
+    folder, start = runs / world / f"seed-{seed}", runs / world / "clone" / "model"
+    drawn = ("--seed", str(seed))
     _made(folder / "log", ["collect", world, "--policy", f"hf:{start}", *LOG, *drawn])
     _made(folder / "wm", ["fit", str(folder / "log"), "--members", "0", *drawn])
+
+
+def run_arm(runs: Path, world: str, seed: int, name: str) -> None:
+    """One arm from the start, and its real success."""
+    folder, start = runs / world / f"seed-{seed}", runs / world / "clone" / "model"
+    given = ["--model", str(start), "--seed", str(seed)]
     imagined = f"imagined:{folder / 'wm'}"
-    arms = {
-        "imagined": ["train", imagined, *TRAIN, *model, *drawn],
-        "imagined, not halted": ["train", imagined, "--options.halt", "false", *TRAIN, *model, *drawn],
-        "real": ["train", world, *TRAIN, *model, *drawn],
-    }
-    for rate in CLONING_RATES:
-        words = ["sft", str(folder / "log"), *model, "--target", "both", "--epochs", "3", "--learning-rate", rate]
-        arms[f"cloning {rate}"] = [*words, *drawn]
-    for name, words in arms.items():
-        out = folder / name.replace(" ", "-")
-        stopped = _made(out, words)
-        checkpoints = sorted((out / "checkpoints").glob("*"))
-        trained = out / "model" if words[0] == "sft" else checkpoints[-1] if checkpoints else start
-        _judged(folder / f"{name}.json", world, trained, {"arm": name, "seed": seed, **stopped, **_curve(out)})
+    words = {
+        "imagined": ["train", imagined, *TRAIN, *given],
+        "not-halted": ["train", imagined, "--options.halt", "false", *TRAIN, *given],
+        "real": ["train", world, *TRAIN, *given],
+    }.get(name) or ["sft", str(folder / "log"), *CLONING, name.removeprefix("cloning-"), *given]
+    out = folder / name
+    made = _made(out, words)
+    checkpoints = sorted((out / "checkpoints").glob("*"))
+    trained = out / "model" if words[0] == "sft" else checkpoints[-1] if checkpoints else start
+    _judged(folder / f"{name}.json", world, trained, {"arm": name, "seed": seed, **made, **_curve(out)})
 
 
 def figures(runs: Path, result: Path) -> None:
@@ -130,7 +134,10 @@ if __name__ == "__main__":
     stage, folder, *words = sys.argv[1:]
     if stage == "clone":
         clone(Path(folder), words[0])
-    elif stage == "run":
-        run(Path(folder), words[0], int(words[1]))
+    elif stage == "log":
+        log(Path(folder), words[0], int(words[1]))
+    elif stage == "arm":
+        for name in words[2:] or ARMS:
+            run_arm(Path(folder), words[0], int(words[1]), name)
     else:
         figures(Path(folder), Path(words[0]))
