@@ -84,17 +84,23 @@ class BatchGradient:
         self._model, self._pad, self._budget, self._reading = model, pad, budget, reading
         self._half, self._shapes = half, dict[tuple[int, int, int], _Shape]()
         self._recorder = Recorder(model.device) if model.device.type == "cuda" else None
+        self._trained = [weight for weight in model.parameters() if weight.requires_grad]
+        self._gradients: list[Tensor] = []
+        """What recordings write to: they hold the addresses, so these tensors stay, whatever a weight is given."""
 
     def __call__(self, batch: Sequence[Example]) -> Tensor:
         packed = pack(batch, self._pad, self._reading)
         if self._recorder is None:
             self._model.zero_grad(set_to_none=True)
             return self._backward(*map(torch.from_numpy, (packed.tokens, packed.at, packed.weights)))
+        self._gradients = self._gradients or [torch.zeros_like(weight) for weight in self._trained]
+        for weight, gradient in zip(self._trained, self._gradients, strict=True):
+            weight.grad = gradient
         shape = self.shape(packed)
         if shape not in self._shapes:
             while len(self._shapes) >= MOST_KEPT:
                 del self._shapes[next(iter(self._shapes))]
-            self._shapes[shape] = _Shape(self._model, shape, self._recorder)
+            self._shapes[shape] = _Shape(shape, self._recorder, self._gradients)
         return self._shapes[shape].gradient(enlarged(packed, shape), self._backward)
 
     def shape(self, packed: PackedExamples) -> tuple[int, int, int]:
@@ -116,23 +122,20 @@ class BatchGradient:
 class _Shape:
     """Tensors of one shape that stay in place, and the pass over them. The gradients stay in place too."""
 
-    def __init__(self, model: Any, shape: tuple[int, int, int], recorder: Recorder) -> None:
+    def __init__(self, shape: tuple[int, int, int], recorder: Recorder, gradients: list[Tensor]) -> None:
         rows, length, targets = shape
-        device = model.device
+        device = gradients[0].device
         self._tokens = torch.zeros(rows, length, dtype=torch.long, device=device)
         self._at = torch.ones(targets, dtype=torch.long, device=device)
         self._weights, self._loss = torch.zeros(targets, device=device), torch.zeros((), device=device)
-        self._trained = [weight for weight in model.parameters() if weight.requires_grad]
-        self._recording = recorder.recording()
+        self._gradients, self._recording = gradients, recorder.recording()
 
     def gradient(self, packed: PackedExamples, backward: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
-        for weight in self._trained:
-            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
         for own, new in ((self._tokens, packed.tokens), (self._at, packed.at), (self._weights, packed.weights)):
             own.copy_(sent(new, own.device))
 
         def work() -> None:
-            torch._foreach_zero_([weight.grad for weight in self._trained])
+            torch._foreach_zero_(self._gradients)
             self._loss.copy_(backward(self._tokens, self._at, self._weights))
 
         self._recording(work)
