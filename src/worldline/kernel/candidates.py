@@ -91,7 +91,7 @@ COMPARED = (
 )
 _SAME_WEIGHTS = np.array(
     [
-        {"task": 1.5, "observation": 1.2, "action": 3.0, "history": 1.0}.get(
+        {"task": 1.5, "observation": 1.2, "action": 3.0, "history": 1.0, "path": 1.0}.get(
             name, 0.0 if name in ("step", "list") else 0.5
         )
         for name in COLUMN

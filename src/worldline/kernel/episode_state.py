@@ -8,6 +8,7 @@ relate to what was done and seen earlier in the episode.
 import functools
 import itertools
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,9 +17,11 @@ import numpy.typing as npt
 
 from worldline.kernel.edits import Views
 from worldline.kernel.numerals import NumberRanges
+from worldline.kernel.paths import Moves, Path
 from worldline.kernel.phrases import Phrase, Phrasing, blanked
 from worldline.kernel.vectors import Array, TextTable, WordWeights, unit
 from worldline.kernel.words import stable_hash, vocabulary
+from worldline.types import Trajectory
 
 FADING = 0.6
 """What is left of a word's weight in memory after one more step."""
@@ -34,6 +37,8 @@ COLUMNS = (
     "listed",
     "list",
     "shape",
+    "path",
+    "deeds",
 )
 Bid = tuple[float, str]
 """The first number of an action, and the wording of the answer to it."""
@@ -45,6 +50,8 @@ _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _COMMON = 0.5
 """Words that this share of all texts has relate nothing to anything."""
 _SENTENCES = 12
+_FILLINGS, _OFTEN = 16, 8
+"""Fillings of a wording that are told apart at most, and how often each of them must be in the log on average."""
 _OUTLINES, _FACTS = 6, 24
 """Sentences that are remembered of a word, and pairs of a deed and a sentence."""
 
@@ -57,6 +64,20 @@ def code(*parts: object) -> int:
 def wording(answer: str, phrase: Phrase) -> str:
     """An answer without its numbers and without the names of the action it answers."""
     return _FREE_NUMBER.sub("#", blanked(answer, phrase.names)).lower()
+
+
+def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> frozenset[str]:
+    """Wordings with numbers that have few fillings in a log, each of them often."""
+    fillings: dict[str, Counter[str]] = defaultdict(Counter)
+    for episode in episodes:
+        for step, answer in zip(episode.steps, episode.next_observations, strict=True):
+            phrase = phrasing.parse(step.action)
+            fillings[wording(answer, phrase)][blanked(answer, phrase.names).lower()] += 1
+    return frozenset(
+        worded
+        for worded, texts in fillings.items()
+        if "#" in worded and len(texts) <= _FILLINGS and texts.total() >= _OFTEN * len(texts)
+    )
 
 
 def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
@@ -100,10 +121,18 @@ class Language:
     observations: TextTable
     actions: TextTable
     numbers: NumberRanges
+    moves: Moves = field(default_factory=Moves)
+    recurring: frozenset[str] = frozenset()
+    """Wordings that few numbers fill, again and again: these are told apart by their numbers."""
     _shapes: dict[tuple[str, ...] | None, int] = field(default_factory=dict, repr=False)
     shape_sets: list[frozenset[str]] = field(default_factory=list, repr=False)
     _shape_ids: dict[frozenset[str], int] = field(default_factory=dict, repr=False)
     _overlaps: dict[int, Array] = field(default_factory=dict, repr=False)
+
+    def sort(self, answer: str, phrase: Phrase) -> str:
+        """The wording of an answer, with its numbers where these recur."""
+        worded = wording(answer, phrase)
+        return blanked(answer, phrase.names).lower() if worded in self.recurring else worded
 
     def shape(self, listed: tuple[str, ...] | None) -> int:
         """A number for the skeletons that a list of actions has."""
@@ -155,6 +184,7 @@ class EpisodeState:
         self.views = Views(observation)
         self.words = vocabulary(observation)
         """All words that the episode has shown."""
+        self.path: Path = ()
         self.actions: list[str] = []
         self.answers: list[str] = []
         self.rewards: list[float] = []
@@ -216,6 +246,8 @@ class EpisodeState:
                 self.offered(action),
                 code(self.listed),
                 language.shape(self.listed),
+                code(self.task, self.path, action),
+                code(self.task, tuple(sorted(self.path)), action),
             ],
             dtype=np.int64,
         )
@@ -260,6 +292,7 @@ class EpisodeState:
         """One more step: the world answers, pays, and lists what can be done next."""
         language, action = self.language, description.action
         self._previous = code(self.observation, action)
+        self.path = language.moves.after(self.path, action, answer)
         self._history = code(self._history, action, answer)
         for name in description.phrase.names:
             self.last_use[name.lower()] = (description.phrase.verb, self.step)

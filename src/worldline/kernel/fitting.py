@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
-from worldline.kernel.episode_state import EpisodeState, wording
+from worldline.kernel.episode_state import EpisodeState, Language
 from worldline.kernel.gate import Exercise
 from worldline.kernel.left_out import left_out_errors
 from worldline.kernel.lists import Items, items
@@ -109,14 +109,14 @@ def described_steps(
             if rng.random() < share or last:
                 turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
                 considered = model.consider(state, row.action, turn=turn, own=number, without_policy=shifted)
-                credit = closeness(considered, row.answer) * _agreement(model, considered.candidates, row, spread)
+                credit = closeness(considered, row.answer, state.language) * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
                 sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
     return sample
 
 
-def closeness(considered: Considered, answer: str) -> npt.NDArray[np.float32]:
+def closeness(considered: Considered, answer: str, language: Language) -> npt.NDArray[np.float32]:
     """How near each candidate is to the answer: 1 for its text.
 
     Where none has it, those of its wording stand in for it, the nearer their numbers the more: a gate that is fitted on
@@ -126,7 +126,7 @@ def closeness(considered: Considered, answer: str) -> npt.NDArray[np.float32]:
     exact = np.array([text == answer for text in possible.texts], np.float32)
     if exact.any():
         return exact
-    worded = wording(answer, phrase)
+    worded = language.sort(answer, phrase)
     if worded not in considered.wordings.texts:
         return exact
     alike = considered.wordings.of == considered.wordings.texts.index(worded)
@@ -150,7 +150,7 @@ def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:
     exercises = []
     for one in sample:
-        texts, answer = one.considered.wordings.texts, wording(one.row.answer, one.considered.step.phrase)
+        texts, answer = one.considered.wordings.texts, one.state.language.sort(one.row.answer, one.considered.step.phrase)
         right = texts.index(answer) if answer in texts else -1
         exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, right))
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
@@ -163,7 +163,7 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
         chances = model.gate.chances(one.exercise.features, [len(of)])[0]
         log_chances = np.zeros(len(texts))
         log_chances[of] = one.exercise.features[:, -1]
-        answer = wording(one.row.answer, one.considered.step.phrase)
+        answer = one.state.language.sort(one.row.answer, one.considered.step.phrase)
         right = texts.index(answer) if answer in texts else -1
         mass = np.bincount(of, chances, len(texts)).astype(np.float64)
         steps.append(BlendedStep(mass, log_chances, right, one.exercise.weight))
@@ -173,7 +173,7 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
 def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: frozenset[int], seed: int) -> None:
     exercises = []
     for one in sample:
-        right = model.outlook.sort_of(outcome_of(one.row), wording(one.row.answer, one.considered.step.phrase))
+        right = model.outlook.sort_of(outcome_of(one.row), one.state.language.sort(one.row.answer, one.considered.step.phrase))
         exercises.append(OutlookExercise(one.row.episode, one.considered.prospects, right, one.weight))
     model.outlook.fit(exercises, held_out, derive_seed(seed, "outlook") % 2**31)
     tested = [(one, exercise) for one, exercise in zip(sample, exercises, strict=True) if one.row.episode in held_out]

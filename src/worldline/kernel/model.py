@@ -33,7 +33,7 @@ from worldline.kernel.outcome import (
 )
 from worldline.kernel.outlook import Outlook, Prospects, summary
 from worldline.kernel.step_table import StepTable, replay
-from worldline.kernel.wordings import TaskBids, WordingModel, Wordings, fold_of, wordings
+from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, fold_of, wordings
 from worldline.types import Trajectory
 
 Chances = npt.NDArray[np.float64]
@@ -65,7 +65,7 @@ class KernelModel(nn.Module):
         super().__init__()
         self.log = StepTable.of(episodes)
         self.seen = Seen(episodes)
-        self.task_bids = TaskBids(self.log)
+        self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
         self.rules = EditRules(self.log.language.phrasing)
         for episode in episodes:
             actions = [step.action for step in episode.steps]
@@ -110,7 +110,8 @@ class KernelModel(nn.Module):
         possible = candidates(self.log, self.rules, state, step, compared)
         described = features(self.seen, state, step, compared, possible, own)
         bids = self.task_bids.of(state.task, step.phrase.skeleton, own)
-        worded = wordings(state, step, possible, bids)
+        pairs = self.task_pairs.of(state.task, step.phrase.skeleton, own)
+        worded = wordings(state, step, possible, bids, pairs)
         kinds = self.outlook.kinds(possible.rows, state.rewards)
         sorts = self.outlook.sorts_of(kinds, worded.of, worded.texts)
         prospects = Prospects(summary(state, step), sorts, self.outlook.group(own))

@@ -147,7 +147,7 @@ class Outlook(nn.Module):
     def _frequent_sorts(self, log: StepTable) -> dict[tuple[int, str], int]:
         parse = log.language.phrasing.parse
         counts = Counter(
-            (kind, wording(row.answer, parse(row.action)))
+            (kind, log.language.sort(row.answer, parse(row.action)))
             for kind, row in zip(self._of_row.tolist(), log.rows, strict=True)
         )
         frequent = [sort for sort, times in counts.most_common(SORTS) if times >= RAREST * len(log)]

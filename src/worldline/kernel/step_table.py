@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, Language, StepDescription, code
+from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, Language, StepDescription, code, recurring_wordings
 from worldline.kernel.numerals import NumberRanges
+from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrasing
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.types import Trajectory
@@ -17,6 +18,8 @@ Rows = npt.NDArray[np.int64]
 COLUMN = {name: at for at, name in enumerate(COLUMNS)}
 CONTEXTS = {
     "history": 48,
+    "path": 48,
+    "deeds": 48,
     "task, observation, action": 48,
     "observation, action": 96,
     "task, action": 48,
@@ -69,7 +72,9 @@ class StepTable:
     def of(cls, episodes: Sequence[Trajectory]) -> "StepTable":
         weights = WordWeights(_texts(episodes))
         seen = NumberRanges(text for e in episodes for text in (e.steps[0].observation, *e.next_observations))
-        language = Language(Phrasing.of(episodes), weights, TextTable(weights), TextTable(weights), seen)
+        phrasing, tables = Phrasing.of(episodes), (TextTable(weights), TextTable(weights))
+        recurring = recurring_wordings(episodes, phrasing)
+        language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring)
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []
         for number, episode in enumerate(episodes):
@@ -116,6 +121,8 @@ def _keys(description: StepDescription) -> Iterator[tuple[str, tuple[int, ...]]]
     task, observation, action = codes[COLUMN["task"]], codes[COLUMN["observation"]], codes[COLUMN["action"]]
     skeleton = code(description.phrase.skeleton)
     yield "history", (codes[COLUMN["history"]],)
+    yield "path", (codes[COLUMN["path"]],)
+    yield "deeds", (codes[COLUMN["deeds"]],)
     yield "task, observation, action", (task, observation, action)
     yield "observation, action", (observation, action)
     yield "task, action", (task, action)

@@ -7,7 +7,7 @@ it, so that the gate learns how far to trust such a judgement; a new step by bot
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import Bid, EpisodeState, StepDescription, first_number, neighbours, wording
+from worldline.kernel.phrases import Phrase
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
 
@@ -35,6 +36,10 @@ LEAST = -8.0
 _LONGEST = 160
 _STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-3
 _MIX = np.int64(0x9E3779B97F4A7C1)
+Words = tuple[str, ...]
+Pair = tuple[Words, str]
+"""The words of an action's names, and the sort of the answer to it."""
+_PAIRS = 32
 Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
@@ -46,6 +51,31 @@ class Wordings:
     texts: tuple[str, ...]
     ids: Ids
     of: npt.NDArray[np.int64]
+
+
+class TaskPairs:
+    """Actions that were done in each task, by their skeleton, with what was answered to them in an episode."""
+
+    def __init__(self, log: StepTable) -> None:
+        self._pairs: dict[tuple[str, str], list[tuple[int, Pair]]] = defaultdict(list)
+        for row in log.rows:
+            phrase = log.language.phrasing.parse(row.action)
+            pair = name_words(phrase), log.language.sort(row.answer, phrase)
+            self._pairs[log.episodes[row.episode].task_id, phrase.skeleton].append((row.episode, pair))
+
+    def of(self, task: str, skeleton: str, but: int) -> list[Pair]:
+        """The latest pairs of a task, but for those of episode `but`."""
+        return [pair for episode, pair in self._pairs.get((task, skeleton), ()) if episode != but][-_PAIRS:]
+
+
+def beside(words: Words, pairs: Sequence[Pair]) -> Iterator[str]:
+    """An action's names beside those of others: words in the same place, words elsewhere, and what was answered.
+
+    What is answered to one action says something about one that is nearly the same.
+    """
+    for other, answer in dict.fromkeys(pairs):
+        in_place = sum(a == b for a, b in zip(words, other, strict=False))
+        yield f"{in_place} {(Counter(words) & Counter(other)).total() - in_place} {len(words) - len(other)} {answer}"
 
 
 class TaskBids:
@@ -64,23 +94,31 @@ class TaskBids:
         return [bid for episode, bid in self._bids.get((task, skeleton), ()) if episode != but]
 
 
-def wordings(state: EpisodeState, step: StepDescription, possible: Candidates, bids: Sequence[Bid]) -> Wordings:
-    """How the candidates are worded, and what speaks for each wording; `bids` are those of the task."""
+def name_words(phrase: Phrase) -> Words:
+    return tuple(" ".join(phrase.names).lower().split())
+
+
+def wordings(
+    state: EpisodeState, step: StepDescription, possible: Candidates, bids: Sequence[Bid], pairs: Sequence[Pair] = ()
+) -> Wordings:
+    """How the candidates are worded, and what speaks for each wording; `bids` and `pairs` are those of the task."""
     of_text: dict[str, str] = {}
     numbers: dict[str, int] = {}
     of = []
     for text in possible.texts:
         if text not in of_text:
-            of_text[text] = wording(text, step.phrase)
+            of_text[text] = state.language.sort(text, step.phrase)
         of.append(numbers.setdefault(of_text[text], len(numbers)))
     codes = np.array([stable_hash(text) >> 2 for text in numbers], np.int64)
-    features = np.array([stable_hash(text) >> 2 for text in _features(state, step, bids)][:_LONGEST], np.int64)
+    features = np.array([stable_hash(text) >> 2 for text in _features(state, step, bids, pairs)][:_LONGEST], np.int64)
     with np.errstate(over="ignore"):
         mixed = (features[None, :] ^ codes[:, None]) * _MIX
     return Wordings(tuple(numbers), 1 + (mixed >> 8) % (BUCKETS - 1), np.array(of))
 
 
-def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid]) -> list[str]:
+def _features(
+    state: EpisodeState, step: StepDescription, bids: Sequence[Bid], pairs: Sequence[Pair]
+) -> list[str]:
     """Everything the wording of an answer may depend on."""
     action, event, past = step.action, state.event(step.action), state.actions
     shown = wording(state.observation, step.phrase)
@@ -102,6 +140,15 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid]) -
     ]
     for relation in sorted(step.relations)[:24]:
         texts += [f"relation {event} {relation}"]
+    words = name_words(step.phrase)
+    if words:
+        own = [
+            (name_words(one.phrase), state.language.sort(answer, one.phrase))
+            for one, answer in zip(state.descriptions, state.answers, strict=True)
+            if one.phrase.skeleton == step.phrase.skeleton
+        ]
+        texts += [f"beside {event} {text}" for text in beside(words, own)]
+        texts += [f"in the task beside {event} {text}" for text in beside(words, pairs)]
     number = first_number(action)
     if number is not None:
         for place, other in enumerate((state.last_number, state.first_number, state.last_bid)):

@@ -1,0 +1,81 @@
+"""Where an episode stands, by what it did: its actions, less those that changed nothing and those that were undone.
+
+In a world that shows only what is near, two places look alike; how one got there tells them apart. Which actions undo
+each other, and which answers leave everything as it was, is counted in the log: after an action and the one that undoes
+it, the world shows and lists what it did before. What is left of an episode's actions is its path.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from worldline.types import Trajectory
+
+SURE, FEWEST = 0.95, 10
+"""Share of the logged cases in which two actions must cancel, or an answer change nothing; and the fewest cases."""
+CONSTANT = 0.5
+"""A sentence that is in more than this share of the observations says nothing about where one is."""
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+Path = tuple[str, ...]
+Situation = tuple[str, tuple[str, ...] | None]
+"""The last sentence that the world says and does not say all the time, and what it lists."""
+
+
+def opening(text: str) -> str:
+    """The first sentence."""
+    return _SENTENCE.split(text.strip(), maxsplit=1)[0]
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What a log says about its actions: which pairs cancel, and which (action, first sentence) change nothing."""
+
+    undone: frozenset[tuple[str, str]] = frozenset()
+    idle: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, episodes: Sequence[Trajectory]) -> "Moves":
+        steps = [step for episode in episodes for step in episode.steps]
+        spoken = Counter(sentence for step in steps for sentence in set(_SENTENCE.split(step.observation.strip())))
+        constant = frozenset(sentence for sentence, times in spoken.items() if times > CONSTANT * len(steps))
+        replays = [_situations(episode, constant) for episode in episodes]
+        seen: Counter[tuple[str, str]] = Counter()
+        kept: Counter[tuple[str, str]] = Counter()
+        for episode, shown in zip(episodes, replays, strict=True):
+            for at, (action, answer) in enumerate(_pairs(episode)):
+                seen[action, opening(answer)] += 1
+                kept[action, opening(answer)] += shown[at] == shown[at + 1]
+        idle = frozenset(pair for pair, times in seen.items() if times >= FEWEST and kept[pair] >= SURE * times)
+        seen.clear()
+        kept.clear()
+        for episode, shown in zip(episodes, replays, strict=True):
+            moved = [at for at, (action, answer) in enumerate(_pairs(episode)) if (action, opening(answer)) not in idle]
+            for first, second in zip(moved, moved[1:], strict=False):
+                pair = episode.steps[first].action, episode.steps[second].action
+                seen[pair] += 1
+                kept[pair] += shown[first] == shown[second + 1]
+        undone = frozenset(pair for pair, times in seen.items() if times >= FEWEST and kept[pair] >= SURE * times)
+        return cls(undone, idle)
+
+    def after(self, path: Path, action: str, answer: str) -> Path:
+        """The path after one more step."""
+        return path if (action, opening(answer)) in self.idle else self.going(path, action)
+
+    def going(self, path: Path, action: str) -> Path:
+        """The path after an action that changes something."""
+        return path[:-1] if path and (path[-1], action) in self.undone else (*path, action)
+
+
+def _pairs(episode: Trajectory) -> list[tuple[str, str]]:
+    """Every action with its answer, but for the last: an end is no place."""
+    actions = [step.action for step in episode.steps]
+    return list(zip(actions, episode.next_observations, strict=True))[:-1]
+
+
+def _situations(episode: Trajectory, constant: frozenset[str]) -> list[Situation]:
+    out: list[Situation] = []
+    for step in episode.steps:
+        sentences = [one for one in _SENTENCE.split(step.observation.strip()) if one not in constant]
+        out.append((sentences[-1] if sentences else "", step.admissible))
+    return out
