@@ -1,11 +1,17 @@
 """How an answer is worded may depend on what was read or tried many steps before."""
 
+import itertools
+import random
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from written_logs import COLOURS, OPENS, SHUT, Played, episode, state_after, walk
 
+from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
-from worldline.kernel.wordings import FOLDS, LEAST, TaskBids, WordingExercise, WordingModel
+from worldline.kernel.wordings import FOLDS, LEAST, TaskBids, WordingExercise, WordingModel, beside
+from worldline.types import Trajectory
 
 
 def says(model: KernelModel, noted: str, taken: str, pace: int) -> dict[str, float]:
@@ -64,3 +70,62 @@ def test_bids_of_a_task_but_for_an_episodes_own() -> None:
     assert bids.of("t0", "say *", 0) == [(5.0, "yes, <0>!")]
     assert bids.of("t1", "say *", 2) == []
     assert bids.of("t2", "say *", -1) == []
+
+
+def test_words_in_place_and_elsewhere_beside_earlier_tries() -> None:
+    pairs = [(("1", "2", "3"), "a"), (("3", "3", "1"), "b"), (("1", "2", "3"), "a"), (("4",), "c")]
+    assert list(beside(("1", "3", "2"), pairs)) == ["1 2 0 a", "1 1 0 b", "0 0 2 c"]
+
+
+def test_pairs_of_a_task_but_for_an_episodes_own() -> None:
+    log = [
+        episode("a", "A lock.", [Played("turn 3 1", "No."), Played("knock", "No.")], task="t0"),
+        episode("b", "A lock.", [Played("turn 5 5", "Click.")], task="t0"),
+    ]
+    model = KernelModel(log)
+    skeleton = model.log.language.phrasing.parse("turn 3 1").skeleton
+    assert model.task_pairs.of("t0", skeleton, 1) == [(("3", "1"), "no.")]
+    assert model.task_pairs.of("t0", skeleton, -1) == [(("3", "1"), "no."), (("5", "5"), "click.")]
+
+
+CODES = list(itertools.product("123", repeat=2))
+OPEN = "The lock springs open."
+
+
+def answer_to(code: tuple[str, ...], attempt: tuple[str, ...]) -> str:
+    right = sum(a == b for a, b in zip(code, attempt, strict=True))
+    return OPEN if right == len(code) else f"{right} of the wheels hold."
+
+
+def tries(number: int, rng: random.Random) -> Trajectory:
+    """Four random tries at a code that nobody sees and that no other episode shares."""
+    code, steps = rng.choice(CODES), []
+    while len(steps) < 4 and (not steps or steps[-1].answer != OPEN):
+        attempt = rng.choice(CODES)
+        steps.append(Played(f"turn the wheels to {' '.join(attempt)}", answer_to(code, attempt)))
+    won = steps[-1].answer == OPEN
+    steps[-1] = replace(steps[-1], reward=float(won))
+    return episode(f"c{number}", "A lock with two wheels.", steps, task=f"t{number}", ended=won, success=won)
+
+
+def test_a_hidden_code_is_narrowed_down_as_bayes_does() -> None:
+    """p(answer | earlier tries) against the sum over all codes that agree with them; all codes are equally likely."""
+    rng = random.Random(5)
+    model, _ = fit_once([tries(number, rng) for number in range(400)], seed=0, steps=900)
+    gaps, blind = [], []
+    for number in range(60):
+        new = tries(1000 + number, rng)
+        if len(new) < 3:
+            continue
+        tried = [tuple(step.action.split()[-2:]) for step in new.steps]
+        heard = list(zip(tried[:2], new.next_observations, strict=False))
+        left = [code for code in CODES if all(answer_to(code, attempt) == answer for attempt, answer in heard)]
+        exact = np.mean([answer_to(code, tried[2]) == OPEN for code in left])
+        considered = model.consider(state_after(model, new, 2), new.steps[2].action)
+        chances = model.weighed([considered], [model.described(considered)])[0]
+        opens = sum(c for c, text in zip(chances, considered.candidates.texts, strict=True) if text == OPEN)
+        gaps.append(abs(opens - exact))
+        blind.append(abs(1 / len(CODES) - exact))
+    assert len(gaps) > 30
+    assert np.mean(gaps) < 0.6 * np.mean(blind), "blind: the chance of a code before anything is tried"
+    assert np.mean(gaps) < 0.1

@@ -53,6 +53,11 @@ class DescribedStep:
     """1; for a last step, the share of the others that are in the sample: all last steps are."""
 
     @property
+    def sort(self) -> str:
+        """The sort of what was answered."""
+        return self.state.language.sort(self.row.answer, self.considered.step.phrase)
+
+    @property
     def right(self) -> npt.NDArray[np.bool_]:
         """Which candidates have the text that was answered."""
         return np.array([text == self.row.answer for text in self.considered.candidates.texts])
@@ -109,7 +114,8 @@ def described_steps(
             if rng.random() < share or last:
                 turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
                 considered = model.consider(state, row.action, turn=turn, own=number, without_policy=shifted)
-                credit = closeness(considered, row.answer, state.language) * _agreement(model, considered.candidates, row, spread)
+                near = closeness(considered, row.answer, state.language)
+                credit = near * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
                 sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
@@ -150,7 +156,10 @@ def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:
     exercises = []
     for one in sample:
-        texts, answer = one.considered.wordings.texts, one.state.language.sort(one.row.answer, one.considered.step.phrase)
+        texts, answer = (
+            one.considered.wordings.texts,
+            one.sort,
+        )
         right = texts.index(answer) if answer in texts else -1
         exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, right))
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
@@ -163,7 +172,7 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
         chances = model.gate.chances(one.exercise.features, [len(of)])[0]
         log_chances = np.zeros(len(texts))
         log_chances[of] = one.exercise.features[:, -1]
-        answer = one.state.language.sort(one.row.answer, one.considered.step.phrase)
+        answer = one.sort
         right = texts.index(answer) if answer in texts else -1
         mass = np.bincount(of, chances, len(texts)).astype(np.float64)
         steps.append(BlendedStep(mass, log_chances, right, one.exercise.weight))
@@ -173,7 +182,7 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
 def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: frozenset[int], seed: int) -> None:
     exercises = []
     for one in sample:
-        right = model.outlook.sort_of(outcome_of(one.row), one.state.language.sort(one.row.answer, one.considered.step.phrase))
+        right = model.outlook.sort_of(outcome_of(one.row), one.sort)
         exercises.append(OutlookExercise(one.row.episode, one.considered.prospects, right, one.weight))
     model.outlook.fit(exercises, held_out, derive_seed(seed, "outlook") % 2**31)
     tested = [(one, exercise) for one, exercise in zip(sample, exercises, strict=True) if one.row.episode in held_out]

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, Language, StepDescription, code, recurring_wordings
+from worldline.kernel.episode_state import (
+    COLUMNS,
+    Codes,
+    EpisodeState,
+    Language,
+    StepDescription,
+    code,
+    recurring_wordings,
+)
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrasing

@@ -6,6 +6,7 @@ One model is fitted for each half of the log, on the other half: a logged step i
 it, so that the gate learns how far to trust such a judgement; a new step by both.
 """
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,8 +75,13 @@ def beside(words: Words, pairs: Sequence[Pair]) -> Iterator[str]:
     What is answered to one action says something about one that is nearly the same.
     """
     for other, answer in dict.fromkeys(pairs):
-        in_place = sum(a == b for a, b in zip(words, other, strict=False))
-        yield f"{in_place} {(Counter(words) & Counter(other)).total() - in_place} {len(words) - len(other)} {answer}"
+        yield f"{_overlap(words, other)} {answer}"
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _overlap(words: Words, other: Words) -> str:
+    in_place = sum(a == b for a, b in zip(words, other, strict=False))
+    return f"{in_place} {(Counter(words) & Counter(other)).total() - in_place} {len(words) - len(other)}"
 
 
 class TaskBids:
@@ -116,9 +122,7 @@ def wordings(
     return Wordings(tuple(numbers), 1 + (mixed >> 8) % (BUCKETS - 1), np.array(of))
 
 
-def _features(
-    state: EpisodeState, step: StepDescription, bids: Sequence[Bid], pairs: Sequence[Pair]
-) -> list[str]:
+def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], pairs: Sequence[Pair]) -> list[str]:
     """Everything the wording of an answer may depend on."""
     action, event, past = step.action, state.event(step.action), state.actions
     shown = wording(state.observation, step.phrase)
