@@ -10,10 +10,11 @@ from worldline.kernel.episode_state import (
     first_number,
     last_number,
     neighbours,
+    recurring_wordings,
     wording,
 )
 from worldline.kernel.model import KernelModel
-from worldline.kernel.phrases import Phrase
+from worldline.kernel.phrases import Phrase, Phrasing
 from worldline.kernel.step_table import StepTable
 
 TASKS = [
@@ -81,18 +82,37 @@ def test_a_description_says_what_is_the_same(state: EpisodeState) -> None:
     assert same(state, other, "look") == set(COLUMNS)
     advance(other, "look", "You see a hall.", ("look", "take cup"))
     changed = set(COLUMNS) - same(state, other, "look")
-    assert changed == {"history", "last_two", "step"}, "the observation is the same, what came before is not"
+    assert changed == {"history", "last_two", "step", "path", "deeds"}, (
+        "the observation is the same, what came before is not"
+    )
     advance(state, "look", "You see a hall.", ("look", "take cup"))
     assert same(state, other, "look") == set(COLUMNS)
 
 
-def test_two_ways_to_one_observation_differ_in_history_alone(state: EpisodeState) -> None:
+def test_two_ways_to_one_observation_differ_in_what_was_done_before(state: EpisodeState) -> None:
     other = state.copy()
     for action in ("look", "wait", "look"):
         advance(state, action, f"You {action}.", None)
     for action in ("wait", "wait", "look"):
         advance(other, action, f"You {action}.", None)
-    assert set(COLUMNS) - same(state, other, "look") == {"history"}
+    assert set(COLUMNS) - same(state, other, "look") == {"history", "path", "deeds"}
+
+
+def test_the_same_deeds_in_another_order_are_the_same_deeds(state: EpisodeState) -> None:
+    other = state.copy()
+    for action in ("look", "wait", "wait"):
+        advance(state, action, "You do.", None)
+    for action in ("wait", "look", "wait"):
+        advance(other, action, "You do.", None)
+    assert set(COLUMNS) - same(state, other, "look") == {"history", "path"}
+
+
+def test_wordings_that_few_numbers_fill_are_told_apart_by_them() -> None:
+    """Three scores twelve times each, and forty prices once each."""
+    log = [episode(f"s{at}", "Go.", [Played("try", f"You score {at % 3}.")]) for at in range(36)]
+    log += [episode(f"p{at}", "Go.", [Played("ask", f"It costs {at}.")]) for at in range(40)]
+    phrasing = Phrasing.of(log)
+    assert recurring_wordings(log, phrasing) == {"you score #."}
 
 
 def test_listed_actions_and_those_that_nearly_were(state: EpisodeState) -> None:

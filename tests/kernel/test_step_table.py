@@ -37,11 +37,19 @@ def test_contexts_are_found_as_a_search_through_the_log_finds_them(table: StepTa
         for at in range(len(e))
     ]
     tasks = [log[row.episode].task_id for row in table.rows]
+    paths = []
+    for e in log:
+        path: tuple[str, ...] = ()
+        for step, answer in zip(e.steps, e.next_observations, strict=True):
+            paths.append((e.task_id, path, step.action))
+            path = table.language.moves.after(path, step.action, answer)
     for number, logged in enumerate(log):
         for _, description, row in replay(table.language, logged, number):
             mine = int(table.first_row[number]) + row.step
             keys = [
                 [(past, other.action) for past, other in zip(pasts, table.rows, strict=True)],
+                paths,
+                [(task, tuple(sorted(path)), action) for task, path, action in paths],
                 [(task, other.observation, other.action) for task, other in zip(tasks, table.rows, strict=True)],
                 [(other.observation, other.action) for other in table.rows],
                 [(task, other.action) for task, other in zip(tasks, table.rows, strict=True)],
