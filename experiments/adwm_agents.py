@@ -19,6 +19,7 @@ class Clone:
     epochs: float = 4.0
     checkpoints: int = 1
     lora: int = 0
+    rate: float = 1e-4
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ class Plan:
     cell: int = 32
     """Rollouts of one point of the paper's protocol."""
     rivals: tuple[str, ...] = ("adwm", "adwm-noise", "wm-ar", "wm-joint", "wm-knn")
-    classical: tuple[str, ...] = tuple(ESTIMATORS)
-    """Estimators without a world model, beside the first one; beside the others, those of `evaluate`'s default."""
+    classical: tuple[str, ...] = tuple(name for name in ESTIMATORS if name != "fqe")
+    """Estimators beside the first world model, beside the others those of `evaluate`'s default; `fqe` takes minutes for
+    each policy and is one of the paper's baselines only."""
     walkthroughs: bool = True
     """Whether the games come with their solutions; else the expert's wins are cloned."""
     tokens: int = 24

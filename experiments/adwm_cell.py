@@ -1,7 +1,7 @@
-"""Two parts of `adwm_real.py`: one cell of the paper's protocol, and what imagining costs beside really playing."""
+"""Parts of `adwm_real.py`: one cell of the paper's protocol, and what imagining costs beside really playing."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,62 +9,63 @@ from adwm_parts import PAPER, Parts
 
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS
-from worldline.adwm.soft_tokens.connect import connect
-from worldline.adwm.value import Imagined, imagine, imagine_kernel
+from worldline.adwm.kernel_env import KernelWorld
+from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect
+from worldline.adwm.value import imagine_kernel
+from worldline.adwm.world_model_env import ImaginedWorld
+from worldline.bench.imagine import Sweep
 from worldline.evaluate import evaluate
-from worldline.policies import mix
 from worldline.rollout import Episode, Rollout
-from worldline.types import Policy, Trajectory, derive_seed
+from worldline.types import Policy, Trajectory, World, derive_seed
 
 BASELINES = ("dm", "is", "wis", "dr", "fqe")
 """The paper's."""
 
 
-def cell(parts: Parts) -> dict[str, Any]:
-    """One policy at five shares of chance, `plan.cell` rollouts each: the paper's preset, `adwm` and `wm` in words.
-
-    `adwm-paper` reads soft tokens and is guided; its adapter is fitted here. The baselines are the paper's.
-    """
+def baselines(parts: Parts) -> dict[str, Any]:
+    """What the paper's estimators without a world model say of one policy at five shares of chance."""
     plan = parts.plan
     config = parts.evaluation(None, epsilon=plan.epsilons, estimators=BASELINES, certificate=False)
     evaluation = evaluate(config, {plan.swept: parts.source(plan.swept)})
-    values = {
-        name: [evaluation.value(plan.swept, name, epsilon).value for epsilon in plan.epsilons] for name in BASELINES
-    }
-    seconds: dict[str, float] = {}
+    values = {name: [evaluation.value(plan.swept, name, at).value for at in plan.epsilons] for name in BASELINES}
+    return {"values": values}
+
+
+def cell(parts: Parts) -> dict[str, Any]:
+    """One policy at five shares of chance, `plan.cell` rollouts each, all in one batch.
+
+    `adwm-paper` is the paper's: it reads soft tokens, through an adapter that is fitted here, and is guided, the next
+    action drawn at every fifth diffusion step. `adwm` and `wm` stand beside it, in words.
+    """
+    plan, device = parts.plan, parts.given.device
     policy = parts.source(plan.swept).load(parts.world)
-    paper = Ensemble.load(parts.model(PAPER), parts.given.device)
+    paper, kernel = (Ensemble.load(parts.model(model), device) for model in (PAPER, "0"))
     begun = time.perf_counter()
-    soft = connect(policy, paper, "soft", folder=parts.work / "adapters")
-    seconds["adapter"] = time.perf_counter() - begun
+    soft = connect(policy, paper, "soft", PolicyInterfaceConfig(redraw=5), folder=parts.work / "adapters")
+    seconds = {"adapter": time.perf_counter() - begun}
     starts = drawn(paper.episodes, plan.cell)
-    kernel = Ensemble.load(parts.model("0"), parts.given.device)
-
-    def guided(epsilon: float) -> Imagined:
-        preset = IMAGINATION_PRESETS["adwm-paper"]
-        return imagine(paper, mix(soft.policy, epsilon), config=preset, guide=soft.guide, starts=starts, rollouts=1)
-
-    def in_words(epsilon: float) -> Imagined:
-        return imagine(paper, mix(policy, epsilon), starts=starts, rollouts=1)
-
-    def in_kernel(epsilon: float) -> Imagined:
-        return imagine_kernel(kernel, mix(policy, epsilon), starts=starts, rollouts=1)
-
-    ways: dict[str, Callable[[float], Imagined]] = {"adwm-paper": guided, "adwm": in_words, "wm": in_kernel}
-    for name, way in ways.items():
-        begun = time.perf_counter()
-        values[name] = [float(way(epsilon).values.mean()) for epsilon in plan.epsilons]
-        seconds[name] = time.perf_counter() - begun
-    truth = [parts.result(f"truth.{plan.at(epsilon)}").get("value") for epsilon in plan.epsilons]
-    return {
-        "policy": plan.swept,
-        "epsilons": list(plan.epsilons),
-        "truth": truth,
-        "values": values,
-        "imagining_seconds": seconds,
-        "rollouts": len(starts),
-        "adapter": soft.figures,
+    guided = ImaginedWorld(paper, IMAGINATION_PRESETS["adwm-paper"], soft.guide, starts)
+    ways: dict[str, tuple[World, Policy]] = {
+        "wm": (KernelWorld(kernel.kernel, kernel.facts, starts=starts), policy),
+        "adwm": (ImaginedWorld(paper, IMAGINATION_PRESETS["adwm"], None, starts), policy),
+        "adwm-paper": (guided, soft.policy),
     }
+    values = {}
+    for name, (world, player) in ways.items():
+        begun = time.perf_counter()
+        values[name] = swept(world, player, [start.task_id for start in starts], plan.epsilons)
+        seconds[name] = time.perf_counter() - begun
+    return {"values": values, "imagining_seconds": seconds, "rollouts": len(starts), "adapter": soft.figures}
+
+
+def swept(world: World, policy: Policy, tasks: Sequence[str], epsilons: Sequence[float]) -> list[float]:
+    """The mean return at each share of chance, every task once."""
+    sweep = Sweep(policy)
+    planned = [Episode(f"{n:04d}", task, "log", derive_seed(0, "cell", n)) for n, task in enumerate(tasks)]
+    episodes = [e for epsilon in epsilons for e in sweep.episodes(planned, epsilon, world.max_steps)]
+    played = {episode.id: episode for episode in Rollout(world, sweep, batch_size=len(episodes)).play(episodes)}
+    returns = np.array([played[episode.id].episode_return for episode in episodes])
+    return [float(value) for value in returns.reshape(len(epsilons), -1).mean(1)]
 
 
 def drawn(episodes: Sequence[Trajectory], tasks: int) -> list[Trajectory]:

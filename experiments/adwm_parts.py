@@ -71,7 +71,7 @@ class Parts:
         parts |= {f"score.{name}": (*logs, *self._clone_of(name)) for name in (*plan.loggers, *plan.targets)}
         for model in (*models, NETWORKS):
             if model == models[0]:
-                parts |= {f"refit.{fold}": logs for fold in range(FOLDS)}
+                parts |= {f"refit.{fold}": (*logs, "fit.0") for fold in range(FOLDS)}
             everybody = (*plan.loggers, *plan.targets)
             imagined = {f"imagine.{name}.{model}": (f"fit.{model}", *self._clone_of(name)) for name in everybody}
             parts |= imagined
@@ -80,7 +80,8 @@ class Parts:
             refits = tuple(f"refit.{fold}" for fold in range(FOLDS))
             parts[f"evaluate.{model}"] = (*imagined, *needed, *refits)
             if model == models[0]:
-                parts["cell"] = (f"fit.{PAPER}", "fit.0", *(f"truth.{name}" for name in sweep), f"score.{plan.swept}")
+                parts["cell"] = (f"fit.{PAPER}", "fit.0", *self._clone_of(plan.swept))
+                parts["baselines"] = (*logs, f"score.{plan.swept}")
         return parts
 
     def _clone_of(self, name: str) -> tuple[str, ...]:
@@ -106,9 +107,9 @@ class Parts:
             "evaluate": lambda: self._evaluate(whom),
         }
         if kind not in work:
-            from adwm_cell import cell, timing
+            from adwm_cell import baselines, cell, timing
 
-            work = {"cell": lambda: cell(self), "timing": lambda: timing(self)}
+            work = {"cell": lambda: cell(self), "baselines": lambda: baselines(self), "timing": lambda: timing(self)}
         content = work[kind]()
         files.write_json(path, {**content, "seconds": time.perf_counter() - begun, "device": _device()})
 
@@ -161,7 +162,7 @@ class Parts:
             model=self.given.model,
             episodes=clone.walkthroughs,
             epochs=clone.epochs,
-            learning_rate=1e-4,
+            learning_rate=clone.rate,
             checkpoints=clone.checkpoints,
             context=self.plan.context,
             seed=clone.seed,

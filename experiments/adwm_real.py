@@ -32,7 +32,7 @@ CLONES = {
     "early-100": Clone(100, seed=13),
     "few-35": Clone(35, seed=21),
     "few-70": Clone(70, seed=22),
-    "lora": Clone(300, seed=23, lora=16),
+    "lora": Clone(300, seed=23, lora=16, rate=5e-4),
     "full": Clone(2500, seed=24, epochs=1.5, checkpoints=6),
 }
 LOGGERS = {name: Agent(name, dtype="float32") for name in ("early-25", "early-50", "early-100")}
@@ -76,13 +76,15 @@ def tiny(plan: Plan) -> Plan:
     """The same parts, as small as they get: a few tasks, clones that can do nothing, experts so that some are won."""
     kept = ("early-25", "few-70", "lora", "full")
     clones = {name: replace(plan.clones[name], walkthroughs=3, epochs=1.0) for name in kept}
-    targets = {name: plan.targets[name] for name in ("few-70-choosing", "lora", "full-2", plan.swept)}
+    language_models = (*plan.loggers, "few-70-choosing", "lora", "full-1", plan.swept)
+    agents = {name: replace(plan.player(name), dtype="float32") for name in language_models}  # type: ignore[type-var]
     return replace(
         plan,
         clones=clones,
-        loggers={"early-25": plan.loggers["early-25"], "expert": PolicySpec("expert", epsilon=0.6)},
+        loggers={"early-25": agents["early-25"], "expert": PolicySpec("expert", epsilon=0.6)},
         repeats={"expert": 3},
-        targets={**targets, "expert@0.2": PolicySpec("expert", epsilon=0.2)},
+        targets={name: agents[name] for name in language_models if name not in plan.loggers}
+        | {"expert@0.2": PolicySpec("expert", epsilon=0.2)},
         tasks=6,
         truth=1,
         seeds=1,

@@ -63,8 +63,21 @@ def gathered(parts: Parts) -> dict[str, Any]:
         "imagined": imagined,
         "best_logged": next((result["best_logged"] for result in of["evaluate"].values()), None),
         "evaluations": {model: trimmed(result["evaluation"]) for model, result in of["evaluate"].items()},
-        "cell": done.get("cell"),
+        "cell": whole_cell(parts, done),
         "timing": done.get("timing"),
+    }
+
+
+def whole_cell(parts: Parts, done: Mapping[str, Any]) -> dict[str, Any]:
+    """One policy at five shares of chance: the truth, the baselines, what was imagined."""
+    truth = [done.get(f"truth.{parts.plan.at(epsilon)}", {}).get("value") for epsilon in parts.plan.epsilons]
+    both = {name: done.get(name, {}) for name in ("baselines", "cell")}
+    return {
+        **both["cell"],
+        "policy": parts.plan.swept,
+        "epsilons": list(parts.plan.epsilons),
+        "truth": truth,
+        "values": both["baselines"].get("values", {}) | both["cell"].get("values", {}),
     }
 
 
@@ -159,12 +172,12 @@ def judged(measure: str, value: float | None) -> str:
 def protocol(content: Mapping[str, Any]) -> str:
     """One policy, mixed with more and more chance."""
     cell = content["cell"]
-    if cell is None or None in cell["truth"]:
+    if None in cell["truth"]:
         return "not measured"
     truth = np.array(cell["truth"])
     rows: list[Row] = [["truth", *map(_number, cell["truth"]), "", "", ""]]
     for name, values in cell["values"].items():
-        seconds = cell["imagining_seconds"].get(name)
+        seconds = cell.get("imagining_seconds", {}).get(name)
         if None in values:
             rows.append([f"`{name}`", *map(_number, values), "-", "-", ""])
             continue
@@ -181,9 +194,8 @@ def protocol(content: Mapping[str, Any]) -> str:
 def cost(content: Mapping[str, Any]) -> str:
     """Seconds of fitting, imagining, playing."""
     rows: list[Row] = [[f"fit, {name}", f"{fit['fit_seconds']:.0f}"] for name, fit in content["fits"].items()]
-    if content["cell"] is not None:
-        seconds = content["cell"]["imagining_seconds"]
-        rows += [[f"a cell of the paper, {name}", f"{value:.0f}"] for name, value in seconds.items()]
+    seconds = content["cell"].get("imagining_seconds", {})
+    rows += [[f"a cell of the paper, {name}", f"{value:.0f}"] for name, value in seconds.items()]
     if content["timing"] is not None:
         for attempt in content["timing"]["attempts"]:
             ratio = attempt["imagined_seconds"] / attempt["real_seconds"]
