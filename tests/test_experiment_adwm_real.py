@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import adwm_real
+import adwm_select
 import adwm_tables
 import numpy as np
 import pytest
@@ -17,7 +18,11 @@ from adwm_parts import Given, Parts
 from paw_starts import Walkthrough
 from scipy import stats
 
-from worldline import envs
+from worldline import command_line, envs
+from worldline.adwm.fit import FitConfig
+from worldline.collect import CollectConfig
+from worldline.evaluate import EvaluateConfig
+from worldline.paw.recipe import TrainConfig
 from worldline.policies.faulty_expert import Faults
 from worldline.rollout import Episode, Rollout
 from worldline.types import InputError, Trajectory
@@ -126,3 +131,31 @@ def test_an_evaluation_needs_two_targets(tmp_path: Path) -> None:
     parts = Parts(adwm_real.tiny(adwm_real.ALFWORLD), Given("alfworld", tmp_path))
     with pytest.raises(InputError, match="fewer than two targets"):
         parts.do("evaluate.0")
+
+
+def test_who_picks_which_checkpoint() -> None:
+    truth, imagined = {2: 0.4, 4: 0.7, 6: 0.6}, {2: 0.3, 4: 0.5, 6: 0.55}
+    chosen = adwm_select.picks(truth, imagined, trained={2: 0.9, 4: 0.2, 6: 0.3})
+    assert {name: pick["update"] for name, pick in chosen.items()} == {
+        "wm": 6,
+        "last": 6,
+        "best training reward": 2,
+        "oracle": 4,
+    }
+    assert chosen["best training reward"]["regret"] == pytest.approx(0.3)
+    assert adwm_select.regrets([{"picks": chosen}, {"picks": chosen}])["wm"] == pytest.approx(0.1)
+
+
+def test_the_commands_of_the_selection_are_those_of_worldline(tmp_path: Path) -> None:
+    readers: dict[str, Any] = {
+        "train": TrainConfig,
+        "fit": FitConfig,
+        "collect": CollectConfig,
+        "evaluate": EvaluateConfig,
+    }
+    every = adwm_select.tasks(tmp_path, "clone", [0, 1], adwm_select.SCALES["full"])
+    for task in every:
+        verb, *words = task.words[3:]
+        command_line.read(readers[verb], words)
+    assert len(every) == 2 * (1 + 1 + 10 + 10)
+    assert {name for task in every for name in task.after} <= {task.name for task in every}
