@@ -213,7 +213,7 @@ class Parts:
             data=self.given.data,
             options=dict(self.plan.options),
             world_model=None if model is None else self.model(model),
-            interface="text",
+            interface="auto" if model is None else "text",
             rollouts=self.plan.rollouts,
             imagined_at_once=self.given.batch_size,
             refit_estimators=KERNEL[:1],
