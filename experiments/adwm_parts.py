@@ -90,8 +90,7 @@ class Parts:
 
     def do(self, name: str) -> None:
         """One part, unless it is done; its JSON says how long it took."""
-        path = self.path(name)
-        if path.exists():
+        if self.done(name):
             return
         kind, _, rest = name.partition(".")
         whom, _, model = rest.rpartition(".") if kind == "imagine" else (rest, "", "")
@@ -111,7 +110,12 @@ class Parts:
 
             work = {"cell": lambda: cell(self), "baselines": lambda: baselines(self), "timing": lambda: timing(self)}
         content = work[kind]()
-        files.write_json(path, {**content, "seconds": time.perf_counter() - begun, "device": _device()})
+        files.write_json(self.path(name), {**content, "seconds": time.perf_counter() - begun, "device": _device()})
+
+    def done(self, name: str) -> bool:
+        """Whether a part has its result; a clone, also its weights, which nobody carries to another machine."""
+        kind, _, whom = name.partition(".")
+        return self.path(name).exists() and (kind != "clone" or (self.work / f"clone-{whom}" / "model").is_dir())
 
     def path(self, name: str) -> Path:
         return self.results / f"{name}.json"

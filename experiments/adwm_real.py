@@ -101,7 +101,7 @@ def run(parts: Parts, words: Sequence[str], jobs: int, minutes: float | None, on
     """Whether all parts are done, after what the time allowed."""
     claim(parts)
     wanted = {name: after for name, after in parts.names.items() if not only or name.split(".")[0] in only}
-    missing = [name for name in wanted if not parts.path(name).exists()]
+    missing = [name for name in wanted if not parts.done(name)]
     if jobs == 0:
         for name in missing:
             print(name, file=sys.stderr, flush=True)
