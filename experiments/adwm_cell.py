@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from adwm_parts import PAPER, Parts
@@ -15,6 +15,7 @@ from worldline.adwm.value import imagine_kernel
 from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.bench.imagine import Sweep
 from worldline.evaluate import evaluate
+from worldline.policies.language_model.hf import HFPolicy
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, World, derive_seed
 
@@ -34,14 +35,15 @@ def baselines(parts: Parts) -> dict[str, Any]:
 def cell(parts: Parts) -> dict[str, Any]:
     """One policy at five shares of chance, `plan.cell` rollouts each, all in one batch.
 
-    `adwm-paper` is the paper's: it reads soft tokens, through an adapter that is fitted here, and is guided, the next
-    action drawn at every fifth diffusion step. `adwm` and `wm` stand beside it, in words.
+    `adwm-paper` is the paper's: a language model reads soft tokens, through an adapter that is fitted here, and guides,
+    its next action drawn at every fifth diffusion step. `adwm` and `wm` stand beside it, in words.
     """
     plan, device = parts.plan, parts.given.device
     policy = parts.source(plan.swept).load(parts.world)
     paper, kernel = (Ensemble.load(parts.model(model), device) for model in (PAPER, "0"))
     begun = time.perf_counter()
-    soft = connect(policy, paper, "soft", PolicyInterfaceConfig(redraw=5), folder=parts.work / "adapters")
+    interface: Literal["soft", "text"] = "soft" if isinstance(policy, HFPolicy) else "text"
+    soft = connect(policy, paper, interface, PolicyInterfaceConfig(redraw=5), folder=parts.work / "adapters")
     seconds = {"adapter": time.perf_counter() - begun}
     starts = drawn(paper.episodes, plan.cell)
     guided = ImaginedWorld(paper, IMAGINATION_PRESETS["adwm-paper"], soft.guide, starts)

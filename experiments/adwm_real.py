@@ -1,6 +1,6 @@
 """Does the world model rank real agents on real benchmarks? Clones of a language model on ALFWorld, WebShop and others.
 
-python experiments/adwm_real.py run     ALFWORLD --data GAMES --model SMOLLM2 --out OUT --jobs 16 --minutes 12
+python experiments/adwm_real.py run     alfworld --data GAMES --model SMOLLM2 --out OUT --jobs 16 --minutes 12
 python experiments/adwm_real.py timing  ...                                   # imagining against playing, alone
 python experiments/adwm_real.py figures alfworld --out OUT --result RESULT.json       # one JSON, the tables
 
@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import run_queue
 from adwm_agents import Agent, Clone, Plan, settings
 from adwm_parts import Given, Parts
+from adwm_readers import Reader
 
 from worldline import files
 from worldline.policies import PolicySpec
@@ -69,30 +71,50 @@ WEBSHOP = replace(
     context=4096,
     options={"max_steps": 15},
 )
-PLANS = {"alfworld": ALFWORLD, "webshop": WEBSHOP}
+SEARCHQA = Plan(
+    loggers={
+        "beginner": Reader(0.2, (0.7, 0.3, 0.1)),
+        "doubtful": Reader(0.3, (0.5, 0.5, 0.5)),
+        "hasty beginner": Reader(0.1, (0.3, 0.1, 0.0)),
+    },
+    targets={
+        "guesser": Reader(0.0, (0.3, 0.1, 0.0)),
+        "pupil": Reader(0.2),
+        "student": Reader(0.4),
+        "graduate": Reader(0.6),
+        "scholar": Reader(0.8),
+        "master": Reader(1.0),
+        "thorough scholar": Reader(0.8, (1.0, 0.9, 0.8)),
+        "thorough master": Reader(1.0, (1.0, 0.9, 0.8)),
+        "hasty scholar": Reader(0.8, (0.2, 0.1, 0.0)),
+        "remembers": Reader(0.9, (0.8, 0.3, 0.1), memory=0.4),
+        "remembers, hasty": Reader(0.9, (0.1, 0.1, 0.0), memory=0.4),
+    },
+    swept="thorough master",
+    repeats={"beginner": 2},
+    split="train",
+    tasks=140,
+)
+PLANS = {"alfworld": ALFWORLD, "webshop": WEBSHOP, "searchqa": SEARCHQA}
 
 
 def tiny(plan: Plan) -> Plan:
     """The same parts, as small as they get: a few tasks, clones that can do nothing, experts so that some are won."""
+    small = replace(plan, tasks=6, truth=1, seeds=1, rollouts=1, cell=2, epsilons=(0.0, 0.4),
+                    rivals=("adwm", "adwm-noise"), fit={"epochs": 1})  # fmt: skip
+    if not plan.clones:
+        return small
     kept = ("early-25", "few-70", "lora", "full")
     clones = {name: replace(plan.clones[name], walkthroughs=3, epochs=1.0) for name in kept}
     language_models = (*plan.loggers, "few-70-choosing", "lora", "full-1", plan.swept)
     agents = {name: replace(plan.player(name), dtype="float32") for name in language_models}  # type: ignore[type-var]
     return replace(
-        plan,
+        small,
         clones=clones,
         loggers={"early-25": agents["early-25"], "expert": PolicySpec("expert", epsilon=0.6)},
         repeats={"expert": 3},
         targets={name: agents[name] for name in language_models if name not in plan.loggers}
         | {"expert@0.2": PolicySpec("expert", epsilon=0.2)},
-        tasks=6,
-        truth=1,
-        seeds=1,
-        rollouts=1,
-        cell=2,
-        epsilons=(0.0, 0.4),
-        rivals=("adwm", "adwm-noise"),
-        fit={"epochs": 1},
         options={**plan.options, "max_steps": 20},
     )
 
@@ -100,7 +122,7 @@ def tiny(plan: Plan) -> Plan:
 def run(parts: Parts, words: Sequence[str], jobs: int, minutes: float | None, only: Sequence[str]) -> bool:
     """Whether all parts are done, after what the time allowed."""
     claim(parts)
-    wanted = {name: after for name, after in parts.names.items() if not only or name.split(".")[0] in only}
+    wanted = {name: after for name, after in parts.names.items() if not only or any(map(partial(fnmatch, name), only))}
     missing = [name for name in wanted if not parts.done(name)]
     if jobs == 0:
         for name in missing:
@@ -145,7 +167,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--result", type=Path, help="figures: the JSON to write")
     parser.add_argument("--jobs", type=int, default=1, help="parts beside each other; 0: one by one in this process")
     parser.add_argument("--minutes", type=float, help="stop after so many; default: when all is done")
-    parser.add_argument("--only", nargs="+", default=[], help="run: kinds of parts, such as clone log truth")
+    parser.add_argument("--only", nargs="+", default=[], help="run: only these parts, such as clone.* imagine.*.0")
     parser.add_argument("--part", default="", help="part: its name; `run` calls it so")
     parser.add_argument("--batch-size", type=int, default=280, help="episodes played at once")
     parser.add_argument("--cache-gib", type=float, default=3.0, help="memory of a process for cached keys and values")
