@@ -108,6 +108,9 @@ def blanked(text: str, names: Iterable[str]) -> str:
 
 
 def _replaced(text: str, new: Mapping[str, str]) -> str:
-    """By names in lower case. Patterns take some letters for one (I and \u0130, s and \u017f) that have no lower case in
-    common: what is no name by its lower case stays."""
+    """By names in lower case.
+
+    Patterns take some letters for one (I and \u0130, s and \u017f) that have no lower case in common: what is no name
+    by its lower case stays.
+    """
     return _pattern(tuple(new)).sub(lambda match: new.get(match[0].lower(), match[0]), text)
