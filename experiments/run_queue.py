@@ -1,14 +1,15 @@
 """Commands in processes of their own, a few at a time, until all are done or the time is up.
 
 A command that is still at work when the time is up gets SIGTERM, which ends a verb of worldline cleanly, and counts as
-not done. One that could not end in time, by the slowest so far, is not begun.
+not done. One that could not end in time, by the slowest so far, is not begun, unless `late` is given. A command may
+wait for others to have ended, well or not.
 """
 
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ class Task:
     log: Path
     ended: Callable[[int, float], bool]
     """Whether that was a proper end."""
+    after: tuple[str, ...] = ()
+    """Names of tasks that must have ended before."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,16 @@ class Ended:
 
 
 def play(
-    tasks: Sequence[Task], jobs: int, seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+    tasks: Sequence[Task],
+    jobs: int,
+    seconds: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    late: bool = False,
 ) -> Ended:
-    """Run the tasks in order, `jobs` beside each other, for at most `seconds` of the clock."""
+    """Run the tasks in order, `jobs` beside each other, for at most `seconds` of the clock.
+
+    `late`: also begin what may not end in time.
+    """
     started = clock()
     waiting, running = list(tasks), dict[Task, tuple[subprocess.Popen[bytes], float]]()
     done: list[str] = []
@@ -54,8 +64,8 @@ def play(
                 left = float("inf") if seconds is None else started + seconds - clock()
                 if left <= 0:
                     break
-                while waiting and len(running) < jobs and left > slowest:
-                    task = waiting.pop(0)
+                while len(running) < jobs and (late or left > slowest) and (task := _next(waiting, running)):
+                    waiting.remove(task)
                     running[task] = _begun(task), clock()
                 if not running:
                     break
@@ -72,6 +82,12 @@ def play(
         _stop([process for process, _ in running.values()])
     unfinished = [task.name for task in [*running, *waiting]]
     return Ended(tuple(done), tuple(failed), tuple(unfinished))
+
+
+def _next(waiting: Sequence[Task], running: Collection[Task]) -> Task | None:
+    """The first task that waits for none of the others."""
+    going = {task.name for task in (*waiting, *running)}
+    return next((task for task in waiting if not going & set(task.after)), None)
 
 
 def _begun(task: Task) -> subprocess.Popen[bytes]:

@@ -55,6 +55,21 @@ def test_a_logger_that_contradicts_the_log_flags_every_weight(episodes: list[Tra
     assert len(result.audit.reasons) == 1
 
 
+@pytest.mark.parametrize(("every", "nats", "same"), [(50, 20.0, True), (1, 0.1, False)])
+def test_a_few_steps_that_cannot_be_scored_again_make_no_other_logger(
+    episodes: list[Trajectory], write: Write, every: int, nats: float, same: bool
+) -> None:
+    """A model may sample tokens that nobody would make of their text; another policy differs at many steps."""
+    steps = iter(range(1_000_000))
+    log = [
+        changed(one, {i: (step.logprob or 0.0) - nats for i, step in enumerate(one.steps) if next(steps) % every == 0})
+        for one in episodes[:80]
+    ]
+    config = EvaluateConfig(log=(write(log),), policy=("random",), estimators=("wis",), certificate=False)
+    result = evaluate(config, loggers={"seeker0.6": GoalSeeker(0.6)})
+    assert same is not any("is not the policy that logged" in note for note in result.warnings)
+
+
 def test_log_probs_of_half_the_temperature_are_noticed(episodes: list[Trajectory], write: Write) -> None:
     """The log-probs are those of a policy of twice the zeal, which is half the temperature."""
     sharper = GoalSeeker(2 * 1.3)

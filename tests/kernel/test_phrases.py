@@ -49,6 +49,11 @@ def test_names_are_replaced_all_at_once_and_as_whole_words() -> None:
     assert renamed("as it is", ()) == "as it is"
 
 
+def test_letters_that_patterns_take_for_others_break_nothing() -> None:
+    assert blanked("\u0130stanbul and istanbul", ["Istanbul"]) == "\u0130stanbul and <0>"
+    assert renamed("mo\u017fs on a Moss", (("moss", "fern"),)) == "mo\u017fs on a fern"
+
+
 def test_names_are_blanked_by_their_place() -> None:
     assert blanked("You put Cup 1 in the pan.", ("cup 1", "pan")) == "You put <0> in the <1>."
     assert blanked("cup and cup", ("cup", "CUP")) == "<0> and <0>"

@@ -11,6 +11,9 @@ from worldline.types import InputError
 
 CLOSE_ENOUGH = 0.05
 """Nats per step by which a logger's recomputed log-probs may differ from the logged ones."""
+MOST = 1.0
+"""Nats that one step counts at most: a model may have sampled tokens that the tokenizer would not make of their text,
+or none that ends its response, and such a step cannot be scored again."""
 CLONE = f"{ELSEWHERE}<clone>"
 """Specification of a logger, written `clone`, whose log-probs are estimated from what it logged: nobody can play it."""
 
@@ -33,11 +36,15 @@ def cloned_logger(text: TextLog, log: RaggedLog, label: str, seed: int) -> tuple
 
 
 def distance_to_logger(log: RaggedLog, target: TargetLog, code: int) -> float:
-    """Mean distance, in nats per step, of a policy's log-probs to those that a logger wrote; 0 where it wrote none."""
+    """Mean distance, in nats per step, of a policy's log-probs to those that a logger wrote; 0 where it wrote none.
+
+    A few steps that cannot be scored again do not make it another policy: each counts MOST.
+    """
 
     def distances(part: RaggedLog, steps: slice) -> npt.NDArray[np.float64]:
         own = np.repeat(part.policies == code, part.lengths) & ~np.isnan(part.behaviour)
-        return np.array([np.abs(target.logprobs[steps] - part.behaviour)[own].sum(), own.sum()])
+        apart = np.abs(target.logprobs[steps] - part.behaviour)[own]
+        return np.array([np.minimum(apart, MOST).sum(), own.sum()])
 
     total, count = log.summed(distances)
     return float(total / count) if count else 0.0

@@ -8,7 +8,7 @@ answered to one of them can then be said of the other, with the names exchanged.
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from worldline.types import Trajectory
@@ -96,7 +96,7 @@ def renamed(text: str, renaming: Renaming) -> str:
     if not renaming:
         return text
     new = {old.lower(): name for old, name in renaming}
-    return _pattern(tuple(new)).sub(lambda match: new[match[0].lower()], text)
+    return _replaced(text, new)
 
 
 def blanked(text: str, names: Iterable[str]) -> str:
@@ -104,4 +104,13 @@ def blanked(text: str, names: Iterable[str]) -> str:
     places: dict[str, str] = {}
     for place, name in enumerate(names):
         places.setdefault(name.lower(), f"<{place}>")
-    return _pattern(tuple(places)).sub(lambda match: places[match[0].lower()], text) if places else text
+    return _replaced(text, places) if places else text
+
+
+def _replaced(text: str, new: Mapping[str, str]) -> str:
+    """By names in lower case.
+
+    Patterns take some letters for one (I and \u0130, s and \u017f) that have no lower case in common: what is no name
+    by its lower case stays.
+    """
+    return _pattern(tuple(new)).sub(lambda match: new.get(match[0].lower(), match[0]), text)
