@@ -5,7 +5,7 @@ import pytest
 from worldline.adwm import decoder, training
 from worldline.adwm.fit import RECIPES
 from worldline.adwm.model import PRESETS
-from worldline.kernel import fitting, gate, lists, outcome, wordings
+from worldline.kernel import fitting, gate, lists, outcome, outlook, wordings
 
 BRIEF = PRESETS["small"].model_copy(
     update={
@@ -28,7 +28,7 @@ BRIEF = PRESETS["small"].model_copy(
 
 def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50) -> None:
     """Until the patch is undone: few updates of every part, no fits without some of the policies."""
-    for module in (gate, lists, outcome, wordings):
+    for module in (gate, lists, outcome, outlook, wordings):
         patch.setattr(module, "_STEPS", updates)
     patch.setattr(training, "_SCORE_UPDATES", updates)
     patch.setattr(decoder, "_UPDATES", updates)

@@ -68,6 +68,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["WORLDLINE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Nothing is synced: processes die in tests, machines do not, and a sync takes longer than most writes here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data sets: $WORLDLINE_DATA, else `../shared/data` beside the checkout."""

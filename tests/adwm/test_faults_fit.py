@@ -18,7 +18,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, fit
 from worldline.adwm.model import PRESETS
 from worldline.adwm.rivals.latent import Rivals
-from worldline.kernel import gate, lists, outcome, wordings
+from worldline.kernel import gate, lists, outcome, outlook, wordings
 from worldline.types import InputError, Trajectory, WorldlineError
 
 TINY = PRESETS["small"].model_copy(
@@ -66,10 +66,16 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "_SCORE_UPDATES", 1)
     monkeypatch.setattr(training, "_SCORE_EVERY", 1)
     monkeypatch.setattr(decoder, "_UPDATES", 1)
-    for brief in (gate, lists, outcome, wordings):
-        monkeypatch.setattr(brief, "_STEPS", 2)
-    monkeypatch.setattr(gate, "_EVERY", 1)
+    _briefly(monkeypatch)
     monkeypatch.setattr(module, "measured_kernel", _once(module.measured_kernel))
+
+
+def _briefly(patch: pytest.MonkeyPatch) -> None:
+    """Two updates of every part of the kernel model, each of which may be the best."""
+    for brief in (gate, lists, outcome, outlook, wordings):
+        patch.setattr(brief, "_STEPS", 2)
+    for chosen in (gate, outcome, outlook):
+        patch.setattr(chosen, "_EVERY", 1)
 
 
 def _once(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,8 +172,7 @@ def test_a_broken_fit_of_the_kernel_is_whole_or_absent_too(
     log: Path, how: faults.How, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    for brief in (gate, lists, outcome, wordings):
-        monkeypatch.setattr(brief, "_STEPS", 2)
+    _briefly(monkeypatch)
     alone = {"members": 0}
 
     def kernel(out: Path) -> dict[str, bytes]:

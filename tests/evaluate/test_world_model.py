@@ -65,7 +65,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 whole.append(episode)
                 if episode.task_id in SHORT:
                     short.append(episode)
-    chosen = {"members": 2, "epochs": 2, "text_steps": 100, "replayed_episodes": 2}
+    chosen = {"members": 1, "epochs": 2, "text_steps": 100, "replayed_episodes": 1}
     with pytest.MonkeyPatch.context() as brief:
         make_fits_brief(brief, 60)
         make_networks_small(brief)
