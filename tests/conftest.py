@@ -31,8 +31,8 @@ LONGEST = (
 """Folders and modules that take longest begin first: else one process works on them while the others are done."""
 
 
-TOGETHER = ("tests/adwm/", "tests/kernel/")
-"""The modules of such a folder read the same fitted world models, which take long: they run in one process."""
+TOGETHER = {"tests/adwm/test_kernel_env.py": "kernel", "tests/kernel/": "kernel", "tests/adwm/": "adwm"}
+"""Modules that read the same fitted world models, which take long, run in one process."""
 
 
 def pytest_configure() -> None:
@@ -56,8 +56,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class FolderScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist is there when this is called
         def _split_scope(self, nodeid: str) -> str:
-            folders = [folder for folder in TOGETHER if nodeid.startswith(folder)]
-            return folders[0] if folders else super()._split_scope(nodeid)
+            groups = [group for path, group in TOGETHER.items() if nodeid.startswith(path)]
+            return groups[0] if groups else super()._split_scope(nodeid)
 
     return FolderScheduling(config, log)
 

@@ -5,7 +5,8 @@ import random
 from pathlib import Path
 
 import pytest
-from written_logs import COLOURS, OPENS, RED, TO_GREEN, lamps, shelves, walk, walks
+from kernel_fits import fit_of_lamps, fit_of_shelves, fit_of_walks
+from written_logs import COLOURS, OPENS, RED, TO_GREEN, lamps, walk
 
 from worldline import store
 from worldline.adwm.ensemble import KERNEL_FOLDER, Ensemble, save_kernel, save_log
@@ -30,7 +31,7 @@ def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def model() -> KernelModel:
-    return fit_kernel(lamps(60, seed=1), seed=3, steps=200)[0]
+    return fit_of_lamps()[0]
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +144,8 @@ def test_steps_are_counted_by_how_the_log_supports_them(model: KernelModel) -> N
 
 def test_lists_of_an_imagined_world_are_those_of_its_rule() -> None:
     """Played by chance: whatever is held can be dropped, everything else taken."""
-    log = shelves(24, seed=1)
-    world = KernelWorld(fit_kernel(log, 0, 200)[0], facts_of(log))
+    model = fit_of_shelves()[0]
+    world = KernelWorld(model, facts_of(model.log.episodes))
     player = Rollout(world, load("random", world, PolicyConfig()), batch_size=8)
     for episode in player.play(plan(world, "log", 8, seed=1, run="x")):
         held: set[str] = set()
@@ -220,8 +221,8 @@ def assert_one_line(capsys: Captured, what: str) -> None:
 
 def test_a_note_of_the_start_is_remembered_to_the_end_of_an_imagined_episode() -> None:
     """Two keys, one walk each, in the same imagined world: only the key of the note opens."""
-    log = walks(50, seed=1)
-    world = KernelWorld(fit_kernel(log, 0, 250)[0], facts_of(log), starts=[walk("s", c, c, 1) for c in COLOURS])
+    model = fit_of_walks()[0]
+    world = KernelWorld(model, facts_of(model.log.episodes), starts=[walk("s", c, c, 1) for c in COLOURS])
     for seed in range(4):
         opened = []
         for taken in COLOURS:
