@@ -1,11 +1,18 @@
 """World models of a few updates, for tests of what is done with them."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from worldline.adwm import decoder, training
+from worldline.adwm import decoder, fit, training
 from worldline.adwm.fit import RECIPES
 from worldline.adwm.model import PRESETS
 from worldline.kernel import fitting, gate, lists, outcome, outlook, wordings
+from worldline.kernel.bag import Bag
+from worldline.kernel.model import KernelModel
+
+REPLAYED = 4
+"""Episodes that a brief fit replays in the kernel model, at most."""
 
 BRIEF = PRESETS["small"].model_copy(
     update={
@@ -27,9 +34,17 @@ BRIEF = PRESETS["small"].model_copy(
 
 
 def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50) -> None:
-    """Until the patch is undone: few updates of every part, no fits without some of the policies."""
+    """Until the patch is undone: few updates of every part, few replays, no fits without some of the policies."""
     for module in (gate, lists, outcome, outlook, wordings):
         patch.setattr(module, "_STEPS", updates)
+    for module in (gate, outcome, outlook):  # else the weights of a brief fit would be those it began with
+        patch.setattr(module, "_EVERY", min(module._EVERY, max(1, updates // 2)))
+    replay_error = fit.replay_error
+
+    def replayed_briefly(model: KernelModel | Bag, numbers: Sequence[int], seed: int) -> float:
+        return replay_error(model, numbers[:REPLAYED], seed)
+
+    patch.setattr(fit, "replay_error", replayed_briefly)
     patch.setattr(training, "_SCORE_UPDATES", updates)
     patch.setattr(decoder, "_UPDATES", updates)
     patch.setattr(fitting, "left_out_errors", lambda *given: None)

@@ -23,7 +23,7 @@ from worldline.types import InputError, Step, Trajectory
 
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_fits_brief(monkeypatch)
+    make_fits_brief(monkeypatch, 10)
     make_networks_small(monkeypatch)
 
 

@@ -37,12 +37,12 @@ def test_a_batch_imagines_what_single_episodes_do(fitted: Fitted, house: World) 
 
     def steps_of(batch_size: int) -> dict[str, list[tuple[str, str]]]:
         player = Rollout(world, mixed(house, 0.5), batch_size=batch_size)
-        played = player.play(plan(world, "log", 24, seed=1, run="x"))
+        played = player.play(plan(world, "log", 12, seed=1, run="x"))
         return {episode.id: [(step.observation, step.action) for step in episode.steps] for episode in played}
 
-    together, alone = steps_of(24), steps_of(1)
+    together, alone = steps_of(12), steps_of(1)
     same = [together[name] == alone[name] for name in together]
-    assert np.mean(same) > 0.95  # padding may move a probability by a rounding error across a draw
+    assert np.mean(same) > 0.9  # padding may move a probability by a rounding error across a draw
 
 
 def test_a_clone_goes_its_own_way(dream: ImaginedWorld, log: list[Trajectory]) -> None:

@@ -29,7 +29,7 @@ SUITE = PolicySuite(
 
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_fits_brief(monkeypatch)
+    make_fits_brief(monkeypatch, 10)
     monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
 
 

@@ -20,7 +20,7 @@ SUITE = PolicySuite(loggers={"a": Faults(chance=0.5)}, targets={"b": Faults()}, 
 
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_fits_brief(monkeypatch)
+    make_fits_brief(monkeypatch, 10)
     make_networks_small(monkeypatch)
 
 

@@ -18,7 +18,7 @@ from worldline.types import Decision, Turn
 
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_fits_brief(monkeypatch)
+    make_fits_brief(monkeypatch, 10)
 
 
 class Counting(RandomPolicy):

@@ -9,6 +9,7 @@ from brief_fits import make_fits_brief
 from worldline import store
 from worldline.cli import demo
 from worldline.policies.faulty_expert import Faults
+from worldline.sft.small import SIZES
 from worldline.types import InputError
 from worldline.worker_pool import worker_pool
 
@@ -20,6 +21,7 @@ def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_
     monkeypatch.setattr(demo, "CLONING", {"episodes": 20, "checkpoints": 2, "batch_tokens": 512, "vocabulary": 400})
     monkeypatch.setattr(demo, "candidates", lambda paths: {name: every(paths)[name] for name in names})
     monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "wm"))
+    monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
     make_fits_brief(monkeypatch)
     settings, out = demo.Settings(out=tmp_path / "demo", tasks=8), tmp_path / "demo"
     result = demo.run(settings).data
