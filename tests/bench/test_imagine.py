@@ -9,11 +9,12 @@ import torch
 from brief_fits import make_fits_brief
 from worldline import envs
 from worldline.adwm.fit import FitSettings
+from worldline.adwm.imagination import IMAGINATION_PRESETS
 from worldline.bench import imagine
 from worldline.bench.imagine import Settings, Sweep, run
 from worldline.policies.mixing import RandomPolicy
 from worldline.rollout import Rollout, plan
-from worldline.types import Decision, Turn
+from worldline.types import Decision, Turn, WorldlineError
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,19 @@ def test_a_sweep_plays_every_epsilon_in_one_batch() -> None:
     assert len({episode.id for episode in (*never, *always)}) == 8
     played = list(Rollout(world, sweep, batch_size=8, max_steps=5).play([*never, *always]))
     assert policy.turns_seen == sum(len(episode) for episode in played if episode.id.endswith("@0")) > 0
+
+
+def test_where_nothing_was_imagined_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Rollout):
+        def _advance(self, running: object, decision: Decision) -> None:
+            self.failed.append("e0 (task t0): RuntimeError: broken")
+
+    world = envs.load("household")
+    monkeypatch.setattr(imagine, "ImaginedWorld", lambda *given: world)
+    monkeypatch.setattr(imagine, "Rollout", Failing)
+    planned, how = plan(world, "train", 2, seed=0, run="x"), IMAGINATION_PRESETS["adwm"]
+    with pytest.raises(WorldlineError, match=r"^no step was imagined: .* e0 \(task t0\): RuntimeError: broken$"):
+        imagine._play(None, RandomPolicy(), planned, how, 2, Settings())  # type: ignore[arg-type]  # no ensemble is read
 
 
 def test_both_samplers_are_measured_together_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:

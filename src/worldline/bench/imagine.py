@@ -29,7 +29,7 @@ from worldline.config import option
 from worldline.policies import PolicyConfig
 from worldline.policies.mixing import RandomPolicy
 from worldline.rollout import Episode, Rollout, plan
-from worldline.types import Decision, Policy, Trajectory, Turn, derive_seed, uniform
+from worldline.types import Decision, Policy, Trajectory, Turn, WorldlineError, derive_seed, uniform
 
 _EPSILONS = (0.2, 0.5, 0.8)
 _ROUNDS = 15
@@ -196,6 +196,8 @@ def _play(
     player = Rollout(world, policy, batch_size=batch, max_steps=settings.steps)
     started = time.perf_counter()
     steps = sum(len(episode) for episode in player.play(planned))
+    if not steps:
+        raise WorldlineError(f"no step was imagined: every episode failed, the first one {player.failed[0]}")
     return steps, time.perf_counter() - started
 
 

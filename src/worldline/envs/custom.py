@@ -5,8 +5,6 @@ where it has one; otherwise they are the seeds 0, 1, 2, ... A Gymnasium environm
 """
 
 import copy
-import importlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, Self, cast
 
 from worldline.config import suggest
 from worldline.types import Environment, Info, InputError, StepResult, Turn, World
+from worldline.user_module import import_user_module
 
 SPLIT = "all"
 SEEDS = 1_000
@@ -146,10 +145,8 @@ def _attribute(path: str) -> Any:
     module_name, _, attribute = path.partition(":")
     if not module_name or not attribute:
         raise InputError(f"'{path}': user code is named as module:attr, for example my_envs:Maze")
-    if os.getcwd() not in sys.path:  # a console script does not look beside the user's files
-        sys.path.insert(0, os.getcwd())
     try:
-        module = importlib.import_module(module_name)
+        module = import_user_module(module_name)
     except ModuleNotFoundError as error:
         raise InputError(f"{path}: no module named '{error.name}' {_where(module_name, error)}") from None
     if not hasattr(module, attribute):

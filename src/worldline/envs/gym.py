@@ -6,15 +6,13 @@ unknown, not 0, where an environment never says it.
 """
 
 import copy
-import importlib
-import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 
 from worldline.config import Config, option
 from worldline.envs.seeded_tasks import SeededTasks
 from worldline.types import Info, InputError, StepResult, Turn
+from worldline.user_module import import_user_module
 
 MAX_STEPS = 50
 _NAMES = {
@@ -88,10 +86,8 @@ def _registered(name: str, kwargs: dict[str, Any]) -> Callable[[], Any]:
         raise InputError("gym:ID needs Gymnasium: pip install 'worldline[gymnasium]'") from None
     module, colon, short = name.rpartition(":")
     if colon:
-        if os.getcwd() not in sys.path:  # a console script does not look beside the user's files
-            sys.path.insert(0, os.getcwd())
         try:
-            importlib.import_module(module)
+            import_user_module(module)
         except ModuleNotFoundError as error:
             raise InputError(f"gym:{name}: no module named '{error.name}' here or installed") from None
         name = short

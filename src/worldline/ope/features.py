@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Protocol
 
@@ -21,6 +20,7 @@ from scipy import linalg, sparse
 
 from worldline.ope.log import Choices, Matrix, RefusalError
 from worldline.types import InputError, Turn
+from worldline.user_module import import_user_module
 
 Hashes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -161,7 +161,7 @@ def featuriser(spec: str) -> Featuriser:
             raise InputError(f"--features {spec}: write ngrams:WIDTH, such as ngrams:512")
         return HashedNgrams(int(rest)) if rest else HashedNgrams()
     try:
-        value = getattr(import_module(module), rest)
+        value = getattr(import_user_module(module), rest)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"--features {spec}: neither ngrams:WIDTH nor module:attr that can be imported: {error}"

@@ -1,6 +1,5 @@
 """From a policy's specification, as it is written on the command line, to the policy."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from worldline.policies.mixing import ExpertPolicy, FunctionPolicy, RandomPolicy
 from worldline.policies.settings import PolicyConfig
 from worldline.post import public
 from worldline.types import InputError, Policy, World
+from worldline.user_module import import_user_module
 
 KINDS = ("expert", "random", "hf:PATH", "vllm:MODEL@URL", "api:MODEL@URL", "module:attr")
 
@@ -83,7 +83,7 @@ def _from_module(module: str, attribute: str, world: World | None, settings: Pol
     """User code: a policy, a class or factory of (world, settings) or of nothing, or a function of a turn."""
     spec = f"{module}:{attribute}"
     try:
-        user_code: Any = importlib.import_module(module)
+        user_code: Any = import_user_module(module)
         for name in attribute.split("."):
             user_code = getattr(user_code, name)
     except ModuleNotFoundError as error:
