@@ -1,6 +1,7 @@
 """What tests share: where the real data sets are, that no hub is asked, accelerate as if it had just been imported,
 workers that have imported everything already; which modules come first, and which run in one process."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -48,6 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((at for at, name in enumerate(LONGEST) if f"{path}/".startswith(f"{name}/")), len(LONGEST))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the collector need not look at all of it again and again, nor forks copy it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)
