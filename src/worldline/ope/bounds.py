@@ -23,7 +23,7 @@ PROVEN: dict[Bound, tuple[str, ...]] = {
     "anytime": ("naive", "is", "pdis", "is-clip", "pdis-clip"),
 }
 TWO_SIDED = {"bernstein": ("naive",), "hcope": (), "anytime": ("naive", "is")}
-GRID = 400
+GRID, BLOCK = 400, 40
 CHUNK = 1 << 20
 
 
@@ -143,8 +143,21 @@ def betting_lower(values: Episodes, delta: float, top: float) -> float:
     mean = (prior_mean + np.concatenate([[0.0], np.cumsum(values)[:-1]])) / (count + 1)
     square = (prior_square + np.concatenate([[0.0], np.cumsum(values**2)[:-1]])) / (count + 1)
     means = np.linspace(0, top, GRID + 1)[1:]
-    capital, best = np.zeros(GRID), np.zeros(GRID)
-    rows = max(1, CHUNK // GRID)
+    for tried in range(0, GRID, BLOCK):  # what lies above the first hypothesis that stands does not matter
+        best = _most_capital(values, mean, square, means[tried : tried + BLOCK])
+        standing = np.flatnonzero(best < np.log(1 / delta))
+        if len(standing):
+            below = tried + int(standing[0]) - 1
+            return float(means[below]) if below >= 0 else 0.0
+    return float(means[-1])
+
+
+def _most_capital(
+    values: Episodes, mean: Episodes, square: Episodes, means: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """The largest log capital that the gambler ever has against each of `means`."""
+    capital, best = np.zeros(len(means)), np.zeros(len(means))
+    rows = max(1, CHUNK // len(means))
     for first in range(0, len(values), rows):
         part = slice(first, first + rows)
         edge = mean[part, None] - means
@@ -152,6 +165,4 @@ def betting_lower(values: Episodes, delta: float, top: float) -> float:
         bet = np.clip(edge / spread, 0.0, 0.5 / means)
         path = capital + np.cumsum(np.log1p(bet * (values[part, None] - means)), axis=0)
         best, capital = np.maximum(best, path.max(axis=0)), path[-1]
-    standing = np.flatnonzero(best < np.log(1 / delta))
-    first_left = int(standing[0]) if len(standing) else GRID
-    return float(means[first_left - 1]) if first_left else 0.0
+    return best
