@@ -99,3 +99,14 @@ def test_a_taken_lock_is_refused_with_the_reason(tmp_path: Path) -> None:
     with files.locked(tmp_path / "lock", taken="busy"):
         pass
     assert not (tmp_path / "lock").exists()
+
+
+def test_a_file_is_synced_before_it_has_its_name_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a machine that dies leaves the old content or the new one."""
+    path = tmp_path / "a"
+    synced: list[tuple[int, bool]] = []
+    monkeypatch.setattr("os.fsync", lambda handle: synced.append((os.fstat(handle).st_ino, path.exists())))
+    files.write(path, b"content")
+    assert synced == [(path.stat().st_ino, False), (tmp_path.stat().st_ino, True)]
