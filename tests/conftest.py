@@ -37,7 +37,12 @@ LONGEST = (
 """Folders and modules that take longest begin first: else one process works on them while the others are done."""
 
 
-TOGETHER = {"tests/adwm/test_kernel_env.py": "kernel", "tests/kernel/": "kernel", "tests/adwm/": "adwm"}
+TOGETHER = {
+    "tests/adwm/test_kernel_env.py": "kernel",
+    "tests/adwm/test_pessimistic_world.py": "kernel",
+    "tests/kernel/": "kernel",
+    "tests/adwm/": "adwm",
+}
 """Modules that read the same fitted world models, which take long, run in one process."""
 
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from written_logs import RED, lamps
+from kernel_fits import fit_of_lamps
+from written_logs import RED
 
 from worldline import envs
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.pessimistic_world import PessimisticWorld
 from worldline.adwm.survey import facts_of
-from worldline.kernel.fitting import fit_kernel
 from worldline.kernel.model import KernelModel
 from worldline.policies import PolicyConfig, load
 from worldline.rollout import Rollout, plan
@@ -19,7 +19,7 @@ from worldline.types import InputError, Trajectory, World
 
 @pytest.fixture(scope="module")
 def model() -> KernelModel:
-    return fit_kernel(lamps(60, seed=1), seed=3, steps=200)[0]
+    return fit_of_lamps()[0]
 
 
 def played(world: World, episodes: int = 20) -> list[Trajectory]:
