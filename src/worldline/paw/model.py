@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from worldline.config import Config, option
 from worldline.paw.batches import Batch
 from worldline.paw.logprobs import TokenStats, token_stats
+from worldline.policies.language_model.attention import packed_mask, prepare_packing
 from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
+from worldline.policies.language_model.forward import shares_prefix
 from worldline.types import InputError
 
 
@@ -107,6 +109,15 @@ def load(path: str) -> tuple[Any, Any]:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
 
 
+def read_packed(lm: Any) -> None:
+    """Make a loaded causal LM read packed rows; InputError where it cannot. Its copies will read them too."""
+    if not shares_prefix(lm) or not prepare_packing(lm):
+        raise InputError(
+            f"--update.packing: {type(lm).__name__} has layers other than full attention, or one that is not torch's: "
+            "leave packing off"
+        )
+
+
 def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0) -> Learner:
     """A loaded causal LM as a learner: adapters, critic and checkpointing as the config says."""
     torch.manual_seed(seed)  # adapters and critics are drawn
@@ -143,7 +154,11 @@ def quiet() -> Iterator[None]:
 
 
 def _states(decoder: Any, batch: Batch) -> Tensor:  # (sequences * length, width)
-    return decoder(input_ids=batch.tokens, use_cache=False).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]  # transformers has no types
+    apart: dict[str, Tensor] = {}
+    if batch.lengths:
+        places = torch.cat([torch.arange(length) for length in batch.lengths])[None].to(batch.tokens.device)
+        apart = {"position_ids": places, "attention_mask": packed_mask(batch.lengths)}
+    return decoder(input_ids=batch.tokens, use_cache=False, **apart).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]  # transformers has no types
 
 
 def _critic(lm: Any, config: LearnerConfig) -> nn.Module:

@@ -44,6 +44,8 @@ class Session:
         self.split = _split(self.world.splits(), config.split, "--split", default=0)
         self.rule = rule(self.world.family, self.world.max_return, config.credit.invalid)
         lm, self.tokenizer = model.load(config.model)
+        if config.update.packing:
+            model.read_packed(lm)
         learner = model.wrap(lm, config.learner, critic=config.algo == "ppo", seed=config.seed)
         self.reference = self._reference(learner)
         sharded = processes.is_sharded(self.accelerator)
@@ -116,7 +118,12 @@ class Session:
     def score(self, rows: Sequence[StepRow]) -> TokenScores:
         """The present policy's view of the rows."""
         return score(
-            self.learner, rows, self.accelerator, self.config.update.batch_tokens, self.config.rollout.temperature
+            self.learner,
+            rows,
+            self.accelerator,
+            self.config.update.batch_tokens,
+            self.config.rollout.temperature,
+            packed=self.config.update.packing,
         )
 
     def reference_logprobs(self, rows: Sequence[StepRow]) -> torch.Tensor | None:
@@ -131,6 +138,7 @@ class Session:
                 self.accelerator,
                 self.config.update.batch_tokens,
                 self.config.rollout.temperature,
+                packed=self.config.update.packing,
             ).logprob
 
     def play_held_out(self, most: int | None = None) -> list[Trajectory]:
@@ -155,7 +163,11 @@ class Session:
         )
         if any(row.targets for row in rows):
             metrics["eval_observation_ce"] = observation_cross_entropy(
-                self.learner, rows, self.accelerator, self.config.update.batch_tokens
+                self.learner,
+                rows,
+                self.accelerator,
+                self.config.update.batch_tokens,
+                packed=self.config.update.packing,
             )
         return metrics
 
