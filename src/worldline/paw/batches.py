@@ -7,7 +7,7 @@ update's flat arrays, and the update looks them up there. So padding has no weig
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, compress
 
 import numpy as np
@@ -35,8 +35,8 @@ class Batch:
     """Those of the sequences in a packed row; none where each has a row of its own."""
 
     def to(self, device: torch.device) -> "Batch":
-        tensors = (getattr(self, name).to(device, non_blocking=True) for name in self.__slots__ if name != "lengths")
-        return Batch(*tensors, lengths=self.lengths)
+        tensors = {name: getattr(self, name) for name in self.__slots__ if name != "lengths"}
+        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 def action_starts(rows: Sequence[StepRow]) -> list[int]:

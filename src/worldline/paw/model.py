@@ -29,6 +29,12 @@ class LearnerConfig(Config):
     lora: int = option(0, help="rank of LoRA adapters; 0: all weights are trained", ge=0)
     lora_alpha: float = option(32.0, help="LoRA's scale", gt=0)
     gradient_checkpointing: bool = option(False, help="recompute activations in the backward pass: slower, smaller")
+    quantize: Literal["4bit"] | None = option(
+        None, help="keep the weights under the adapters in 4 bits (QLoRA; needs --learner.lora and worldline[bnb])"
+    )
+    optimizer: Literal["adamw", "adamw8bit"] = option(
+        "adamw", help="adamw8bit: AdamW with its moments in 8 bits (needs worldline[bnb])"
+    )
     critic: Literal["shared", "own"] = option("shared", help="PPO's value head: on the policy's states, or on its own")
 
 
@@ -97,13 +103,13 @@ class OwnCritic(nn.Module):
         return self.head(states[batch.action_at].to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]  # a module's call is Any to torch
 
 
-def load(path: str) -> tuple[Any, Any]:
-    """The causal LM and the tokenizer of a checkpoint folder or hub id."""
+def load(path: str, **quantized: Any) -> tuple[Any, Any]:
+    """The causal LM and the tokenizer of a checkpoint folder or hub id; `quantized` as `quantization.four_bit` says."""
     where = locate(path, f"--model {path}")
     try:
         with quiet():
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, **DATA_ONLY)
-            lm = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, **DATA_ONLY)
+            lm = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, **DATA_ONLY, **quantized)
             return lm, tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
