@@ -52,12 +52,12 @@ def _take_over(model: Any, learner: Learner) -> Any:
     """Give a plain model the learner's weights."""
     with torch.no_grad():
         own_weights = dict(model.named_parameters())
-        for name, weight in _weights(learner):
+        for name, weight in plain_weights(learner):
             own_weights[name].copy_(weight)
     return model
 
 
-def _weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
+def plain_weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
     """The weights of the plain model, by the names they have there, with adapters folded in."""
     for name, weight in learner.plain.named_parameters():
         *path, layer, kind = name.split(".")

@@ -54,8 +54,11 @@ class Session:
         self.reference = self._reference(learner)
         self.actor = Actor(learner, getattr(torch, config.rollout.dtype), sharded=sharded).to(self.accelerator.device)
         if sharded and config.server.url:
-            raise InputError("--server.url: adapters of a sharded learner cannot be sent: use one process or DDP")
-        self.server = RolloutServer(config.server, learner, config.out, config.rollout) if config.server.url else None
+            raise InputError("--server.url: weights of a sharded learner cannot be sent: use one process or DDP")
+        self.server: RolloutServer | None = None
+        if config.server.url:
+            parts = config.server, learner, config.out, config.rollout, config.model, self.accelerator
+            self.server = RolloutServer(*parts)
         self._sampler: InPlaceSampler | None = None  # what one rollout has recorded serves the next
         self.version = 0
         defaults = rate_defaults(lm.num_parameters(), lora=bool(config.learner.lora))
