@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Literal, Protocol
 
 import torch
@@ -72,13 +73,13 @@ class Nccl:
     def open(self, workers: int, join: Ask) -> None:
         from torch.distributed import ProcessGroupNCCL  # builds for CPUs have none
 
-        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        store = TCPStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=60), wait_for_workers=False)
         self._group = ProcessGroupNCCL(store, 0, 1 + workers, ProcessGroupNCCL.Options())
         with ThreadPoolExecutor(1) as beside:
             # The workers begin with a sum over one number, so this side does. It makes the id, and waits for them.
             meeting = beside.submit(lambda: self._group.allreduce([torch.zeros(1, device=self._device)]).wait())
-            group_id = base64.b64encode(store.get("0")).decode()  # where torch puts a group's first id
             try:
+                group_id = base64.b64encode(store.get("0")).decode()  # where torch puts a group's first id
                 join({"nccl_unique_id_b64": group_id, "rank_offset": 1, "world_size": 1 + workers, "packed": False})
             except BaseException:
                 self.close()  # or the sum would wait for ever
