@@ -109,6 +109,7 @@ COVERED_BY = {
     "logs/source.py": "logs/test_jsonl.py",
     "ope/marginal.py": "ope/test_estimators.py",
     "ope/text.py": "evaluate/test_candidates.py",
+    "paw/adapters.py": "paw/test_server.py",
     "paw/actor.py": "paw/test_update.py",
     "paw/gradient.py": "paw/test_update.py",
     "paw/model.py": "paw/test_update.py",

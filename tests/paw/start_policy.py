@@ -18,13 +18,13 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_start(tmp_path_factory.mktemp("start"))
 
 
-def save_start(folder: Path, *, tied: bool = False) -> Path:
+def save_start(folder: Path, *, tied: bool = False, width: int = 32) -> Path:
     """Goes up or stays with equal chances, and always says one of the two; saved as a transformers folder."""
     words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<pad>"))
     words.pre_tokenizer = pre_tokenizers.Split(Regex(r" ?[A-Za-z]+:?| ?[0-9]|\n|>"), behavior="isolated")
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
     sizes = {"intermediate_size": 64, "num_attention_heads": 2, "max_position_embeddings": 256}
-    model = tiny_llama(tokenizer, 32, tie_word_embeddings=tied, **sizes)
+    model = tiny_llama(tokenizer, width, tie_word_embeddings=tied, **sizes)
     model.config.worldline = {"prompt": "transcript", "history": None}
     rng = random.Random(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

@@ -1,7 +1,7 @@
 """Every token of every row is predicted once, from the state before it, whatever the batching."""
 
 import random
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import torch
 from hypothesis import given, settings
@@ -22,22 +22,27 @@ def random_rows(count: int, seed: int) -> list[StepRow]:
     return rows
 
 
-@given(st.integers(1, 15), st.integers(0, 999), st.integers(1, 60))
-@settings(max_examples=30, deadline=None)
-def test_micro_batches_cover_each_token_exactly_once(count: int, seed: int, budget: int) -> None:
+@given(st.integers(1, 15), st.integers(0, 999), st.integers(1, 60), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_micro_batches_cover_each_token_exactly_once(count: int, seed: int, budget: int, packed: bool) -> None:
     rows = random_rows(count, seed)
     rng = random.Random(seed)
     world = [rng.random() < 0.5 for _ in rows]
     starts = batches.action_starts(rows)
     actions: dict[int, tuple[int, ...]] = {}
     targets: list[tuple[int, tuple[int, ...], int]] = []
-    for chosen in batches.micro_batches(token_sequences(rows, range(count), world), budget):
-        batch = batches.pack(rows, starts, chosen, world)
+    for chosen in batches.micro_batches(token_sequences(rows, range(count), world), budget, packed=packed):
+        batch = batches.pack(rows, starts, chosen, world, packed=packed)
         assert batch.tokens.numel() <= budget or len(chosen) == 1
-        flat, length = batch.tokens.flatten().tolist(), batch.tokens.shape[1]
+        if packed:
+            assert batch.lengths == tuple(len(sequence.tokens) for sequence in chosen)
+            assert batch.tokens.shape == (1, sum(batch.lengths))  # no padding
+        flat = batch.tokens.flatten().tolist()
+        lengths = batch.lengths or [batch.tokens.shape[1]] * len(chosen)
+        firsts = [first for first, size in zip(accumulate([0, *lengths]), lengths, strict=False) for _ in range(size)]
 
-        def context(at: int, flat: list[int] = flat, length: int = length) -> tuple[int, ...]:
-            return tuple(flat[at - at % length : at + 1])
+        def context(at: int, flat: list[int] = flat, firsts: list[int] = firsts) -> tuple[int, ...]:
+            return tuple(flat[firsts[at] : at + 1])
 
         for at, token, index in zip(
             batch.action_at.tolist(), batch.action.tolist(), batch.action_index.tolist(), strict=True
@@ -71,9 +76,18 @@ def test_deal_shares_all_and_makes_ranks_equal(count: int, ranks: int) -> None:
 
 
 def test_an_empty_share_is_a_batch_without_targets() -> None:
-    batch = batches.pack(random_rows(2, 0), [0, 1], [], None)
-    assert batch.tokens.shape == (1, 1)
-    assert batch.action.numel() == batch.world.numel() == 0
+    for packed in (False, True):
+        batch = batches.pack(random_rows(2, 0), [0, 1], [], None, packed=packed)
+        assert batch.tokens.shape == (1, 1)
+        assert batch.action.numel() == batch.world.numel() == len(batch.lengths) == 0
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 100))
+def test_packed_batches_are_at_most_one_less_than_half_full(lengths: list[int], budget: int) -> None:
+    sequences = [TokenSequence((1,) * length, (index,)) for index, length in enumerate(lengths)]
+    sizes = [sum(len(s.tokens) for s in batch) for batch in batches.micro_batches(sequences, budget, packed=True)]
+    assert sum(sizes) == sum(lengths)
+    assert sum(2 * size <= budget for size in sizes) <= 1  # two of them would have been one
 
 
 @given(st.integers(1, 100), st.integers(1, 40))

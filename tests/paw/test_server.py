@@ -164,7 +164,7 @@ def test_rows_that_are_too_old_are_refused(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"learner": {}}, "--server.url: needs --learner.lora"),
+        ({"learner": {}}, "--server.url: needs --learner.lora RANK, or --server.weights nccl or ipc"),
         ({"server": {"url": "http://me:secret@host/v1"}}, "without user, password and query"),
     ],
 )

@@ -42,6 +42,18 @@ def test_it_learns_to_count(start: Path, tmp_path: Path) -> None:
     assert metrics[-1]["lambda"] < metrics[1]["lambda"]
 
 
+def test_a_packed_run_is_a_padded_one(start: Path, tmp_path: Path) -> None:
+    """GRPO + PaW with clip-higher, the reference, two epochs: the old log-probs are read packed too."""
+    settings = {"lr": 2e-3, "mini_batch": 16, "batch_tokens": 200, "clip_high": 0.28, "epochs": 2}
+    for packing in (False, True):
+        update = settings | {"packing": packing}
+        train(recipe(start, tmp_path / f"{packing}", updates=2, update=update))
+    padded, packed = lines(tmp_path / "False"), lines(tmp_path / "True")
+    assert len(padded) == len(packed) == 3
+    for one, other in zip(padded, packed, strict=True):
+        assert one == pytest.approx(other, rel=1e-3, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.multiprocessing as mp
+import transformers
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from tiny import random_experience, tiny_lm
@@ -20,12 +21,14 @@ from torch.distributed.fsdp import fully_shard
 from worldline import store
 from worldline.paw.actor import Actor
 from worldline.paw.batches import action_starts, micro_batches, pack
+from worldline.paw.evaluation import observation_cross_entropy
 from worldline.paw.gradient import Experience, UpdateConfig, gradient
-from worldline.paw.model import LearnerConfig, frozen_copy, wrap
+from worldline.paw.model import LearnerConfig, frozen_copy, read_packed, wrap
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.sequences import TokenSequence, token_sequences
 from worldline.paw.train import train
 from worldline.paw.update import score, update
+from worldline.types import InputError
 
 CONFIG = UpdateConfig(kl=0.1, entropy=0.01, mini_batch=0)
 KIND, RHO = "cmae", 0.02
@@ -63,9 +66,11 @@ def naive(
     return total, list(torch.autograd.grad(total, list(lm.parameters())))
 
 
-def run(experience: Experience, config: UpdateConfig = CONFIG, kind: str = KIND) -> tuple[float, list[torch.Tensor]]:
+def run(
+    experience: Experience, config: UpdateConfig = CONFIG, kind: str = KIND, dtype: torch.dtype = torch.float32
+) -> tuple[float, list[torch.Tensor]]:
     accelerator = Accelerator(cpu=True)
-    learner = accelerator.prepare(wrap(tiny_lm(), LearnerConfig()))
+    learner = accelerator.prepare(wrap(packing_lm(dtype) if config.packing else tiny_lm().to(dtype), LearnerConfig()))
     sums = gradient(learner, experience, list(range(len(experience.rows))), config, accelerator, kind=kind, rho=RHO)
     return sums["loss"], [p.grad.clone() for p in accelerator.unwrap_model(learner).lm.parameters()]
 
@@ -83,15 +88,80 @@ def test_any_micro_batch_size_gives_the_naive_loss_and_gradient(budget: int, kin
     same(naive(experience, kind), run(experience, CONFIG.model_copy(update={"batch_tokens": budget}), kind))
 
 
+def packing_lm(dtype: torch.dtype = torch.float32) -> Any:
+    lm = tiny_lm().to(dtype)
+    read_packed(lm)
+    return lm
+
+
+@pytest.mark.parametrize("packing", [False, True])
 @pytest.mark.parametrize("aggregation", ["token", "sequence", "constant"])
-@pytest.mark.parametrize("budget", [1, 10_000])
-def test_packing_changes_nothing_with_clip_higher_and_any_aggregation(budget: int, aggregation: str) -> None:
+@pytest.mark.parametrize("budget", [1, 60, 10_000])
+def test_batching_changes_nothing_with_clip_higher_and_any_aggregation(
+    budget: int, aggregation: str, packing: bool
+) -> None:
     changes = {"batch_tokens": budget, "aggregation": aggregation, "constant": 7, "clip": 0.1, "clip_high": 0.4}
+    changes |= {"packing": packing}
     config = CONFIG.model_copy(update=changes)
     experience = random_experience()
     same(naive(experience, config=config), run(experience, config))
     order = random.Random(1).sample(range(len(experience.rows)), len(experience.rows))
     same(naive(experience, config=config), run(permuted(experience, order), config))
+
+
+@pytest.mark.parametrize("kind", ["cmae", "mae", "ce"])
+@pytest.mark.parametrize("clip_high", [None, 0.28])
+def test_packed_rows_are_rows_alone_in_float64(kind: str, clip_high: float | None) -> None:
+    """GRPO + PaW: budget 1 reads each sequence in a pass of its own."""
+    experience = random_experience()
+    names = ("advantages", "world_weights", "old_logprobs", "reference_logprobs")
+    experience = replace(experience, **{name: getattr(experience, name).double() for name in names})
+    config = CONFIG.model_copy(update={"clip_high": clip_high})
+    alone = run(experience, config.model_copy(update={"batch_tokens": 1}), kind, torch.float64)
+    for budget in (50, 10_000):
+        changed = config.model_copy(update={"packing": True, "batch_tokens": budget})
+        loss, slopes = run(experience, changed, kind, torch.float64)
+        assert loss == pytest.approx(alone[0], abs=1e-6)  # losses are summed in float32
+        for left, right in zip(slopes, alone[1], strict=True):
+            torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("settings", [{"lora": 2}, {"critic": "own"}, {"gradient_checkpointing": True}])
+def test_packed_scores_and_steps_are_those_of_padded_rows(settings: dict[str, Any]) -> None:
+    ppo = "critic" in settings
+    experience = random_experience(ppo=ppo)
+    accelerator = Accelerator(cpu=True)
+    results = []
+    for packed in (False, True):
+        learner = wrap(packing_lm() if packed else tiny_lm(), LearnerConfig(**settings), critic=ppo)
+        config = UpdateConfig(mini_batch=6, batch_tokens=60, packing=packed)
+        before = score(learner, experience.rows, accelerator, 60, 0.7, packed=packed)
+        reference = score(
+            frozen_copy(learner, torch.float32), experience.rows, accelerator, 60, 0.7, packed=packed
+        ).logprob
+        entropy = observation_cross_entropy(learner, experience.rows, accelerator, 60, packed=packed)
+        trained = [weight for weight in learner.parameters() if weight.requires_grad]
+        log = update(learner, torch.optim.SGD(trained, lr=0.1), experience, config, accelerator)
+        results.append((before, reference, entropy, trained, log))
+    (one, ref, ce, weights, log), (two, other_ref, other_ce, other_weights, other_log) = results
+    for name in ("logprob", "entropy", "value"):
+        torch.testing.assert_close(getattr(one, name), getattr(two, name), rtol=0, atol=1e-5)
+    torch.testing.assert_close(ref, other_ref, rtol=0, atol=1e-5)
+    assert ce == pytest.approx(other_ce, abs=1e-5)
+    assert log == pytest.approx(other_log, rel=1e-4, abs=1e-5)
+    for left, right in zip(weights, other_weights, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+
+
+def test_models_that_cannot_read_packed_rows_are_refused() -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 61}
+    window = transformers.MistralConfig(
+        **sizes, num_attention_heads=2, num_key_value_heads=1, intermediate_size=32, sliding_window=4
+    )
+    bloom = transformers.BloomConfig(**sizes, n_head=2)
+    for config in (window, bloom):
+        with pytest.raises(InputError, match=r"--update\.packing: \w+ForCausalLM has layers other than full attention"):
+            read_packed(transformers.AutoModelForCausalLM.from_config(config))
 
 
 @pytest.mark.parametrize("critic", ["shared", "own"])
@@ -267,15 +337,16 @@ def _process(rank: int, port: int, folder: str, start: str) -> None:
 
 
 def _sharded(accelerator: Accelerator, file: Path) -> None:
-    """The same with every weight cut in two (FSDP2), and the actor that gathers them."""
-    learner = wrap(tiny_lm(), LearnerConfig())
+    """The same with every weight cut in two (FSDP2) and packed rows, and the actor that gathers the weights."""
+    learner = wrap(packing_lm(), LearnerConfig())
     actor = Actor(learner, torch.float32, sharded=True)
     mesh = init_device_mesh("cpu", (2,))
     for layer in learner.plain.model.layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(learner, mesh=mesh)
     experience = random_experience()
-    sums = gradient(learner, experience, list(range(len(experience.rows))), SPLIT, accelerator, kind=KIND, rho=RHO)
+    config = SPLIT.model_copy(update={"packing": True})
+    sums = gradient(learner, experience, list(range(len(experience.rows))), config, accelerator, kind=KIND, rho=RHO)
     grads = [p.grad.full_tensor() for p in learner.lm.parameters()]
     torch.optim.SGD(learner.parameters(), lr=0.1).step()
     actor.refresh()

@@ -2,7 +2,8 @@
 
 It knows the fields of vLLM 0.32's `/v1/completions`, `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` that
 worldline sends, answers in the same shape and with the same words, and refuses any other field, which vLLM would
-ignore. One token at a time, one request at a time, no cache: for tiny models.
+ignore. It takes all weights by the same requests in the same order as vLLM's weight transfer; how the numbers come is
+the test's affair. One token at a time, one request at a time, no cache: for tiny models.
 """
 
 import json
@@ -10,7 +11,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from peft import PeftModel
@@ -49,6 +50,14 @@ class ServerError(Exception):
         self.status, self.kind = status, kind
 
 
+class WeightReceiver(Protocol):
+    """The worker's side of a weight transfer."""
+
+    def join(self, init_info: dict[str, Any]) -> None: ...
+
+    def receive(self, update_info: dict[str, Any]) -> dict[str, torch.Tensor]: ...
+
+
 class CompletionsServer:
     """Serves the checkpoint in `folder` under its path. `adapters=False`: without runtime LoRA updating."""
 
@@ -60,6 +69,7 @@ class CompletionsServer:
         mode: str = "processed_logprobs",
         max_logprobs: int = 20,
         adapters: bool = True,
+        receiver: WeightReceiver | None = None,
     ) -> None:
         self.folder, self.mode, self.max_logprobs, self.adapters = folder, mode, max_logprobs, adapters
         self.base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -72,6 +82,9 @@ class CompletionsServer:
         self.expects = 1
         """Requests that must be here before any is answered; after 10 seconds they are answered nevertheless."""
         self.refuses_adapters = ""
+        self.receiver = receiver
+        self.paused = self.updating = False
+        self.weight_version = ""
         self._arrivals, self._model_lock = threading.Condition(), threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._http.daemon_threads = True
@@ -132,7 +145,47 @@ class CompletionsServer:
             return self.load(**body)
         if self.adapters and path == "/v1/unload_lora_adapter":
             return self.unload(**body)
+        if self.receiver is not None and not path.startswith("/v1/"):
+            return self.transfer(path, body, self.receiver)
         raise ServerError(404, "Not Found", "NotFoundError")
+
+    def transfer(self, path: str, body: dict[str, Any], receiver: WeightReceiver) -> dict[str, str]:
+        """Weight transfer as vLLM's worker has it: an update is started, filled and finished, while nothing plays."""
+        if path == "/pause?mode=wait":
+            self.paused = True
+        elif path == "/resume":
+            self.paused = False
+        elif not self.paused:
+            raise ServerError(500, f"{path} while episodes may be playing", "InternalServerError")
+        elif path == "/init_weight_transfer_engine":
+            receiver.join(body["init_info"])
+        elif path == "/start_weight_update":
+            if self.updating:
+                raise ServerError(500, "start_weight_update called while a weight update is already active.")
+            self.updating = True
+        elif path == "/update_weights":
+            self.take(receiver, body["update_info"])
+        elif path == "/finish_weight_update":
+            if not self.updating:
+                raise ServerError(500, "finish_weight_update called without a matching start_weight_update.")
+            self.updating, self.weight_version = False, body["weight_version"]
+        else:
+            raise ServerError(404, "Not Found", "NotFoundError")
+        return {"message": "done"}
+
+    def take(self, receiver: WeightReceiver, update_info: dict[str, Any]) -> None:
+        if not self.updating:
+            raise ServerError(500, "start_weight_update must be called before update_weights.")
+        own = dict(self.base.named_parameters())
+        try:
+            weights = receiver.receive(update_info)
+        except Exception as error:
+            self.updating = False
+            raise ServerError(500, str(error), "InternalServerError") from error
+        assert weights.keys() == own.keys()
+        with self._model_lock, torch.no_grad():
+            for name, weight in weights.items():
+                own[name].copy_(weight)
 
     def load(self, lora_name: str, lora_path: str) -> str:
         if self.refuses_adapters:
@@ -163,6 +216,8 @@ class CompletionsServer:
             raise ServerError(400, "this server knows token ids only")
         if body["model"] not in self.models:
             raise ServerError(404, f"The model `{body['model']}` does not exist.", "NotFoundError")
+        if self.paused:
+            raise ServerError(500, "paused: vLLM would let this request wait", "InternalServerError")
         named, wish = body.get("logprob_token_ids"), body["logprobs"]
         most = self.vocabulary if self.max_logprobs < 0 else min(self.max_logprobs, self.vocabulary)
         if named and len(named) > MOST_NAMED:

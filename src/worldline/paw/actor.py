@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from worldline.paw.model import Learner
+from worldline.paw.quantization import dequantised, empty_plain_model, is_quantised
 
 
 class Actor:
@@ -23,7 +24,7 @@ class Actor:
         """Must be made before accelerate wraps the learner."""
         self._learner = learner
         self._apart = sharded or dtype != torch.float32
-        self.model = _plain_copy(learner).to(dtype) if self._apart else learner.plain
+        self.model = _plain_copy(learner, dtype).to(dtype) if self._apart else learner.plain
 
     def to(self, device: torch.device) -> "Actor":
         self.model.to(device)
@@ -32,23 +33,31 @@ class Actor:
     def refresh(self) -> None:
         """Take over the learner's weights. Every rank must call this: sharded weights are gathered."""
         if self._apart:
-            with torch.no_grad():
-                own_weights = dict(self.model.named_parameters())
-                for name, weight in _weights(self._learner):
-                    own_weights[name].copy_(weight)
+            _take_over(self.model, self._learner)
 
     def plain(self) -> Any:
         """A model that transformers saves, without adapters or critics."""
-        return self.model if self._apart else _plain_copy(self._learner, only_if_adapted=True)
+        return self.model if self._apart else _plain_copy(self._learner, torch.float32, only_if_adapted=True)
 
 
-def _plain_copy(learner: Learner, only_if_adapted: bool = False) -> Any:
+def _plain_copy(learner: Learner, dtype: torch.dtype, only_if_adapted: bool = False) -> Any:
+    if any(is_quantised(weight) for weight in learner.plain.parameters()):
+        return _take_over(empty_plain_model(learner.plain, dtype), learner)
     if learner.adapted:
         return copy.deepcopy(learner.lm).merge_and_unload().eval().requires_grad_(False)
     return learner.lm if only_if_adapted else copy.deepcopy(learner.lm).eval().requires_grad_(False)
 
 
-def _weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
+def _take_over(model: Any, learner: Learner) -> Any:
+    """Give a plain model the learner's weights."""
+    with torch.no_grad():
+        own_weights = dict(model.named_parameters())
+        for name, weight in plain_weights(learner):
+            own_weights[name].copy_(weight)
+    return model
+
+
+def plain_weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
     """The weights of the plain model, by the names they have there, with adapters folded in."""
     for name, weight in learner.plain.named_parameters():
         *path, layer, kind = name.split(".")
@@ -64,5 +73,5 @@ def _weights(learner: Learner) -> Iterator[tuple[str, Tensor]]:
 
 
 def _whole(weight: Tensor) -> Tensor:
-    """The full tensor, where only a shard of it lives here."""
-    return weight.full_tensor() if isinstance(weight, DTensor) else weight
+    """The full tensor, where only a shard or a quantised form of it lives here."""
+    return weight.full_tensor() if isinstance(weight, DTensor) else dequantised(weight)

@@ -1,12 +1,13 @@
-"""Micro-batches of sequences: right-padded tokens, and which states predict which tokens.
+"""Micro-batches of sequences: padded or packed tokens, and which states predict which tokens.
 
 Sequences of similar length go together, as many as a token budget holds. Padding is on the right, where no real token
-can see it under the causal mask, so no attention mask is needed. A batch carries no advantages and no weights: it says
-where its tokens stand in the update's flat arrays, and the update looks them up there. So padding has no weight.
+can see it under the causal mask, so no attention mask is needed. Packed, the sequences stand one after another in one
+row, and attention keeps them apart. A batch carries no advantages and no weights: it says where its tokens stand in the
+update's flat arrays, and the update looks them up there. So padding has no weight.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, compress
 
 import numpy as np
@@ -30,9 +31,12 @@ class Batch:
     world_row: Tensor  # (targets,) place of the row in the update
     world_noisy: Tensor  # (targets,) 0 or 1, for the noise diagnostic
     world_share: Tensor  # (targets,) 1 / |o_{t+1}| of the token's row
+    lengths: tuple[int, ...] = ()
+    """Those of the sequences in a packed row; none where each has a row of its own."""
 
     def to(self, device: torch.device) -> "Batch":
-        return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
+        tensors = {name: getattr(self, name) for name in self.__slots__ if name != "lengths"}
+        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 def action_starts(rows: Sequence[StepRow]) -> list[int]:
@@ -41,18 +45,28 @@ def action_starts(rows: Sequence[StepRow]) -> list[int]:
 
 
 def pack(
-    rows: Sequence[StepRow], starts: Sequence[int], chosen: Sequence[TokenSequence], world: Sequence[bool] | None
+    rows: Sequence[StepRow],
+    starts: Sequence[int],
+    chosen: Sequence[TokenSequence],
+    world: Sequence[bool] | None,
+    *,
+    packed: bool = False,
 ) -> Batch:
-    """Some sequences of the update's rows as one batch; `world` as the sequences were made with."""
-    length = max((len(sequence.tokens) for sequence in chosen), default=1)
-    tokens = torch.zeros(max(1, len(chosen)), length, dtype=torch.long)
-    columns: dict[str, list[int]] = {name: [] for name in Batch.__slots__[1:-1]}
+    """Some sequences of the update's rows as one batch; `world` as the sequences were made with.
+
+    `packed`: they stand one after another in one row, without padding.
+    """
+    lengths = [len(sequence.tokens) for sequence in chosen]
+    longest = max(lengths, default=1)
+    tokens = np.zeros((1, sum(lengths)) if packed and chosen else (max(1, len(chosen)), longest), dtype=np.int64)
+    firsts = [0, *accumulate(lengths)] if packed else range(0, len(chosen) * longest, longest)
+    columns: dict[str, list[int]] = {name: [] for name in Batch.__slots__[1:-2]}
     shares: list[float] = []
-    for place, sequence in enumerate(chosen):
-        tokens[place, : len(sequence.tokens)] = torch.from_numpy(np.array(sequence.tokens, dtype=np.int64))
+    for first_token, sequence in zip(firsts, chosen, strict=False):
+        tokens.reshape(-1)[first_token : first_token + len(sequence.tokens)] = sequence.tokens
         for index in sequence.members:
             row = rows[index]
-            before = place * length + len(row.prompt) - 1  # the state before a token predicts it
+            before = first_token + len(row.prompt) - 1  # the state before a token predicts it
             columns["action_at"] += range(before, before + len(row.response))
             columns["action"] += row.response
             columns["action_index"] += range(starts[index], starts[index] + len(row.response))
@@ -71,17 +85,35 @@ def pack(
                 shares += [1 / count] * count
     # Through numpy, which reads long lists several times faster than torch.
     indices = {name: torch.from_numpy(np.array(column, dtype=np.int64)) for name, column in columns.items()}
-    return Batch(tokens=tokens, world_share=torch.from_numpy(np.array(shares, dtype=np.float32)), **indices)
+    return Batch(
+        tokens=torch.from_numpy(tokens),
+        world_share=torch.from_numpy(np.array(shares, dtype=np.float32)),
+        lengths=tuple(lengths) if packed else (),
+        **indices,
+    )
 
 
-def micro_batches(sequences: Sequence[TokenSequence], budget: int) -> list[list[TokenSequence]]:
-    """Micro-batches of at most `budget` padded tokens (a longer sequence goes alone), longest sequences first."""
+def micro_batches(
+    sequences: Sequence[TokenSequence], budget: int, *, packed: bool = False
+) -> list[list[TokenSequence]]:
+    """Micro-batches of at most `budget` tokens, padding included (a longer sequence goes alone), longest first.
+
+    `packed`: without padding; a sequence goes into the first batch that has room for it.
+    """
     batches: list[list[TokenSequence]] = []
+    room: list[int] = []  # of packed batches
     for sequence in sorted(sequences, key=lambda sequence: (-len(sequence.tokens), sequence.members)):
-        if batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= budget:
-            batches[-1].append(sequence)
+        size = len(sequence.tokens)
+        if packed:
+            place = next((place for place, left in enumerate(room) if left >= size), len(room))
         else:
-            batches.append([sequence])
+            fits = batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= budget
+            place = len(batches) - bool(fits)
+        if place == len(batches):
+            batches.append([])
+            room.append(budget)
+        batches[place].append(sequence)
+        room[place] -= size
     return batches
 
 

@@ -73,17 +73,20 @@ def _sizes(repeats: int) -> list[int]:
     return [*powers, repeats] if repeats > 1 else []
 
 
-def observation_cross_entropy(learner: Any, rows: Sequence[StepRow], accelerator: Any, batch_tokens: int) -> float:
+def observation_cross_entropy(
+    learner: Any, rows: Sequence[StepRow], accelerator: Any, batch_tokens: int, *, packed: bool = False
+) -> float:
     """-log p of the observation tokens of `rows` under `learner`, mean over tokens, in nats (PaW eq. 5 on all of them).
 
     NaN where the rows hold none.
     """
     starts, world = action_starts(rows), [True] * len(rows)
     sums = torch.zeros(2, device=accelerator.device)
-    batches = micro_batches(token_sequences(rows, range(len(rows)), world), batch_tokens)
+    batches = micro_batches(token_sequences(rows, range(len(rows)), world), batch_tokens, packed=packed)
     with torch.no_grad(), accelerator.autocast():
         for chosen in deal(batches, accelerator.process_index, accelerator.num_processes):
-            logprob = learner(pack(rows, starts, chosen, world).to(accelerator.device))["world"]
+            batch = pack(rows, starts, chosen, world, packed=packed).to(accelerator.device)
+            logprob = learner(batch)["world"]
             sums += torch.stack([-logprob.sum(), torch.ones_like(logprob).sum()])
     total, count = accelerator.reduce(sums, reduction="sum").tolist()
     return total / count if count else float("nan")

@@ -62,6 +62,11 @@ class UpdateConfig(Config):
     max_norm: float = option(1.0, help="the policy's gradient (with the world model's) is clipped to this norm", gt=0)
     critic_max_norm: float = option(1.0, help="PPO: the critic's gradient is clipped to this norm", gt=0)
     batch_tokens: int = option(16384, help="tokens in one forward pass: bounds memory, changes nothing else", ge=1)
+    packing: bool = option(
+        False,
+        help="put sequences one after another into one row instead of padding them: saves time where lengths differ "
+        "much (transcripts), changes nothing else",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +111,11 @@ def gradient(
     weights = token_weights(lengths, chosen, config.aggregation, config.constant).to(accelerator.device)
     share_of_tokens = token_weights(lengths, chosen).to(accelerator.device)
     world_scale = len(rows) / len(chosen)
-    batches = micro_batches(token_sequences(rows, chosen, world), config.batch_tokens)
+    batches = micro_batches(token_sequences(rows, chosen, world), config.batch_tokens, packed=config.packing)
     share = deal(batches, accelerator.process_index, ranks)
     sums: dict[str, Tensor] = {}
     for place, part in enumerate(share, start=1):
-        batch = pack(rows, starts, part, world).to(accelerator.device)
+        batch = pack(rows, starts, part, world, packed=config.packing).to(accelerator.device)
         with nullcontext() if place == len(share) else accelerator.no_sync(learner):
             out = learner(batch, temperature=experience.temperature, entropy=True)
             total = _anchor(out) if len(terms) < len(EVERY_TERM) else torch.zeros((), device=accelerator.device)

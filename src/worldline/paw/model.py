@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from worldline.config import Config, option
 from worldline.paw.batches import Batch
 from worldline.paw.logprobs import TokenStats, token_stats
+from worldline.policies.language_model.attention import packed_mask, prepare_packing
 from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
+from worldline.policies.language_model.forward import shares_prefix
 from worldline.types import InputError
 
 
@@ -27,6 +29,12 @@ class LearnerConfig(Config):
     lora: int = option(0, help="rank of LoRA adapters; 0: all weights are trained", ge=0)
     lora_alpha: float = option(32.0, help="LoRA's scale", gt=0)
     gradient_checkpointing: bool = option(False, help="recompute activations in the backward pass: slower, smaller")
+    quantize: Literal["4bit"] | None = option(
+        None, help="keep the weights under the adapters in 4 bits (QLoRA; needs --learner.lora and worldline[bnb])"
+    )
+    optimizer: Literal["adamw", "adamw8bit"] = option(
+        "adamw", help="adamw8bit: AdamW with its moments in 8 bits (needs worldline[bnb])"
+    )
     critic: Literal["shared", "own"] = option("shared", help="PPO's value head: on the policy's states, or on its own")
 
 
@@ -95,16 +103,25 @@ class OwnCritic(nn.Module):
         return self.head(states[batch.action_at].to(self.head.weight.dtype))[:, 0]  # type: ignore[no-any-return]  # a module's call is Any to torch
 
 
-def load(path: str) -> tuple[Any, Any]:
-    """The causal LM and the tokenizer of a checkpoint folder or hub id."""
+def load(path: str, **quantized: Any) -> tuple[Any, Any]:
+    """The causal LM and the tokenizer of a checkpoint folder or hub id; `quantized` as `quantization.four_bit` says."""
     where = locate(path, f"--model {path}")
     try:
         with quiet():
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, **DATA_ONLY)
-            lm = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, **DATA_ONLY)
+            lm = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, **DATA_ONLY, **quantized)
             return lm, tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None
+
+
+def read_packed(lm: Any) -> None:
+    """Make a loaded causal LM read packed rows; InputError where it cannot. Its copies will read them too."""
+    if not shares_prefix(lm) or not prepare_packing(lm):
+        raise InputError(
+            f"--update.packing: {type(lm).__name__} has layers other than full attention, or one that is not torch's: "
+            "leave packing off"
+        )
 
 
 def wrap(lm: Any, config: LearnerConfig, *, critic: bool = False, seed: int = 0) -> Learner:
@@ -143,7 +160,11 @@ def quiet() -> Iterator[None]:
 
 
 def _states(decoder: Any, batch: Batch) -> Tensor:  # (sequences * length, width)
-    return decoder(input_ids=batch.tokens, use_cache=False).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]  # transformers has no types
+    apart: dict[str, Tensor] = {}
+    if batch.lengths:
+        places = torch.cat([torch.arange(length) for length in batch.lengths])[None].to(batch.tokens.device)
+        apart = {"position_ids": places, "attention_mask": packed_mask(batch.lengths)}
+    return decoder(input_ids=batch.tokens, use_cache=False, **apart).last_hidden_state.flatten(0, 1)  # type: ignore[no-any-return]  # transformers has no types
 
 
 def _critic(lm: Any, config: LearnerConfig) -> nn.Module:

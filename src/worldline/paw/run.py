@@ -114,6 +114,7 @@ class RunFolder:
         target = self.folder / "checkpoints" / f"update-{update:06d}"
         sharded = is_sharded(self._accelerator)
         weights, moments = ({}, {}) if sharded else get_state_dict(learner, _bare(optimizer), options=_options())
+        weights = {name: weight for name, weight in weights.items() if ".weight." not in name}  # how it is quantised
         with self._replacing(target) as partial:
             if self.main:
                 with quiet():

@@ -8,7 +8,7 @@ import torch
 from accelerate.utils import gather_object
 
 from worldline import envs
-from worldline.paw import model, noise, processes
+from worldline.paw import model, noise, processes, quantization
 from worldline.paw.actor import Actor
 from worldline.paw.evaluation import evaluation_plan, observation_cross_entropy, outcomes
 from worldline.paw.groups import Groups, Refilled, plan_groups, plan_more_groups, play, refilled
@@ -43,17 +43,25 @@ class Session:
         self.world = envs.load(config.env, config.data, config.options)
         self.split = _split(self.world.splits(), config.split, "--split", default=0)
         self.rule = rule(self.world.family, self.world.max_return, config.credit.invalid)
-        lm, self.tokenizer = model.load(config.model)
+        sharded = processes.is_sharded(self.accelerator)
+        _check_savings(config, sharded=sharded)
+        compute = torch.bfloat16 if config.precision == "bf16" else torch.float32
+        packed = quantization.four_bit(self.accelerator.device, compute) if config.learner.quantize else {}
+        lm, self.tokenizer = model.load(config.model, **packed)
+        if config.update.packing:
+            model.read_packed(lm)
         learner = model.wrap(lm, config.learner, critic=config.algo == "ppo", seed=config.seed)
         self.reference = self._reference(learner)
-        sharded = processes.is_sharded(self.accelerator)
         self.actor = Actor(learner, getattr(torch, config.rollout.dtype), sharded=sharded).to(self.accelerator.device)
         if sharded and config.server.url:
-            raise InputError("--server.url: adapters of a sharded learner cannot be sent: use one process or DDP")
-        self.server = RolloutServer(config.server, learner, config.out, config.rollout) if config.server.url else None
+            raise InputError("--server.url: weights of a sharded learner cannot be sent: use one process or DDP")
+        self.server: RolloutServer | None = None
+        if config.server.url:
+            parts = config.server, learner, config.out, config.rollout, config.model, self.accelerator
+            self.server = RolloutServer(*parts)
         self._sampler: InPlaceSampler | None = None  # what one rollout has recorded serves the next
         self.version = 0
-        defaults = rate_defaults(sum(weight.numel() for weight in lm.parameters()), lora=bool(config.learner.lora))
+        defaults = rate_defaults(lm.num_parameters(), lora=bool(config.learner.lora))
         optimizer = _optimizer(learner, config, defaults)
         self.rates = tuple(group["lr"] for group in optimizer.param_groups)
         """The full learning rate of each of the optimizer's groups."""
@@ -116,7 +124,12 @@ class Session:
     def score(self, rows: Sequence[StepRow]) -> TokenScores:
         """The present policy's view of the rows."""
         return score(
-            self.learner, rows, self.accelerator, self.config.update.batch_tokens, self.config.rollout.temperature
+            self.learner,
+            rows,
+            self.accelerator,
+            self.config.update.batch_tokens,
+            self.config.rollout.temperature,
+            packed=self.config.update.packing,
         )
 
     def reference_logprobs(self, rows: Sequence[StepRow]) -> torch.Tensor | None:
@@ -131,6 +144,7 @@ class Session:
                 self.accelerator,
                 self.config.update.batch_tokens,
                 self.config.rollout.temperature,
+                packed=self.config.update.packing,
             ).logprob
 
     def play_held_out(self, most: int | None = None) -> list[Trajectory]:
@@ -155,7 +169,11 @@ class Session:
         )
         if any(row.targets for row in rows):
             metrics["eval_observation_ce"] = observation_cross_entropy(
-                self.learner, rows, self.accelerator, self.config.update.batch_tokens
+                self.learner,
+                rows,
+                self.accelerator,
+                self.config.update.batch_tokens,
+                packed=self.config.update.packing,
             )
         return metrics
 
@@ -203,7 +221,25 @@ def _optimizer(learner: model.Learner, config: TrainConfig, defaults: RateDefaul
         {"params": [weight for weight in trained if id(weight) not in critic], "lr": lr},
         {"params": [weight for weight in trained if id(weight) in critic], "lr": critic_lr},
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=config.update.weight_decay)
+    groups = [group for group in groups if group["params"]]
+    if config.learner.optimizer == "adamw8bit":
+        return quantization.adamw8bit(groups, config.update.weight_decay)
+    return torch.optim.AdamW(groups, weight_decay=config.update.weight_decay)
+
+
+def _check_savings(config: TrainConfig, *, sharded: bool) -> None:
+    """InputError for what bitsandbytes cannot do here."""
+    learner = config.learner
+    wanted = {"--learner.quantize 4bit": bool(learner.quantize)}
+    wanted |= {"--learner.optimizer adamw8bit": learner.optimizer == "adamw8bit"}
+    for flag in (flag for flag, given in wanted.items() if given):
+        quantization.check(flag)
+        if sharded:
+            raise InputError(f"{flag}: not with FSDP, which cannot cut what bitsandbytes keeps: use one process or DDP")
+    if learner.quantize and not learner.lora:
+        raise InputError("--learner.quantize 4bit: needs --learner.lora RANK: quantised weights cannot be trained")
+    if learner.quantize and config.algo == "ppo" and learner.critic == "own":
+        raise InputError("--learner.quantize 4bit: a critic on its own copy cannot be trained: --learner.critic shared")
 
 
 def _split(splits: Sequence[str], wanted: str, flag: str, default: int) -> str:

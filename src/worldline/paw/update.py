@@ -32,15 +32,21 @@ class TokenScores:
 
 
 def score(
-    learner: Any, rows: Sequence[StepRow], accelerator: Any, batch_tokens: int, temperature: float
+    learner: Any,
+    rows: Sequence[StepRow],
+    accelerator: Any,
+    batch_tokens: int,
+    temperature: float,
+    *,
+    packed: bool = False,
 ) -> TokenScores:
     """Log-probability, entropy and value of all response tokens under `learner`, on the CPU. No observation is read."""
     starts = action_starts(rows)
     table = torch.zeros(3, starts[-1], device=accelerator.device)
-    batches = micro_batches(token_sequences(rows, range(len(rows)), None), batch_tokens)
+    batches = micro_batches(token_sequences(rows, range(len(rows)), None), batch_tokens, packed=packed)
     with torch.no_grad():
         for chosen in deal(batches, accelerator.process_index, accelerator.num_processes):
-            batch = pack(rows, starts, chosen, None).to(accelerator.device)
+            batch = pack(rows, starts, chosen, None, packed=packed).to(accelerator.device)
             out = learner(batch, temperature=temperature, entropy=True)
             for place, name in enumerate(("logprob", "entropy", "value")):
                 if name in out:

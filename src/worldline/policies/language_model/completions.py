@@ -125,6 +125,10 @@ class CompletionServer:
     def unload_adapter(self, name: str) -> None:
         self._post("/unload_lora_adapter", {"lora_name": name})
 
+    def control(self, path: str, body: dict[str, Any] | None = None) -> None:
+        """Ask for something that the server does to itself."""
+        self._post(path, body or {})
+
     def _complete(self, wish: dict[str, Any], count: int, seed: int) -> list[SampledTokens]:
         body = {"model": self.model} | _ALL_AS_IT_IS | wish
 
