@@ -114,6 +114,7 @@ class TrainSettings(TypedDict, total=False):
     refill: int
     max_steps: int | None
     batch_size: int
+    most_halted: float
     precision: Literal["fp32", "bf16"]
     checkpoint_every: int
     keep_checkpoints: int
