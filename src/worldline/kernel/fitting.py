@@ -156,10 +156,7 @@ def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:
     exercises = []
     for one in sample:
-        texts, answer = (
-            one.considered.wordings.texts,
-            one.sort,
-        )
+        texts, answer = one.considered.wordings.texts, one.sort
         right = texts.index(answer) if answer in texts else -1
         exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, right))
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
