@@ -135,7 +135,7 @@ def run(parts: Parts, words: Sequence[str], jobs: int, minutes: float | None, on
             (sys.executable, str(Path(__file__).resolve()), "part", *words, "--part", name),
             parts.work / "logs" / f"{name}.log",
             partial(_ended, parts.path(name)),
-            wanted[name],
+            **{"after" if name.startswith("evaluate.") else "needs": wanted[name]},
         )
         for name in missing
     ]

@@ -2,7 +2,7 @@
 
 A command that is still at work when the time is up gets SIGTERM, which ends a verb of worldline cleanly, and counts as
 not done. One that could not end in time, by the slowest so far, is not begun, unless `late` is given. A command may
-wait for others to have ended, well or not.
+wait for others to have ended, well or not, or need them: where one of these failed, it is not begun.
 """
 
 import signal
@@ -29,7 +29,9 @@ class Task:
     ended: Callable[[int, float], bool]
     """Whether that was a proper end."""
     after: tuple[str, ...] = ()
-    """Names of tasks that must have ended before."""
+    """Names of tasks that must have ended before, well or not."""
+    needs: tuple[str, ...] = ()
+    """Names of tasks that must be done before; what is not among the tasks counts as done."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def play(
                 left = float("inf") if seconds is None else started + seconds - clock()
                 if left <= 0:
                     break
-                while len(running) < jobs and (late or left > slowest) and (task := _next(waiting, running)):
+                while len(running) < jobs and (late or left > slowest) and (task := _next(waiting, running, failed)):
                     waiting.remove(task)
                     running[task] = _begun(task), clock()
                 if not running:
@@ -84,10 +86,14 @@ def play(
     return Ended(tuple(done), tuple(failed), tuple(unfinished))
 
 
-def _next(waiting: Sequence[Task], running: Collection[Task]) -> Task | None:
-    """The first task that waits for none of the others."""
+def _next(waiting: Sequence[Task], running: Collection[Task], failed: Sequence[str]) -> Task | None:
+    """The first task that waits for none of the others and needs none that failed."""
     going = {task.name for task in (*waiting, *running)}
-    return next((task for task in waiting if not going & set(task.after)), None)
+
+    def ready(task: Task) -> bool:
+        return not going & {*task.after, *task.needs} and not set(failed) & set(task.needs)
+
+    return next(filter(ready, waiting), None)
 
 
 def _begun(task: Task) -> subprocess.Popen[bytes]:

@@ -115,9 +115,9 @@ def test_marks_are_reached_or_missed() -> None:
 
 
 def test_a_task_waits_for_those_it_comes_after(tmp_path: Path) -> None:
-    def task(name: str, code: str, after: tuple[str, ...] = ()) -> run_queue.Task:
+    def task(name: str, code: str, after: tuple[str, ...] = (), needs: tuple[str, ...] = ()) -> run_queue.Task:
         words = (sys.executable, "-S", "-c", code)
-        return run_queue.Task(name, words, tmp_path / f"{name}.log", lambda code, seconds: code == 0, after)
+        return run_queue.Task(name, words, tmp_path / f"{name}.log", lambda code, seconds: code == 0, after, needs)
 
     mark = tmp_path / "mark"
     second = task("second", f"open({str(mark)!r})", ("first", "bad"))
@@ -125,6 +125,13 @@ def test_a_task_waits_for_those_it_comes_after(tmp_path: Path) -> None:
     ended = run_queue.play(tasks, 3)
     assert ended.done[-1] == "second" and ended.failed == ("bad",), "what it comes after may fail"
     assert run_queue.play([task("never", "", ("never",))], 1).left == ("never",)
+    broken = [
+        task("fails", "raise SystemExit(1)"),
+        task("needy", "", (), ("fails",)),
+        task("later", "", (), ("needy",)),
+    ]
+    ended = run_queue.play([*broken, task("free", "", (), ("done before",))], 3)
+    assert (ended.done, ended.failed, ended.left) == (("free",), ("fails",), ("needy", "later"))
 
 
 def test_an_evaluation_needs_two_targets(tmp_path: Path) -> None:
