@@ -205,13 +205,15 @@ def cost(content: Mapping[str, Any]) -> str:
 
 
 def consistency(content: Mapping[str, Any]) -> str:
-    """Over all targets, for each world."""
+    """Over all targets, for each world whose episodes are kept."""
     rows: list[Row] = []
     for model, players in content["imagined"].items():
         for world in KERNEL if model != NETWORKS else content["plan"]["rivals"]:
             each = [player[world] for player in players.values() if "imagined_successes" in player.get(world, {})]
             won, real = (sum(one[name] for one in each) for name in ("imagined_successes", "real_successes"))
-            rows.append([f"`{world}`, {model}", won, real, _number(real / won if won else None)])
+            if not won:  # nothing is imagined to succeed, or the episodes of this world are not kept
+                continue
+            rows.append([f"`{world}`, {model}", won, real, _number(real / won)])
     return markdown(["world", "imagined successes", "real when replayed", "share"], rows)
 
 
