@@ -55,12 +55,12 @@ Curve = Mapping[int, float]
 
 
 def tasks(runs: Path, clone: str, seeds: Sequence[int], scale: Scale) -> list[run_queue.Task]:
-    """Every command, with those that must have ended before it."""
+    """Every command, with those that must be done before it."""
     made: list[run_queue.Task] = []
 
-    def task(name: str, words: Sequence[str], *after: str) -> None:
+    def task(name: str, words: Sequence[str], *needs: str) -> None:
         done = partial(_ended, runs / f"{name}.seconds.json")
-        made.append(run_queue.Task(name, (*WORLDLINE, *words), runs / f"{name}.log", done, after))
+        made.append(run_queue.Task(name, (*WORLDLINE, *words), runs / f"{name}.log", done, needs=needs))
 
     for seed in seeds:
         run, world_model = runs / f"paw-{seed}", runs / f"wm-{seed}"

@@ -87,13 +87,13 @@ def play(
 
 
 def _next(waiting: Sequence[Task], running: Collection[Task], failed: Sequence[str]) -> Task | None:
-    """The first task that waits for none of the others and needs none that failed."""
-    going = {task.name for task in (*waiting, *running)}
-
-    def ready(task: Task) -> bool:
-        return not going & {*task.after, *task.needs} and not set(failed) & set(task.needs)
-
-    return next(filter(ready, waiting), None)
+    """The first task that waits for none of the others and needs none that failed, or that needs one that did."""
+    lost = set(failed)
+    while more := {task.name for task in waiting if lost & set(task.needs)} - lost:
+        lost |= more
+    going = {task.name for task in (*waiting, *running)} - lost
+    able = (task for task in waiting if task.name not in lost)
+    return next((task for task in able if not going & {*task.after, *task.needs}), None)
 
 
 def _begun(task: Task) -> subprocess.Popen[bytes]:

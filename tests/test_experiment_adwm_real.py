@@ -132,6 +132,8 @@ def test_a_task_waits_for_those_it_comes_after(tmp_path: Path) -> None:
     ]
     ended = run_queue.play([*broken, task("free", "", (), ("done before",))], 3)
     assert (ended.done, ended.failed, ended.left) == (("free",), ("fails",), ("needy", "later"))
+    ended = run_queue.play([*broken, task("judge", "", ("later", "needy"))], 3)
+    assert ended.done == ("judge",), "what can never begin keeps nobody waiting"
 
 
 def test_an_evaluation_needs_two_targets(tmp_path: Path) -> None:

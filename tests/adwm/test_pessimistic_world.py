@@ -54,6 +54,16 @@ def test_beyond_the_log_an_episode_has_the_lowest_logged_return(model: KernelMod
     assert paid, "no episode had collected anything before it was halted"
 
 
+def test_a_halted_episode_is_not_won_where_every_logged_one_is(model: KernelModel) -> None:
+    """The lowest return of such a log is that of a win, and worlds whose score is 1 are won by it."""
+    world = PessimisticWorld(model, facts_of(model.log.episodes))
+    world.lowest_return = 1.0
+    environment = world.make()
+    environment.reset(seed=0, task="t3")
+    _, reward, _, _, info = environment.step("paint the ceiling with soup")
+    assert (reward, info["score"], info["won"]) == (1.0, 0.0, False)
+
+
 def test_a_folder_of_fit_is_an_environment_by_name(model: KernelModel, tmp_path: Path) -> None:
     Ensemble((), model).save(tmp_path / "wm")
     world = envs.load(f"imagined:{tmp_path / 'wm'}")
@@ -64,5 +74,9 @@ def test_a_folder_of_fit_is_an_environment_by_name(model: KernelModel, tmp_path:
     assert observation.startswith(RED.split()[0])
     with pytest.raises(InputError, match="make one with worldline fit"):
         envs.load(f"imagined:{tmp_path}")
+    with pytest.raises(InputError, match="names no world model: write imagined:FOLDER"):
+        envs.load("imagined:")
+    with pytest.raises(InputError, match="was played in a world model, 'imagined:household': --env imagined:FOLDER"):
+        envs.load_builtin("imagined:household", source="the log")
     with pytest.raises(InputError, match="takes no --data"):
         envs.load(f"imagined:{tmp_path / 'wm'}", tmp_path)

@@ -88,6 +88,18 @@ def test_pairs_of_a_task_but_for_an_episodes_own() -> None:
     assert model.task_pairs.of("t0", skeleton, -1) == [(("3", "1"), "no."), (("5", "5"), "click.")]
 
 
+def test_only_the_latest_pairs_of_a_task_count() -> None:
+    log = [
+        episode(f"e{number}", "A lock.", [Played(f"turn {number} {at}", f"No {at}.") for at in range(3)], task="t0")
+        for number in range(30)
+    ]
+    pairs = KernelModel(log).task_pairs
+    skeleton = "turn *"
+    for own in (-1, 0, 28, 29):
+        every = [(str(n), str(at)) for n in range(30) for at in range(3) if n != own]
+        assert [words for words, _ in pairs.of("t0", skeleton, own)] == every[-32:]
+
+
 CODES = list(itertools.product("123", repeat=2))
 OPEN = "The lock springs open."
 

@@ -58,10 +58,26 @@ def test_a_policy_that_leaves_the_log_stops_the_run(start: Path, world_model: Pa
 
 
 def test_a_run_goes_on_only_in_the_world_model_it_began_in(start: Path, world_model: Path, tmp_path: Path) -> None:
+    """Another bound on what is halted is no other run, nor is a run that lies in the world model's folder."""
     folder = tmp_path / "wm"
     Ensemble.load(world_model).save(folder)
-    train(recipe(start, folder, tmp_path / "run", updates=1))
-    with (folder / "card.md").open("a") as card:
-        card.write("another\n")
+    train(recipe(start, folder, folder / "run", updates=1))
+    train(recipe(start, folder, folder / "run", updates=2, resume=True, most_halted=0.9))
+    with (folder / "kernel" / "kernel.safetensors").open("ab") as weights:
+        weights.write(b"other")
     with pytest.raises(InputError, match="imagined:"):
-        train(recipe(start, folder, tmp_path / "run", updates=2, resume=True))
+        train(recipe(start, folder, folder / "run", updates=3, resume=True))
+
+
+def test_what_was_learned_before_the_policy_left_the_log_is_kept(
+    start: Path, world_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two checkpoints: the weights that left the log are saved, and have learned nothing from doing so."""
+    monkeypatch.setattr(
+        "worldline.paw.train._halted", lambda played: float(played.trajectories[0].policy == "update-000001")
+    )
+    with pytest.raises(WorldlineError, match="update 2: 100% of its episodes"):
+        train(recipe(start, world_model, tmp_path / "run", checkpoint_every=10))
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["update-000001"]
+    monkeypatch.undo()
+    assert train(recipe(start, world_model, tmp_path / "run", updates=2, resume=True)).metrics["update"] == 2

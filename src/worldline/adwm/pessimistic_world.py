@@ -58,7 +58,7 @@ class PessimisticEnvironment(KernelEnvironment["PessimisticWorld"]):
         if halted:
             reward, ended, cut = self._world.lowest_return - self.collected, True, False
             self.over, self.allowed = True, ()
-            info |= {"won": False, "score": reward, "admissible": self._listed()}
+            info |= {"won": False, "score": 0.0, "admissible": self._listed()}  # no win, even where every logged one is
         self.collected += reward
         info["halted"] = halted
         self.result = (observation, reward, ended, cut, info)

@@ -151,6 +151,8 @@ def load(
         return OpenEnvWorld(name.removeprefix("openenv:"), server_settings)
     if name.startswith("imagined:"):
         _refuse_data(name, data)
+        if name == "imagined:":
+            raise InputError("imagined: names no world model: write imagined:FOLDER, a folder that worldline fit made")
         config = validate(_attribute(f"{IMAGINED}:ImaginedConfig"), settings, source=name, prefix="options.")
         imagined: World = _attribute(f"{IMAGINED}:load_imagined")(Path(name.removeprefix("imagined:")), config)
         return imagined
@@ -170,6 +172,8 @@ def load_builtin(
     """As `load`, for a name that was read from data: `source` says from which. Only a built-in world is loaded."""
     if name in WORLDS:
         return _load(name, WORLDS[name], data, dict(options or {}))
+    if name.startswith("imagined:"):
+        raise InputError(f"{source} was played in a world model, {name!r}: --env imagined:FOLDER says where that is")
     flag = f"--env {shlex.quote(name)}" if name.isprintable() else "--env MODULE:ATTR"
     if ":" in name:
         raise InputError(f"{source} names its environment {name!r}, and data runs no code: give {flag} if you trust it")

@@ -7,6 +7,7 @@ it, so that the gate learns how far to trust such a judgement; a new step by bot
 """
 
 import functools
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -66,7 +67,8 @@ class TaskPairs:
 
     def of(self, task: str, skeleton: str, but: int) -> list[Pair]:
         """The latest pairs of a task, but for those of episode `but`."""
-        return [pair for episode, pair in self._pairs.get((task, skeleton), ()) if episode != but][-_PAIRS:]
+        others = (pair for episode, pair in reversed(self._pairs.get((task, skeleton), [])) if episode != but)
+        return list(itertools.islice(others, _PAIRS))[::-1]
 
 
 def beside(words: Words, pairs: Sequence[Pair]) -> Iterator[str]:

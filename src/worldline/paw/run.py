@@ -35,7 +35,10 @@ STATE, SHARDS = "training_state.pt", "training_state"
 PACKAGES = ("torch", "transformers", "accelerate", "peft")
 
 
-ADJUSTABLE = {"resume", "overwrite", "out", "updates", "checkpoint_every", "keep_checkpoints", "track", "server"}
+ADJUSTABLE = {
+    *("resume", "overwrite", "out", "updates", "checkpoint_every", "keep_checkpoints", "track", "server"),
+    "most_halted",
+}
 """Settings that a resumed run may be given anew."""
 
 
@@ -50,8 +53,7 @@ class RunFolder:
         """What was wrong in the folder of a resumed run."""
         inputs = {config.model: fingerprint(locate(config.model, f"--model {config.model}"))}
         if config.env.startswith("imagined:"):
-            world_model = Path(config.env.removeprefix("imagined:"))
-            inputs[config.env] = files.digest(path for path in world_model.rglob("*") if path.is_file())
+            inputs[config.env] = _played_in(Path(config.env.removeprefix("imagined:")))
         self._run = Run(config, "run", ADJUSTABLE, inputs)
         self._run.goes_on()
 
@@ -181,6 +183,16 @@ class RunFolder:
         for shard in store.shards(self.log):
             if any(name >= episode_prefix(update + 1) for name in store.ids(shard)):
                 files.delete(shard)
+
+
+def _played_in(world_model: Path) -> str:
+    """A digest of what an imagined world is made of: the folder may hold more, such as runs in it."""
+    parts = (
+        path
+        for part in ("kernel", "log", "sample.json")
+        for path in (world_model / part, *(world_model / part).rglob("*"))
+    )
+    return files.digest(path for path in parts if path.is_file())
 
 
 def _bare(optimizer: Any) -> Any:

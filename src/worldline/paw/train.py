@@ -107,6 +107,14 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
             _enough(sampled.played, config.groups * config.group_size, number)
             stale = _fresh(played, number, config)
             run.keep(sampled.played.trajectories)
+        halted = _halted(sampled.played)
+        if halted > config.most_halted:
+            if number - 1 > done and not _due(number - 1, config.checkpoint_every, config.updates):
+                run.save(number - 1, learner, optimizer, actor, session.tokenizer)
+            raise WorldlineError(
+                f"update {number}: {halted:.0%} of its episodes left what the log supports (--most-halted "
+                f"{config.most_halted:g}): the world model can teach it no more; the checkpoints before it are whole"
+            )
 
         with clock("logprob"):  # form the pool, see it with the old policy's and the reference's eyes
             rows = session.rows(played.trajectories)
@@ -162,7 +170,6 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
             raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
         metrics = {"update": number} | _episode_metrics(sampled.played, pool, session.rule)
-        _supported(metrics, config, number)
         metrics |= {"groups_dropped": sampled.dropped} if config.refill else {}
         metrics |= {"shortened_prompts": session.shortened(), "learning_rate": session.rates[0] * share}
         metrics |= learnt | angle
@@ -196,12 +203,10 @@ def _entropies(pool: Pool, old: TokenScores | None) -> Tensor:  # (rows,)
     return torch.stack([tokens.mean() for tokens in torch.split(old.entropy, pool.lengths.tolist())])
 
 
-def _supported(metrics: dict[str, Any], config: TrainConfig, number: int) -> None:
-    if metrics.get("halted", 0.0) > config.most_halted:
-        raise WorldlineError(
-            f"update {number}: {metrics['halted']:.0%} of its episodes left what the log supports (--most-halted "
-            f"{config.most_halted:g}): the world model can teach it no more; the checkpoints before it are whole"
-        )
+def _halted(played: Groups) -> float:
+    """The share of imagined episodes that left what the log supports; 0 in a real world."""
+    halted = [trajectory.meta["halted"] == "true" for trajectory in played.trajectories if "halted" in trajectory.meta]
+    return sum(halted) / len(halted) if halted else 0.0
 
 
 def _enough(played: Groups, planned: int, number: int) -> None:
@@ -267,8 +272,8 @@ def _episode_metrics(played: Groups, pool: Pool, rule: RewardRule) -> dict[str, 
         "invalid": sum(not step.valid for step in steps) / len(steps),
         "response_tokens": float(pool.lengths.double().mean()),
     }
-    halted = [trajectory.meta["halted"] == "true" for trajectory in played.trajectories if "halted" in trajectory.meta]
-    metrics |= {"halted": sum(halted) / len(halted)} if halted else {}
+    if any("halted" in trajectory.meta for trajectory in played.trajectories):
+        metrics["halted"] = _halted(played)
     return metrics | ({"score": sum(scores) / len(scores)} if scores else {})
 
 
