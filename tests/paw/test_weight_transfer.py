@@ -174,6 +174,21 @@ def test_a_transfer_that_breaks_off_ends_the_run_whatever_the_staleness(
     assert served.paused
 
 
+@pytest.mark.parametrize("kind", ["nccl"], indirect=True)
+def test_a_group_that_does_not_meet_is_one_line(
+    served: CompletionsServer, kind: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No traceback; the server, which has one update's weights, may go on."""
+
+    def alone(transport: Any, workers: int, join: Any) -> None:
+        TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(milliseconds=1)).get("0")
+
+    monkeypatch.setattr(Gloo, "open", alone)
+    with pytest.raises(WorldlineError, match="the weights of update 0 did not get there: "):
+        run(recipe(start, tmp_path / "run", {"url": served.url, "weights": kind}))
+    assert not served.paused
+
+
 def test_a_server_without_its_dev_mode(start: Path, tmp_path: Path, kind: str) -> None:
     with CompletionsServer(start) as server, pytest.raises(WorldlineError, match="VLLM_SERVER_DEV_MODE=1"):
         run(recipe(start, tmp_path / "run", {"url": server.url, "weights": kind}))

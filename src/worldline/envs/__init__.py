@@ -154,7 +154,8 @@ def load(
         if name == "imagined:":
             raise InputError("imagined: names no world model: write imagined:FOLDER, a folder that worldline fit made")
         config = validate(_attribute(f"{IMAGINED}:ImaginedConfig"), settings, source=name, prefix="options.")
-        imagined: World = _attribute(f"{IMAGINED}:load_imagined")(Path(name.removeprefix("imagined:")), config)
+        folder = Path(name.removeprefix("imagined:")).expanduser()
+        imagined: World = _attribute(f"{IMAGINED}:load_imagined")(folder, config)
         return imagined
     if ":" in name:
         from worldline.envs.custom import load_custom

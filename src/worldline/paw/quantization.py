@@ -2,7 +2,8 @@
 
 Both are options of a single process or of DDP; bitsandbytes is an extra, `worldline[bnb]`, and its absence is one line.
 A quantised base stays as it is: adapters are trained on it, and what is saved or plays elsewhere has the base's rounded
-weights with the adapters folded in, so it is the policy that was trained.
+weights with the adapters folded in, so it is the policy that was trained. Only a server that gets the adapters alone
+(`adapters.py`) puts them on the base that it was started with.
 """
 
 import copy

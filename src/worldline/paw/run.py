@@ -53,7 +53,7 @@ class RunFolder:
         """What was wrong in the folder of a resumed run."""
         inputs = {config.model: fingerprint(locate(config.model, f"--model {config.model}"))}
         if config.env.startswith("imagined:"):
-            inputs[config.env] = _played_in(Path(config.env.removeprefix("imagined:")))
+            inputs[config.env] = _played_in(Path(config.env.removeprefix("imagined:")).expanduser())
         self._run = Run(config, "run", ADJUSTABLE, inputs)
         self._run.goes_on()
 

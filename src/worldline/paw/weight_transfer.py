@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
-from torch.distributed import TCPStore  # type: ignore[attr-defined]  # exported where it is built
+from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]  # exported where it is built
 from torch.multiprocessing.reductions import reduce_tensor
 
 from worldline.paw.actor import plain_weights
@@ -148,11 +148,16 @@ class FullWeights:
             self._transport.send(weights, lambda info: server.control("/update_weights", {"update_info": info}))
             server.control("/finish_weight_update", {"weight_version": f"update-{update:06d}"})
             self.whole = True
-        except BaseException:
+        except BaseException as error:
             self.lose()
             if self.whole:  # it may play on with the weights it has
                 with suppress(RefusedError, WorldlineError):
                     server.control("/resume")
+            if isinstance(error, DistError):  # torch's, of a group that does not meet or loses a member
+                reason = str(error).partition("\n")[0]
+                raise WorldlineError(
+                    f"{server.name}: the weights of update {update} did not get there: {reason}"
+                ) from None
             raise
         server.control("/resume")
 
