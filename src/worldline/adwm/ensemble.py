@@ -133,7 +133,10 @@ def load_kernel(folder: Path, episodes: Sequence[Trajectory]) -> KernelModel:
     try:
         load_model(model, str(path / _KERNEL))
     except Exception as error:
-        raise InputError(f"{path}: not a readable kernel model: {' '.join(str(error).split())[:200]}") from None
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{path}: not a readable kernel model of this version; worldline fit makes one anew: {reason}"
+        ) from None
     return model.eval()
 
 
