@@ -113,8 +113,14 @@ class Parts:
         files.write_json(self.path(name), {**content, "seconds": time.perf_counter() - begun, "device": _device()})
 
     def done(self, name: str) -> bool:
-        """Whether a part has its result; a clone, also its weights, which nobody carries to another machine."""
+        """Whether a part has its result; a clone, also its weights, which nobody carries to another machine.
+
+        An evaluation is done again where more targets can be judged by now.
+        """
         kind, _, whom = name.partition(".")
+        if kind == "evaluate" and self.path(name).exists():
+            policies = self.result(name)["evaluation"]["policies"]
+            return {policy["name"] for policy in policies} >= set(self.judged(whom))
         return self.path(name).exists() and (kind != "clone" or (self.work / f"clone-{whom}" / "model").is_dir())
 
     def path(self, name: str) -> Path:

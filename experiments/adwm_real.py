@@ -123,7 +123,10 @@ def run(parts: Parts, words: Sequence[str], jobs: int, minutes: float | None, on
     """Whether all parts are done, after what the time allowed."""
     claim(parts)
     wanted = {name: after for name, after in parts.names.items() if not only or any(map(partial(fnmatch, name), only))}
-    missing = [name for name in wanted if not parts.done(name)]
+    missing: list[str] = []
+    for name, after in wanted.items():  # an evaluation looks again, once it has what was missing
+        if not parts.done(name) or (name.startswith("evaluate.") and set(after) & set(missing)):
+            missing.append(name)
     if jobs == 0:
         for name in missing:
             print(name, file=sys.stderr, flush=True)

@@ -18,7 +18,7 @@ from adwm_parts import Given, Parts
 from paw_starts import Walkthrough
 from scipy import stats
 
-from worldline import command_line, envs
+from worldline import command_line, envs, files
 from worldline.adwm.fit import FitConfig
 from worldline.collect import CollectConfig
 from worldline.evaluate import EvaluateConfig
@@ -140,6 +140,21 @@ def test_an_evaluation_needs_two_targets(tmp_path: Path) -> None:
     parts = Parts(adwm_real.tiny(adwm_real.ALFWORLD), Given("alfworld", tmp_path))
     with pytest.raises(InputError, match="fewer than two targets"):
         parts.do("evaluate.0")
+
+
+def test_an_evaluation_is_done_again_where_more_targets_can_be_judged(tmp_path: Path) -> None:
+    parts = Parts(adwm_real.tiny(adwm_real.ALFWORLD), Given("alfworld", tmp_path))
+    first, second, third, *_ = parts.plan.targets
+    for name in (first, second):
+        for part in (f"truth.{name}", f"imagine.{name}.0"):
+            files.write_json(parts.path(part), {"value": 1.0})
+    assert not parts.done("evaluate.0")
+    judged = {"evaluation": {"policies": [{"name": name} for name in (first, second)]}}
+    files.write_json(parts.path("evaluate.0"), judged)
+    assert parts.done("evaluate.0")
+    for part in (f"truth.{third}", f"imagine.{third}.0"):
+        files.write_json(parts.path(part), {"value": 1.0})
+    assert not parts.done("evaluate.0")
 
 
 def test_who_picks_which_checkpoint() -> None:
