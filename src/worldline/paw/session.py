@@ -46,8 +46,8 @@ class Session:
         sharded = processes.is_sharded(self.accelerator)
         _check_savings(config, sharded=sharded)
         compute = torch.bfloat16 if config.precision == "bf16" else torch.float32
-        packed = quantization.four_bit(self.accelerator.device, compute) if config.learner.quantize else {}
-        lm, self.tokenizer = model.load(config.model, **packed)
+        quantized = quantization.four_bit(self.accelerator.device, compute) if config.learner.quantize else {}
+        lm, self.tokenizer = model.load(config.model, **quantized)
         if config.update.packing:
             model.read_packed(lm)
         learner = model.wrap(lm, config.learner, critic=config.algo == "ppo", seed=config.seed)
