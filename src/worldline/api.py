@@ -147,6 +147,7 @@ class FitSettingsOfLog(TypedDict, total=False):
     replayed_episodes: int
     seed: int
     device: str
+    jobs: int
     resume: bool
     overwrite: bool
 

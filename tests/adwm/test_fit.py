@@ -17,7 +17,7 @@ from worldline.adwm.survey import facts_of, survey
 from worldline.adwm.weak_points import latent_notes
 from worldline.command_line import read
 from worldline.kernel import fitting
-from worldline.kernel.left_out import left_out_errors
+from worldline.kernel.left_out import measuring_left_out
 from worldline.types import InputError, Step, Trajectory
 
 
@@ -217,7 +217,7 @@ def test_fitting_keeps_nothing_on_the_disk(fitted: Fitted, log: list[Trajectory]
 def test_without_policies_left_out_the_kernel_is_the_same_and_its_error_on_new_policies_is_not_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fitting, "left_out_errors", left_out_errors)  # the other tests here do without
+    monkeypatch.setattr(fitting, "measuring_left_out", measuring_left_out)  # the other tests here do without
     log = [episode.model_copy(update={"policy": f"p{number % 3}"}) for number, episode in enumerate(lamps(18, seed=1))]
     settings = FitSettings(members=0, text_steps=60, replayed_episodes=0)
     whole, figures = measured_kernel(log, settings)

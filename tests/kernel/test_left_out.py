@@ -10,7 +10,7 @@ from written_logs import Played, episode
 
 from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
-from worldline.kernel.left_out import LeftOutErrors, left_out_errors
+from worldline.kernel.left_out import Fit, LeftOutErrors, measuring_left_out
 from worldline.kernel.model import KernelModel
 from worldline.kernel.step_table import StepTable
 from worldline.types import Trajectory
@@ -47,6 +47,20 @@ def _log(policies: str) -> list[Trajectory]:
         for p in policies
         for n in range(3)
     ]
+
+
+def left_out_errors(episodes: Sequence[Trajectory], fit: Fit, seed: int) -> LeftOutErrors | None:
+    with measuring_left_out(episodes, fit, seed) as errors:
+        return errors()
+
+
+def flatterer(episodes: Sequence[Trajectory]) -> KernelModel:
+    return cast(KernelModel, Flatterer(StepTable.of(episodes), 0.5))
+
+
+def test_other_processes_measure_the_same() -> None:
+    with measuring_left_out(_log("abcd"), flatterer, 0, jobs=2) as errors:
+        assert errors() == left_out_errors(_log("abcd"), flatterer, seed=0)
 
 
 def test_errors_are_those_of_each_policy_in_a_model_of_the_others() -> None:

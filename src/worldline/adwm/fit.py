@@ -55,7 +55,7 @@ from worldline.types import Trajectory, derive_seed
 FOLDS = 5
 HORIZON, METRICS = "horizon.json", "metrics.jsonl"
 KERNEL_FIGURES = "kernel.json"
-ADJUSTABLE = {"out", "device", "resume", "overwrite"}
+ADJUSTABLE = {"out", "device", "jobs", "resume", "overwrite"}
 Watch = Callable[[dict[str, Any]], None]
 
 RECIPES: dict[str, Schedule] = {
@@ -141,10 +141,12 @@ def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: W
     return replace(log.measured(fitted), kernel_figures=figures)
 
 
-def measured_kernel(episodes: Sequence[Trajectory], settings: FitSettings) -> tuple[KernelModel, dict[str, float]]:
+def measured_kernel(
+    episodes: Sequence[Trajectory], settings: FitSettings, jobs: int = 1
+) -> tuple[KernelModel, dict[str, float]]:
     """The kernel model of the log, and what it and the bag are worth on held-out episodes and in replay."""
-    fit = fit_kernel if settings.left_out else fit_once
-    model, figures = fit(episodes, settings.seed, settings.text_steps)
+    given = episodes, settings.seed, settings.text_steps
+    model, figures = fit_kernel(*given, jobs) if settings.left_out else fit_once(*given)
     order = np.random.default_rng(derive_seed(settings.seed, "replay")).permutation(len(episodes))
     numbers = order[: settings.replayed_episodes].tolist()
     if numbers:
@@ -273,6 +275,9 @@ class FitConfig(FitSettings):
 
     log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
     out: Folder = option(help="folder of the world model")
+    jobs: int = option(
+        1, help="processes that fit wm without each policy; on the command line: as many as there are cores", ge=1
+    )
     resume: bool = option(False, help="go on with a fit that was interrupted")
     overwrite: bool = option(False, help="throw away what the folder holds")
 
@@ -304,7 +309,7 @@ def _kept_kernel(episodes: Sequence[Trajectory], config: FitConfig) -> tuple[Ker
     if path.is_file():
         content: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
         return load_kernel(config.out, episodes), content
-    model, figures = measured_kernel(episodes, config)
+    model, figures = measured_kernel(episodes, config, config.jobs)
     save_kernel(model, config.out)
     files.write_json(path, figures)
     return model, figures

@@ -1,5 +1,6 @@
 """`worldline fit`: a log in, a world model out, with what it is worth on held-out tasks."""
 
+import os
 from typing import Any
 
 from worldline.adwm.fit import FitConfig, fit
@@ -11,6 +12,8 @@ _WATCHED = ("diffusion", "reward", "termination")
 
 
 def run(settings: FitConfig) -> VerbResult:
+    if "jobs" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"jobs": os.cpu_count() or 1})
     reached = ""
     with kept(lambda: _kept(settings, reached)), progress() as bar:
         line = bar.add_task("reading the log", total=None, detail="")

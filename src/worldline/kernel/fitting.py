@@ -9,6 +9,7 @@ import random
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState, Language
 from worldline.kernel.gate import Exercise
-from worldline.kernel.left_out import left_out_errors
+from worldline.kernel.left_out import measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.numerals import number_gap
@@ -32,6 +33,8 @@ STEPS = 4000
 LISTED_STEPS = 2500
 HELD_OUT = 6
 """One of so many episodes is held out."""
+LEAST_SHARED = 3000
+"""Steps of a log below which no other process is worth its start."""
 OTHER_POLICIES = 0.5
 """Share of the steps that are answered by episodes of other policies alone: so will those of a new policy be."""
 _LAST = 0.3
@@ -64,16 +67,26 @@ class DescribedStep:
 
 
 def fit_kernel(
-    episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS
+    episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS, jobs: int = 1
 ) -> tuple[KernelModel, dict[str, float]]:
-    """A kernel model of the log, and what was measured on held-out episodes and on policies left out."""
-    model, figures = fit_once(episodes, seed, steps)
-    left_out = left_out_errors(episodes, lambda others: fit_once(others, seed, steps // 2)[0], seed)
+    """A kernel model of the log, and what was measured on held-out episodes and on policies left out.
+
+    With several jobs, that many processes fit without policies meanwhile. The result is the same.
+    """
+    shared = jobs if sum(map(len, episodes)) > LEAST_SHARED else 1
+    with measuring_left_out(episodes, partial(fit_model, seed=seed, steps=steps // 2), seed, shared) as errors:
+        model, figures = fit_once(episodes, seed, steps)
+        left_out = errors()
     if left_out is not None:
         model.bag_leads.fill_(left_out.bag_leads)
         figures |= {"left out error": left_out.model, "left out error of the bag": left_out.bag}
         figures["bag leads"] = float(left_out.bag_leads)
     return model, figures
+
+
+def fit_model(episodes: Sequence[Trajectory], seed: int, steps: int) -> KernelModel:
+    """The model alone."""
+    return fit_once(episodes, seed, steps)[0]
 
 
 def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) -> tuple[KernelModel, dict[str, float]]:

@@ -5,16 +5,21 @@ replayed in a model that is fitted without it, and in the bag beside it: the err
 bag's is smaller, and not by chance, the bag leads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from worldline.kernel.bag import Bag
 from worldline.kernel.model import KernelModel
 from worldline.kernel.replay import replayed_returns
 from worldline.types import Trajectory, derive_seed
+from worldline.worker_pool import worker_pool
 
 FEWEST, FITS = 3, 3
 """Policies of a log that this needs, and models that are fitted at most: where there are more, several are left out."""
@@ -24,6 +29,8 @@ RESAMPLES, SURE = 400, 0.95
 """Resamples of the replayed episodes, and the share of them in which the bag's error must be the smaller one."""
 Biases = Sequence[npt.NDArray[np.float64]]
 """Of each policy, imagined minus logged return of each replayed episode."""
+Fit: TypeAlias = Callable[[Sequence[Trajectory]], KernelModel]
+Errors: TypeAlias = "Callable[[], LeftOutErrors | None]"
 
 
 @dataclass(frozen=True)
@@ -50,23 +57,51 @@ def _error(biases: Biases) -> float:
     return float(np.sqrt(np.mean([one.mean() ** 2 for one in biases])))
 
 
-def left_out_errors(
-    episodes: Sequence[Trajectory], fit: Callable[[Sequence[Trajectory]], KernelModel], seed: int
-) -> LeftOutErrors | None:
-    """The errors on each policy in a model that `fit` makes of the others; None where there are too few policies."""
+@contextmanager
+def measuring_left_out(episodes: Sequence[Trajectory], fit: Fit, seed: int, jobs: int = 1) -> Iterator[Errors]:
+    """What gives the errors on each policy in a model that `fit` makes of the others; None where policies are too few.
+
+    With several jobs, other processes begin with it at once.
+    """
     policies = sorted({episode.policy for episode in episodes})
+    away = [policies[first::FITS] for first in range(FITS)]
+    parts = [partial(_biases, episodes, each, fit, seed) for each in away]
     if len(policies) < FEWEST:
-        return None
+        yield lambda: None
+    elif jobs == 1:
+        yield lambda: _joined([part() for part in parts], seed)
+    else:
+        with worker_pool(min(jobs, FITS)) as pool:
+            pending = [pool.submit(part) for part in parts]
+            yield lambda: _joined([one.result() for one in pending], seed)
+
+
+def _joined(parts: Sequence[tuple[Biases, Biases]], seed: int) -> LeftOutErrors:
+    of_model, of_bag = ([one for part in parts for one in part[which]] for which in (0, 1))
+    return LeftOutErrors.of(of_model, of_bag, seed)
+
+
+def _biases(episodes: Sequence[Trajectory], away: Collection[str], fit: Fit, seed: int) -> tuple[Biases, Biases]:
+    """Of the policies `away`, in a model of the others' episodes and in the bag of these."""
     of_model: list[npt.NDArray[np.float64]] = []
     of_bag: list[npt.NDArray[np.float64]] = []
-    for first in range(FITS):
-        away = set(policies[first::FITS])
+    with _one_thread():  # as in a process of a pool: sums are the same to the last digit
         model = fit([episode for episode in episodes if episode.policy not in away])
-        for policy in sorted(away):
+        for policy in away:
             own = [episode for episode in episodes if episode.policy == policy]
             order = np.random.default_rng(derive_seed(seed, "left out", policy)).permutation(len(own))
             replayed = [own[at] for at in order[:EPISODES]]
             logged = np.array([episode.episode_return for episode in replayed])
             for many, one in ((of_model, model), (of_bag, Bag(model.log))):
                 many.append(replayed_returns(one, replayed, [-1] * len(replayed), seed) - logged)
-    return LeftOutErrors.of(of_model, of_bag, seed)
+    return of_model, of_bag
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

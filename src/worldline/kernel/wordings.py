@@ -152,7 +152,7 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
             (name_words(one.phrase), state.language.sort(answer, one.phrase))
             for one, answer in zip(state.descriptions, state.answers, strict=True)
             if one.phrase.skeleton == step.phrase.skeleton
-        ]
+        ][-_PAIRS:]
         texts += [f"beside {event} {text}" for text in beside(words, own)]
         texts += [f"in the task beside {event} {text}" for text in beside(words, pairs)]
     number = first_number(action)
