@@ -82,10 +82,10 @@ def _once(work: Callable[..., Any]) -> Callable[..., Any]:
     """`work`, done once for each log and settings."""
     done: dict[tuple[int, str], Any] = {}
 
-    def remembered(episodes: Sequence[Trajectory], config: FitConfig) -> Any:
+    def remembered(episodes: Sequence[Trajectory], config: FitConfig, jobs: int) -> Any:
         key = len(episodes), config.model_dump_json(include=set(FitSettings.model_fields))
         if key not in done:
-            done[key] = work(episodes, config)
+            done[key] = work(episodes, config, jobs)
         return done[key]
 
     return remembered
