@@ -15,6 +15,7 @@ from worldline.types import InputError
 
 PACKAGES = ("worldline", "torch", "transformers", "accelerate", "peft", "pyarrow", "pydantic", "scipy", "bm25s")
 EXTRAS = {
+    "bnb": "bitsandbytes",
     "gymnasium": "gymnasium",
     "readers": "polars",
     "scienceworld": "scienceworld",
