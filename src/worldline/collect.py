@@ -81,13 +81,14 @@ class CollectConfig(PolicyConfig):
 
 
 def run_name(config: CollectConfig) -> str:
-    """The run's name: changes whenever the episodes would, so also with the weights of a checkpoint."""
+    """The run's name: changes whenever the episodes would, so also with a checkpoint's weights, or a world model."""
     kind, _, path = config.policy.partition(":")
-    if kind != "hf":
-        return config.settings_name
-    from worldline.policies.language_model.checkpoint import fingerprint
+    played = envs.world_model_digest(config.env)
+    if kind == "hf":
+        from worldline.policies.language_model.checkpoint import fingerprint
 
-    return config.settings_name + hashlib.blake2b(fingerprint(path).encode(), digest_size=5).hexdigest()
+        played += fingerprint(path)
+    return config.settings_name + (hashlib.blake2b(played.encode(), digest_size=5).hexdigest() if played else "")
 
 
 @dataclass(frozen=True, repr=False)

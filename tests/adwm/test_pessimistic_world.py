@@ -11,6 +11,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.pessimistic_world import PessimisticWorld
 from worldline.adwm.survey import facts_of
+from worldline.collect import CollectConfig, run_name
 from worldline.kernel.model import KernelModel
 from worldline.policies import PolicyConfig, load
 from worldline.rollout import Rollout, plan
@@ -62,6 +63,18 @@ def test_a_halted_episode_is_not_won_where_every_logged_one_is(model: KernelMode
     environment.reset(seed=0, task="t3")
     _, reward, _, _, info = environment.step("paint the ceiling with soup")
     assert (reward, info["score"], info["won"]) == (1.0, 0.0, False)
+
+
+def test_episodes_of_two_world_models_are_two_runs(model: KernelModel, tmp_path: Path) -> None:
+    """So `collect --resume` never mixes them."""
+    Ensemble((), model).save(tmp_path / "wm")
+    config = CollectConfig(env=f"imagined:{tmp_path / 'wm'}", policy="random")
+    before = run_name(config)
+    assert before.startswith(config.settings_name) and before != config.settings_name
+    assert run_name(config) == before
+    weights = next((tmp_path / "wm" / "kernel").iterdir())
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    assert run_name(config) != before
 
 
 def test_a_folder_of_fit_is_an_environment_by_name(model: KernelModel, tmp_path: Path) -> None:

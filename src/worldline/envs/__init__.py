@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from worldline import files
 from worldline.config import suggest, validate
 from worldline.help_text import options_help
 from worldline.post import public
@@ -179,6 +180,18 @@ def load_builtin(
     if ":" in name:
         raise InputError(f"{source} names its environment {name!r}, and data runs no code: give {flag} if you trust it")
     raise InputError(f"{source} names its environment {name!r}, which is not a built-in: --env NAME says which to use")
+
+
+def world_model_digest(name: str) -> str:
+    """What the world model behind `imagined:FOLDER` is; empty for every other world.
+
+    The folder may hold more than the model, such as runs in it.
+    """
+    if not name.startswith("imagined:"):
+        return ""
+    folder = Path(name.removeprefix("imagined:")).expanduser()
+    parts = (path for part in ("kernel", "log", "sample.json") for path in (folder / part, *(folder / part).rglob("*")))
+    return files.digest(path for path in parts if path.is_file())
 
 
 def describe(name: str) -> str:

@@ -18,7 +18,7 @@ import torch
 from accelerate.utils import broadcast_object_list
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
-from worldline import __version__, files, metrics, store, training_state
+from worldline import __version__, envs, files, metrics, store, training_state
 from worldline.paw import shards
 from worldline.paw.actor import Actor
 from worldline.paw.groups import episode_prefix
@@ -52,8 +52,8 @@ class RunFolder:
         self.notes: tuple[str, ...] = ()
         """What was wrong in the folder of a resumed run."""
         inputs = {config.model: fingerprint(locate(config.model, f"--model {config.model}"))}
-        if config.env.startswith("imagined:"):
-            inputs[config.env] = _played_in(Path(config.env.removeprefix("imagined:")).expanduser())
+        if digest := envs.world_model_digest(config.env):
+            inputs[config.env] = digest
         self._run = Run(config, "run", ADJUSTABLE, inputs)
         self._run.goes_on()
 
@@ -183,16 +183,6 @@ class RunFolder:
         for shard in store.shards(self.log):
             if any(name >= episode_prefix(update + 1) for name in store.ids(shard)):
                 files.delete(shard)
-
-
-def _played_in(world_model: Path) -> str:
-    """A digest of what an imagined world is made of: the folder may hold more, such as runs in it."""
-    parts = (
-        path
-        for part in ("kernel", "log", "sample.json")
-        for path in (world_model / part, *(world_model / part).rglob("*"))
-    )
-    return files.digest(path for path in parts if path.is_file())
 
 
 def _bare(optimizer: Any) -> Any:
