@@ -209,7 +209,8 @@ class Parts:
             settings |= {"left_out": False, **self.plan.fit}
         out = self.model(model)
         begun = time.perf_counter()
-        fitted = fit(FitConfig(log=logs, out=out, device=self.given.device, overwrite=True, **settings))
+        jobs = 1 + len(logs)  # each logger's episodes are left out once, beside the fit of all
+        fitted = fit(FitConfig(log=logs, out=out, device=self.given.device, jobs=jobs, overwrite=True, **settings))
         seconds = time.perf_counter() - begun
         figures = {name: _finite(value) for name, value in fitted.figures.items()}
         curves = json.loads((out / HORIZON).read_text(encoding="utf-8"))["curves"]

@@ -89,7 +89,8 @@ def _measured(log: Path, folder: Path, settings: Settings) -> dict[str, Any]:
     """Fit on the log in a process of its own."""
     out = folder / f"world-model-{log.name}"
     words = ["fit", str(log), "--out", str(out), "--members", str(settings.members), "--epochs", str(settings.epochs)]
-    words += ["--kernel-steps", str(settings.kernel_steps), "--seed", str(settings.seed), "--device", "cpu", "--json"]
+    words += ["--kernel-steps", str(settings.kernel_steps), "--seed", str(settings.seed), "--device", "cpu"]
+    words += ["--jobs", "1", "--json"]  # one process holds all the memory
     begun = time.perf_counter()
     with (folder / "printed").open("wb") as printed:
         child = subprocess.Popen([sys.executable, "-m", "worldline", *words], stdout=printed, stderr=printed)
