@@ -129,7 +129,7 @@ def _curve(folder: Path) -> dict[str, Any]:
     metrics = folder / "metrics.jsonl"
     lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()] if metrics.exists() else []
     names = ("success", "halted", "eval_success", "kl")
-    return {name: [round(line[name], 4) for line in lines if name in line] for name in names}
+    return {"curves": {name: [round(line[name], 4) for line in lines if name in line] for name in names}}
 
 
 if __name__ == "__main__":
