@@ -80,10 +80,11 @@ def _briefly(patch: pytest.MonkeyPatch) -> None:
 
 def _once(work: Callable[..., Any]) -> Callable[..., Any]:
     """`work`, done once for each log and settings, which are all that it reads."""
-    done: dict[tuple[tuple[Trajectory, ...], str], Any] = {}
+    done: dict[tuple[str, ...], Any] = {}
 
     def remembered(episodes: Sequence[Trajectory], config: FitConfig, jobs: int) -> Any:
-        key = tuple(episodes), config.model_dump_json(include=set(FitSettings.model_fields))
+        settings = config.model_dump_json(include=set(FitSettings.model_fields))
+        key = settings, *(episode.model_dump_json() for episode in episodes)
         if key not in done:
             done[key] = work(episodes, config, jobs)
         return done[key]
