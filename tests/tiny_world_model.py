@@ -33,10 +33,9 @@ def log(house: World) -> list[Trajectory]:
 
 @pytest.fixture(scope="session")
 def fitted(log: list[Trajectory]) -> Fitted:
-    """A world model of the log: two members, a few epochs. Narrower than `small`; its latents are as wide."""
+    """A world model of the log: two members, a few epochs. Smaller than `small`; what it encodes is as wide."""
     torch.set_num_threads(1)
-    small = PRESETS["small"]
-    kept = {"latent": small.latent, "diffusion_steps": small.diffusion_steps}
+    kept = PRESETS["small"].model_dump(include={"width", "encoder_hidden", "latent", "diffusion_steps"})
     with pytest.MonkeyPatch.context() as brief:
         make_fits_brief(brief, 80)
         brief.setitem(PRESETS, "small", BRIEF.model_copy(update=kept))

@@ -100,7 +100,7 @@ def every_model(folder: Path, house: World, evaluation: Evaluation) -> Evaluatio
         log=(folder / "short",),
         world_model=folder / "wm",
         truth=folder / "truth.json",
-        rollouts=2,
+        rollouts=1,
         rival_rollouts=1,
         sensitivity=2,
         certificate=False,
