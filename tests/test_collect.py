@@ -162,7 +162,7 @@ def test_a_policy_that_raises_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_kill_nine_then_resume_equals_the_undisturbed_run(tmp_path: Path) -> None:
-    words = ("--episodes", "800", "--batch-size", "8")
+    words = ("--episodes", "400", "--batch-size", "8")
     killed = start_collect(tmp_path / "a", *words)
     while not store.shards(tmp_path / "a"):
         assert killed.poll() is None
@@ -170,7 +170,7 @@ def test_kill_nine_then_resume_equals_the_undisturbed_run(tmp_path: Path) -> Non
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
     kept = store.count(tmp_path / "a")
-    assert 0 < kept < 800, "killed in the middle"
+    assert 0 < kept < 400, "killed in the middle"
     again = [start_collect(tmp_path / "a", *words, "--resume"), start_collect(tmp_path / "b", *words)]
     assert [process.wait() for process in again] == [0, 0]
     store.check_unique(tmp_path / "a")

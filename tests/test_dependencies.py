@@ -3,6 +3,7 @@
 import ast
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = SETTINGS["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 TESTED = [Requirement(line) for line in (*PROJECT["dependencies"], *EXTRAS["dev"])]
 OPTIONAL = [Requirement(line) for name, lines in EXTRAS.items() if name != "dev" for line in lines]
@@ -69,18 +71,37 @@ def test_everything_imported_is_required() -> None:
     owners = packages_distributions()
     undeclared = {
         module
-        for module in imported(ROOT / "src" / "worldline")
+        for module in {name.partition(".")[0] for name in imported()} - sys.stdlib_module_names
         if module in owners and not named & {canonicalize_name(owner) for owner in owners[module]}
     }
     assert undeclared <= {"worldline", "pydantic_core"}  # pydantic itself requires one version of its core
 
 
-def imported(folder: Path) -> set[str]:
-    """The top-level modules that the files of a folder import, those of the standard library aside."""
-    nodes = [node for path in folder.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+@cache
+def imported() -> frozenset[str]:
+    """The modules that the package's files import; of `from torch import fx`, torch.fx."""
+    paths = (ROOT / "src" / "worldline").rglob("*.py")
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
     whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    parts = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
-    return {name.split(".")[0] for name in whole | parts} - sys.stdlib_module_names
+    parts = {
+        f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+        for alias in node.names
+    }
+    return frozenset(whole | parts)
+
+
+def test_mypy_follows_whatever_is_imported() -> None:
+    """What it leaves out of packages with types is what these import for themselves."""
+    left_out = [
+        module.removesuffix(".*")
+        for override in SETTINGS["tool"]["mypy"]["overrides"]
+        if "follow_imports_for_stubs" in override
+        for module in override["module"]
+    ]
+    assert left_out
+    assert [name for name in imported() for module in left_out if f"{name}.".startswith(f"{module}.")] == []
 
 
 @pytest.mark.parametrize("name", INSIDES)

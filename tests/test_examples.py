@@ -47,8 +47,8 @@ def test_own_environment_and_policy_to_a_trained_agent(
 def test_an_api_agent_scored_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_fits_brief(monkeypatch)
-    loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=40, rollouts=4)
+    make_fits_brief(monkeypatch, 10)
+    loaded("api_agent_offline", monkeypatch).run(tmp_path, episodes=16, rollouts=2)
     printed = capsys.readouterr().out
     assert "v2 is better than v1" in printed or "does not tell whether v2 is better" in printed
     assert "what works: worldline fit and --world-model" in printed
@@ -57,13 +57,14 @@ def test_an_api_agent_scored_offline(
 
 def test_the_notebook_runs_from_a_log_to_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    make_fits_brief(monkeypatch)
+    make_fits_brief(monkeypatch, 10)
     notebook = json.loads((EXAMPLES / "quickstart.ipynb").read_text(encoding="utf-8"))
     values: dict[str, Any] = {}
     for number, cell in enumerate(notebook["cells"]):
         assert not cell.get("outputs"), "outputs are not kept: they are of one machine"
         if cell["cell_type"] == "code":
-            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), values)
+            source = "".join(cell["source"]).replace("episodes=24", "episodes=16")
+            exec(compile(source, f"cell {number}", "exec"), values)
     assert "expert@0.3 is better than expert@0.7" in values["comparison"].answer
     evaluation = values["evaluation"]
     logged = evaluation.value("in_log", "wm", 0.3).value

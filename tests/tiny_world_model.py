@@ -5,8 +5,9 @@ import torch
 from hypothesis import settings
 from tiny_house import play, tiny_house
 
-from brief_fits import make_fits_brief
+from brief_fits import BRIEF, make_fits_brief
 from worldline.adwm.fit import FitSettings, Fitted, fit_ensemble
+from worldline.adwm.model import PRESETS
 from worldline.types import Trajectory, World
 
 __all__ = ["fitted", "house", "log", "one_thread"]
@@ -32,8 +33,10 @@ def log(house: World) -> list[Trajectory]:
 
 @pytest.fixture(scope="session")
 def fitted(log: list[Trajectory]) -> Fitted:
-    """A world model of the log: two members, a few epochs."""
+    """A world model of the log: two members, a few epochs. Smaller than `small`; what it encodes is as wide."""
     torch.set_num_threads(1)
+    kept = PRESETS["small"].model_dump(include={"width", "encoder_hidden", "latent", "diffusion_steps"})
     with pytest.MonkeyPatch.context() as brief:
         make_fits_brief(brief, 80)
-        return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=150, replayed_episodes=6))
+        brief.setitem(PRESETS, "small", BRIEF.model_copy(update=kept))
+        return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=150, replayed_episodes=4))

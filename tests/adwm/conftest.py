@@ -39,7 +39,7 @@ def agent(log: list[Trajectory], tmp_path_factory: pytest.TempPathFactory) -> HF
     clone(
         model,
         examples,
-        CloningSchedule(12, 1024, 5e-3, muon_rate=0.01, reading=0.1),
+        CloningSchedule(8, 1024, 5e-3, muon_rate=0.01, reading=0.1),
         pad=0,
         seed=0,
         folder=tmp_path_factory.mktemp("agent"),

@@ -7,10 +7,10 @@ from worldline.types import Trajectory
 
 
 def test_curves_of_every_model_over_held_out_episodes(fitted: Fitted) -> None:
-    curves = horizon_curves(fitted.ensemble, episodes=12)
+    curves = horizon_curves(fitted.ensemble, episodes=6)
     assert set(curves) == {"adwm", "adwm-noise", "wm-ar", "wm-joint", "wm-knn"}
     for curve in curves.values():
-        assert curve.steps[0] == 12
+        assert curve.steps[0] == 6
         assert sorted(curve.steps, reverse=True) == curve.steps
         assert len(curve.latent_error) == len(curve.steps)
         assert all(error >= 0 for error in curve.latent_error)

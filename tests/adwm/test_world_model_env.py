@@ -36,7 +36,7 @@ def test_a_batch_imagines_what_single_episodes_do(fitted: Fitted, house: World) 
     world = ImaginedWorld(fitted.ensemble)
 
     def steps_of(batch_size: int) -> dict[str, list[tuple[str, str]]]:
-        player = Rollout(world, mixed(house, 0.5), batch_size=batch_size)
+        player = Rollout(world, mixed(house, 0.5), batch_size=batch_size, max_steps=6)
         played = player.play(plan(world, "log", 12, seed=1, run="x"))
         return {episode.id: [(step.observation, step.action) for step in episode.steps] for episode in played}
 

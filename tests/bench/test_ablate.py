@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from brief_fits import make_fits_brief
+from brief_fits import make_fits_brief, make_networks_small
 from worldline.adwm.fit import FitSettings
 from worldline.bench import ablate, rank
 from worldline.bench.experiment import Experiment, ExperimentConfig
@@ -30,6 +30,7 @@ SUITE = PolicySuite(
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     make_fits_brief(monkeypatch, 10)
+    make_networks_small(monkeypatch)
     monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
 
 

@@ -75,7 +75,9 @@ def test_the_parts_leave_nothing_to_imagine(tmp_path: Path, monkeypatch: pytest.
     """The whole evaluation, after its parts, plays nobody, fits nothing and scores nobody."""
     made = experiment(tmp_path, estimators=("adwm", "am-dr"), certificate=True, rollouts=1, horizon=0)
     two = PolicySuite(
-        loggers={"a": Faults(chance=0.5), "c": Faults(chance=0.1)}, targets={"b": Faults()}, options={"level": "tiny"}
+        loggers={"a": Faults(chance=0.5), "c": Faults(chance=0.1)},
+        targets={"b": Faults()},
+        options={"level": "tiny", "max_steps": 5},
     )
     made = replace(made, suite=two)
     for work in (made.plays(), made.fits([0]), made.evaluations([0])):

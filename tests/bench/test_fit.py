@@ -1,6 +1,9 @@
 """`bench fit`: the log has the steps that it should, and the whole command is measured."""
 
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,11 @@ def test_the_log_is_as_long_as_it_should_be_and_kept(tmp_path: Path) -> None:
     assert {episode.policy for episode in episodes} <= {f"expert-{epsilon:g}" for epsilon in fit.EPSILONS}
 
 
-def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path) -> None:
+def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def briefly(command: list[str], **streams: Any) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([*command, "--no-left-out", "--text-steps", "40"], **streams)
+
+    monkeypatch.setattr(fit, "subprocess", SimpleNamespace(Popen=briefly))
     settings = fit.Settings(steps=(1000,), members=0, kernel_steps=100, out=tmp_path)
     measured = fit.run(settings)
     row = measured.rows[0]

@@ -6,10 +6,11 @@ from functools import partial
 import pytest
 import torch
 
-from brief_fits import make_fits_brief
+from brief_fits import BRIEF, make_fits_brief
 from worldline import envs
 from worldline.adwm.fit import FitSettings
 from worldline.adwm.imagination import IMAGINATION_PRESETS
+from worldline.adwm.model import PRESETS
 from worldline.bench import imagine
 from worldline.bench.imagine import Settings, Sweep, run
 from worldline.policies.mixing import RandomPolicy
@@ -20,6 +21,8 @@ from worldline.types import Decision, Turn, WorldlineError
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     make_fits_brief(monkeypatch, 10)
+    steps = PRESETS["small"].diffusion_steps  # more than both samplers take
+    monkeypatch.setitem(PRESETS, "small", BRIEF.model_copy(update={"diffusion_steps": steps}))
 
 
 class Counting(RandomPolicy):

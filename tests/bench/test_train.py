@@ -10,6 +10,7 @@ from scipy import stats
 
 from worldline.bench import train as bench
 from worldline.bench.train_plans import PLANS, TrainPlan, train_runs
+from worldline.sft.small import SIZES
 from worldline.types import InputError, WorldlineError
 
 
@@ -58,6 +59,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> bench.Settings:
     clone = {"episodes": 4, "epochs": 1, "checkpoints": 2, "vocabulary": 300}
     tiny = TrainPlan({"level": "tiny"}, clone, recipe, {"grpo": 1}, start=(0.0, 1.0))
     monkeypatch.setitem(PLANS, "household", tiny)
+    monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
     return bench.Settings(env="household", seeds=1, out=tmp_path / "bench", final=4, device="cpu")
 
 

@@ -341,7 +341,7 @@ def test_whatever_breaks_the_old_evaluation_or_the_new_one_is_there(
 ) -> None:
     """Every write, sync, rename, deletion and lock of `evaluate --out --overwrite` fails, or is the last, in turn."""
     monkeypatch.setattr(policies, "load", lambda spec, world, settings: GoalSeeker(float(Path(spec[3:]).name)))
-    log, work = write(episodes[:6]), tmp_path / "out"
+    log, work = write(episodes[:6]), tmp_path / "run"
 
     def run(zeal: str, dreams: Sequence[Trajectory]) -> None:
         monkeypatch.setattr(module, "_world_model", lambda case: Dream(dreams))
@@ -357,20 +357,20 @@ def test_whatever_breaks_the_old_evaluation_or_the_new_one_is_there(
             )
         )
 
-    def new() -> None:
+    def new(out: Path = work) -> None:
         run("2", imagined(episodes[2:5]))
 
     run("1", imagined(episodes[:3]))
     old = shutil.copytree(work, tmp_path / "old")
     before = content(work)
-    points = faults.points(new)
+    new()
     after = content(work)
     assert before[0] != after[0]
     assert before[2] != after[2]
-    for number in range(points):
-        shutil.rmtree(work)
-        shutil.copytree(old, work)
-        assert faults.broken(new, number, how) != 0
+    shutil.rmtree(work)
+    broken = 0
+    for state in faults.states_left(new, tmp_path, how, before=lambda out: shutil.copytree(old, out)):
+        broken += state.calls
         evaluation, kept, episodes_there = content(work)
         assert evaluation in (before[0], after[0])
         assert all(after[1].get(name) == values for name, values in kept.items())
@@ -378,7 +378,7 @@ def test_whatever_breaks_the_old_evaluation_or_the_new_one_is_there(
         new()
         assert content(work) == after
         assert not [path for path in work.rglob(".*") if path.name != ".lock"]
-    assert points >= 14
+    assert broken >= 14
 
 
 def test_one_evaluation_at_a_time_writes_a_folder(episodes: list[Trajectory], write: Write, tmp_path: Path) -> None:

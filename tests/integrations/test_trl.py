@@ -1,27 +1,37 @@
-"""PaW inside TRL: the loss against brute force, whose words count, and a world played through the trainer."""
+"""PaW inside TRL: the loss against brute force, whose words count, and a world played through the trainer.
+
+TRL is imported where it is used: it takes seconds, and every process of a test run reads this file.
+"""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
-pytest.importorskip("trl", reason="TRL is not installed: pip install 'worldline[trl]'")
-
 from counting import CountingWorld
 from tiny_llama import tiny_llama
 from worldline.integrations.tool_answers import answer_mask
-from worldline.integrations.trl import PaWTrainer, turns, world_term
 from worldline.integrations.trl_environment import OVER, TrlEnvironment, environment_factory, task_rows
+
+if TYPE_CHECKING:
+    from worldline.integrations.trl import PaWTrainer
+
+pytestmark = pytest.mark.skipif(find_spec("trl") is None, reason="TRL is not installed: pip install 'worldline[trl]'")
 
 
 def test_turns_are_counted_from_the_first_action() -> None:
+    from worldline.integrations.trl import turns
+
     own = torch.tensor([[0, 1, 1, 0, 0, 1, 0], [1, 0, 1, 0, 1, 1, 1]]).bool()
     assert turns(own).tolist() == [[-1, 0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2, 2]]
 
 
 def test_the_loss_is_the_mean_of_means_of_the_chosen_transitions() -> None:
+    from worldline.integrations.trl import world_term
+
     generator = torch.Generator().manual_seed(0)
     own = torch.tensor([[1, 1, 0, 0, 1, 0, 0, 0], [1, 0, 0, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]]).bool()
     world = torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0], [0, 1, 1, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0, 0]]).bool()
@@ -44,7 +54,7 @@ def test_the_loss_is_the_mean_of_means_of_the_chosen_transitions() -> None:
     assert expected > 0 and 0 < logs["clipped_tokens"] < 1
 
 
-def _rollout(prompts: list[Any], trainer: PaWTrainer) -> dict[str, Any]:
+def _rollout(prompts: list[Any], trainer: "PaWTrainer") -> dict[str, Any]:
     """Two actions, each answered by the world; no generation is needed to see the losses at work."""
     count = len(prompts)
     action, answer = [5, 2], [7, 8, 9, 2]
@@ -76,9 +86,11 @@ def arguments(folder: Path, **settings: Any) -> Any:
     return GRPOConfig(**{**defaults, **settings})
 
 
-def scripted_trainer(start: Path, folder: Path, rollout: Any = _rollout, **settings: Any) -> PaWTrainer:
+def scripted_trainer(start: Path, folder: Path, rollout: Any = _rollout, **settings: Any) -> "PaWTrainer":
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from worldline.integrations.trl import PaWTrainer
 
     return PaWTrainer(
         model=AutoModelForCausalLM.from_pretrained(start),
@@ -110,7 +122,7 @@ def test_the_world_is_scored_without_the_policys_temperature(
 
     spoken = [0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1]  # the first and the last token of an answer are somebody else's
 
-    def rollout(prompts: list[Any], trainer: PaWTrainer) -> dict[str, Any]:
+    def rollout(prompts: list[Any], trainer: "PaWTrainer") -> dict[str, Any]:
         return {**_rollout(prompts, trainer), "world_mask": [spoken for _ in prompts]}
 
     trainer = scripted_trainer(start, tmp_path, rollout, temperature=temperature, max_steps=1)
@@ -232,17 +244,18 @@ def talker(world: CountingWorld) -> tuple[Any, Any]:
 CALL = {"name": "act", "arguments": {"action": "up"}}
 
 
-class Watched(PaWTrainer):
-    """Keeps what TRL made of the episodes."""
-
-    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        self.watched = super()._generate_and_score_completions(inputs)
-        return self.watched
-
-
 def test_a_world_is_played_and_learned_through_trl(tmp_path: Path, fresh_accelerator: None) -> None:
     """Generation, tool calls, rewards and both losses are TRL's and ours; the model and the world are tiny."""
     from datasets import Dataset
+
+    from worldline.integrations.trl import PaWTrainer
+
+    class Watched(PaWTrainer):
+        """Keeps what TRL made of the episodes."""
+
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            self.watched = super()._generate_and_score_completions(inputs)
+            return self.watched
 
     world = CountingWorld()
     model, tokenizer = talker(world)

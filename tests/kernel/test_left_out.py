@@ -58,7 +58,7 @@ def flatterer(episodes: Sequence[Trajectory]) -> KernelModel:
     return cast(KernelModel, Flatterer(StepTable.of(episodes), 0.5))
 
 
-def test_other_processes_measure_the_same() -> None:
+def test_other_processes_measure_the_same(forked_workers: None) -> None:
     with measuring_left_out(_log("abcd"), flatterer, 0, jobs=2) as errors:
         assert errors() == left_out_errors(_log("abcd"), flatterer, seed=0)
 

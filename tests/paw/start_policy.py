@@ -1,14 +1,12 @@
-"""A start policy for the counting world: a tiny Llama over whole words that knows the rules and nothing of the goal."""
+"""A start policy for the counting world: a tiny Llama over whole words that knows the rules and nothing of the goal.
+
+Every process of a test run reads this file, and those that make no policy need not wait for transformers.
+"""
 
 import random
 from pathlib import Path
 
 import pytest
-import torch
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
-
-from tiny_llama import tiny_llama
 
 WORDS = ["<pad>", "<eos>", "\n", ">", " up", " stay", "at", "Task:", " count", " to", *(f" {n}" for n in range(7))]
 
@@ -20,6 +18,12 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def save_start(folder: Path, *, tied: bool = False, width: int = 32) -> Path:
     """Goes up or stays with equal chances, and always says one of the two; saved as a transformers folder."""
+    import torch
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    from tiny_llama import tiny_llama
+
     words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<pad>"))
     words.pre_tokenizer = pre_tokenizers.Split(Regex(r" ?[A-Za-z]+:?| ?[0-9]|\n|>"), behavior="isolated")
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")

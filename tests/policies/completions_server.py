@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import torch
-from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 NEUTRAL = {
@@ -188,6 +187,8 @@ class CompletionsServer:
                 own[name].copy_(weight)
 
     def load(self, lora_name: str, lora_path: str) -> str:
+        from peft import PeftModel
+
         if self.refuses_adapters:
             raise ServerError(400, self.refuses_adapters, "InvalidUserInput")
         if lora_name in self.models:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 from served_equality import QUICK, assert_equal, pair, save_model
 
 from worldline.policies import PolicyConfig
@@ -89,6 +88,8 @@ def test_a_sample_follows_from_the_turns_seed(served: Served, make_turn: Make) -
 
 
 def test_an_adapter_is_loaded_played_with_and_unloaded(served: Served, make_turn: Make, tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+
     local = pair(served.folder, served.url)[0]
     torch.manual_seed(0)
     adapted = get_peft_model(local.model, LoraConfig(r=4, lora_alpha=16, target_modules="all-linear"))
