@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.kernel.candidates import COMPARED, EXACT, KINDS, OTHER, RENAMED, Candidates, ComparedRows
-from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription, last_number
+from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
+from worldline.kernel.language import last_number
 from worldline.kernel.step_table import COLUMN, CONTEXTS
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
@@ -132,8 +133,7 @@ def _of_texts(
 ) -> Features:
     texts: dict[str, int] = {}
     number = np.array([texts.setdefault(text, len(texts)) for text in possible.texts])
-    before = {state.first_observation, *state.answers}
-    to_this = {a for a, action in zip(state.answers, state.actions, strict=True) if action == step.action}
+    to_this = state.answers_to.get(step.action, frozenset())
     shown, bid = state.last_number, last_number(step.action) or state.last_bid
     described = []
     for text in texts:
@@ -141,7 +141,7 @@ def _of_texts(
         described.append(
             (
                 text == state.observation,
-                text in before,
+                text in state.shown,
                 text in to_this,
                 log.logged(text, but),
                 log.new_words(text, state.task, but),

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from worldline.kernel.candidates import Candidates, history_renaming
+from worldline.kernel.candidates import Candidates, history_renaming, latest_phrases
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.phrases import Phrase, Phrasing, renamed
+from worldline.kernel.phrases import Phrase, Phrasing, renamed, renamed_set
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
 
@@ -95,11 +95,11 @@ def items(
     before, first = frozenset(state.listed or ()), frozenset(state.first_listed or ())
     if all(after == before for _, after, _ in sources):
         return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
-    own = dict.fromkeys(name.lower() for name in step.phrase.names)
+    own = dict.fromkeys(step.phrase.lowered)
     recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:3]
     names = [*own, *fillings.in_view(answer)[:_IN_VIEW], *recent]
     parse = log.language.phrasing.parse
-    related = (a for a in state.last_listed if own.keys() & {name.lower() for name in parse(a).names})
+    related = (a for a in state.last_listed if not own.keys().isdisjoint(parse(a).lowered))
     parts = [after for _, after, _ in sources]
     actions = tuple(
         dict.fromkeys(
@@ -137,20 +137,14 @@ def _sources(
         alike = len(shape & theirs) / max(1, len(shape | theirs))
         weighed.append((float(chances[at]) * np.exp(6 * alike), row))
     out: list[Listing] = []
-    phrasing = log.language.phrasing
+    phrasing, latest = log.language.phrasing, latest_phrases(state)
     for weight, row in sorted(weighed, reverse=True)[:SOURCES]:
         source = log.rows[row]
         renaming = phrasing.renaming(source.action, step.action) or ()
-        if state.actions and step.phrase.names:
-            renaming = history_renaming(log, row, state.actions, step, renaming)
+        if latest and step.phrase.names:
+            renaming = history_renaming(log, row, latest, step, renaming)
         after, before = source.listed_after or (), source.listed or ()
-        out.append(
-            (
-                weight,
-                frozenset(renamed(a, renaming) for a in after),
-                frozenset(renamed(a, renaming) for a in before),
-            )
-        )
+        out.append((weight, renamed_set(after, renaming), renamed_set(before, renaming)))
     return out
 
 

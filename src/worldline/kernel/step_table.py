@@ -7,18 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.episode_state import (
-    COLUMNS,
-    Codes,
-    EpisodeState,
-    Language,
-    StepDescription,
-    code,
-    recurring_wordings,
-)
+from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, StepDescription
+from worldline.kernel.language import Language, code, recurring_wordings
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
-from worldline.kernel.phrases import Phrasing
+from worldline.kernel.phrases import Phrase, Phrasing
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.types import Trajectory
 
@@ -63,6 +56,8 @@ class StepTable:
     language: Language
     episodes: tuple[Trajectory, ...]
     rows: tuple[LoggedStep, ...]
+    phrases: tuple[Phrase, ...]
+    """The action of each row."""
     codes: Codes
     """(N, len(COLUMNS))"""
     memory: Array
@@ -99,6 +94,7 @@ class StepTable:
             language,
             tuple(episodes),
             tuple(rows),
+            tuple(description.phrase for description in described),
             np.stack([description.codes for description in described]),
             np.stack([description.memory for description in described]),
             np.stack([description.deeds for description in described]),
