@@ -139,7 +139,8 @@ def pool(
         of_mine[:, 12] = _in_proportion(np.array([one.proportion for one in past], np.float32), step.proportion)
         compared = np.concatenate([of_mine, compared])
         related = [*(one.relations for one in past), *related]
-    compared[:, 9] = [_overlap(one, step.relations) for one in related]
+    shared = {one: _overlap(one, step.relations) for one in set(related)}
+    compared[:, 9] = [shared[one] for one in related]
     compared[:, 10] = [one == step.relations for one in related]
     return ComparedRows(rows, same, compared, np.array(sizes))
 
@@ -289,9 +290,8 @@ def history_renaming(
     settled = {old.lower() for old, _ in renaming}.union(step.phrase.lowered)
     pairs = list(renaming)
     used = set()
-    first = int(log.first_row[log.episode_of[row]])
-    for at in range(row - 1, max(first, row - _HISTORY) - 1, -1):
-        logged = log.phrases[at]
+    first = row - min(_HISTORY, log.rows[row].step)
+    for logged in reversed(log.phrases[first:row]):
         mine = latest.get(logged.skeleton)
         if mine is None or logged.skeleton in used:
             continue

@@ -164,8 +164,7 @@ def _of_texts(
         ],
         1,
     ).astype(np.float32)
-    counted = np.zeros((len(texts), groups.shape[1]), np.float32)
-    np.add.at(counted, number, groups)
+    counted = (number == np.arange(len(texts))[:, None]).astype(np.float32) @ groups
     agreeing = (counted / np.maximum(counted.sum(0), 1.0))[number]
     alone = np.stack(
         [

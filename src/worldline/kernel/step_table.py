@@ -89,6 +89,7 @@ class StepTable:
         for at, description in enumerate(described):
             for name, key in _keys(description):
                 contexts[name][key].append(at)
+        distinct: dict[frozenset[int], frozenset[int]] = {}
         rng = np.random.default_rng(0)  # the same rows are looked at whenever the log is read again
         return cls(
             language,
@@ -99,7 +100,7 @@ class StepTable:
             np.stack([description.memory for description in described]),
             np.stack([description.deeds for description in described]),
             np.array([description.proportion for description in described], np.float32),
-            tuple(description.relations for description in described),
+            tuple(distinct.setdefault(one.relations, one.relations) for one in described),
             episode_of,
             np.unique([episode.policy for episode in episodes], return_inverse=True)[1][episode_of],
             np.searchsorted(episode_of, np.arange(len(episodes))),
