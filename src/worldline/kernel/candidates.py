@@ -5,7 +5,7 @@ are kept. Each offers its answer as it is, with names exchanged, with numbers mo
 before in its place. Which of these is right is for the gate to learn; nothing else can be answered.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,9 +116,9 @@ def pool(
             rows = np.concatenate([rows[start : start + cap], rows[: max(0, start + cap - len(rows))]])
         looked_at.append(rows)
     general = looked_at.pop()
-    rows = np.unique(np.concatenate(looked_at))
+    rows = _distinct(looked_at)
     if len(rows) < KEPT:
-        rows = np.unique(np.concatenate([rows, general]))
+        rows = _distinct([rows, general])
     codes = log.codes[rows]
     same = codes == step.codes
     compared = _compared(log, state, step, codes, log.memory[rows], log.deeds[rows])
@@ -143,6 +143,15 @@ def pool(
     compared[:, 9] = [shared[one] for one in related]
     compared[:, 10] = [one == step.relations for one in related]
     return ComparedRows(rows, same, compared, np.array(sizes))
+
+
+def _distinct(parts: Sequence[Rows]) -> Rows:
+    """All rows of the parts, in order, each once. As `np.unique`, at a quarter of its cost for a few hundred."""
+    rows = np.sort(np.concatenate(parts))
+    first = np.empty(len(rows), np.bool_)
+    first[:1] = True
+    np.not_equal(rows[1:], rows[:-1], out=first[1:])
+    return rows[first]
 
 
 def _compared(

@@ -115,7 +115,8 @@ def items(
         )
     )
     describe = _ItemDescriber(state, step, answer, sources, before, first, log)
-    return Items(actions, np.stack([describe(action, parse(action)) for action in actions]))
+    described = np.concatenate([describe(action, parse(action)) for action in actions])
+    return Items(actions, described.reshape(len(actions), -1))
 
 
 Listing = tuple[float, frozenset[str], frozenset[str]]
@@ -194,7 +195,7 @@ class _ItemDescriber:
         return _buckets(
             self._verb,
             phrase.skeleton,
-            tuple(self._relation(name) for name in phrase.lowered),
+            tuple([self._relation(name) for name in phrase.lowered]),
             _Origin(follows, was, start, action in top[2], share),
             "n" if since is None else str(min(self._situation.step - since, 4)),
             action == self._action,
@@ -249,10 +250,18 @@ def _buckets(
         f"{move}{place}{ago}{follows:d}",
         f"{move}{ago}{verbs}",
         f"{move}{ago}{place}{verbs}",
-        *(f"{move}{place}^{shape}" for shape in shapes),
-        *(f"{skeleton}{verbs}^{shape}" for shape in shapes),
     ]
-    return np.array([1 + stable_hash(text) % (BUCKETS - 1) for text in texts])
+    shaped = *_shaped(f"{move}{place}", shapes), *_shaped(f"{skeleton}{verbs}", shapes)
+    return np.array([*map(_bucket, texts), *shaped])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _shaped(text: str, shapes: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(_bucket(f"{text}^{shape}") for shape in shapes)
+
+
+def _bucket(text: str) -> int:
+    return 1 + stable_hash(text) % (BUCKETS - 1)
 
 
 class ListModel(nn.Module):

@@ -126,4 +126,8 @@ def _replaced(text: str, new: Mapping[str, str]) -> str:
     Patterns take some letters for one (I and \u0130, s and \u017f) that have no lower case in common: what is no name
     by its lower case stays.
     """
+    if text.isascii():
+        lowered = text.lower()
+        if not any(name in lowered for name in new):  # most texts have none: no pattern is made for them
+            return text
     return _pattern(tuple(new)).sub(lambda match: new.get(match[0].lower(), match[0]), text)
