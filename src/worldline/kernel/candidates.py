@@ -178,13 +178,16 @@ def _in_proportion(proportions: Array, proportion: float) -> Array:
     if np.isnan(proportion):
         return np.isnan(proportions).astype(np.float32)
     near: Array = np.exp(-8 * np.abs(proportions - proportion))
-    return np.nan_to_num(near, nan=0.0)
+    near[np.isnan(near)] = 0.0
+    return near
 
 
 def _overlap(first: frozenset[int], second: frozenset[int]) -> float:
     """Shared members as a share of all; 1 where both are empty."""
+    if not first or not second:
+        return float(not first and not second)
     shared = len(first & second)
-    return shared / (len(first) + len(second) - shared) if first or second else 1.0
+    return shared / (len(first) + len(second) - shared)
 
 
 def _own_steps(state: EpisodeState, step: StepDescription) -> list[int]:
