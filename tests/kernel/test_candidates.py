@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from written_logs import Played, episode, shelves, state_after
 
-from worldline.kernel.candidates import KEPT, KINDS, candidates, history_renaming, pool
+from worldline.kernel.candidates import KEPT, KINDS, candidates, history_renaming, latest_phrases, pool
 from worldline.kernel.model import KernelModel
 from worldline.types import Trajectory
 
@@ -73,7 +73,7 @@ def test_names_of_earlier_actions_are_exchanged_too(kitchen: KernelModel) -> Non
     state = state_after(kitchen, strange, 1)
     step, row = state.describe("look at bin"), 3  # episode 0 looked at the box, where it had put the cup
     renaming = kitchen.log.language.phrasing.renaming("look at box", "look at bin") or ()
-    assert history_renaming(kitchen.log, row, state.actions, step, renaming) == (("box", "bin"), ("cup", "hat"))
+    assert history_renaming(kitchen.log, row, latest_phrases(state), step, renaming) == (("box", "bin"), ("cup", "hat"))
 
 
 def test_no_row_of_the_left_out_episode_is_in_the_pool(kitchen: KernelModel) -> None:

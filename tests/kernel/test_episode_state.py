@@ -1,20 +1,13 @@
+import random
+from collections import Counter
+
 import numpy as np
 import pytest
 from written_logs import Played, episode, state_after, walk
 
-from worldline.kernel.episode_state import (
-    COLUMNS,
-    FADING,
-    EpisodeState,
-    code,
-    first_number,
-    last_number,
-    neighbours,
-    recurring_wordings,
-    wording,
-)
+from worldline.kernel.episode_state import COLUMNS, FADING, EpisodeState
 from worldline.kernel.model import KernelModel
-from worldline.kernel.phrases import Phrase, Phrasing
+from worldline.kernel.phrases import Phrase
 from worldline.kernel.step_table import StepTable
 
 TASKS = [
@@ -45,38 +38,6 @@ def same(state: EpisodeState, other: EpisodeState, action: str) -> set[str]:
     return {name for name, equal in zip(COLUMNS, first == second, strict=True) if equal}
 
 
-def test_numbers_of_a_text() -> None:
-    assert first_number("bid 3 of 7.5") == 3
-    assert last_number("bid 3 of 7.5") == 7.5
-    assert first_number("pass") is None
-    assert last_number("pass") is None
-
-
-def test_a_wording_has_neither_numbers_nor_names() -> None:
-    assert wording("You sell the Cup for 12.", Phrase("sell *", ("cup",))) == "you sell the <0> for #."
-
-
-def test_a_code_is_the_same_for_the_same_parts_only() -> None:
-    assert code("a", 1) == code("a", 1)
-    assert code("a", 1) != code("a", "1")
-    assert code("ab") != code("a", "b")
-    assert 0 <= code("x") < 2**63
-
-
-def test_the_nearest_bids_on_both_sides() -> None:
-    bids = [(3.0, "too low"), (5.0, "nearly"), (16.0, "too high")]
-    assert list(neighbours(6.0, bids)) == [
-        "below nearly 1",
-        "above too high 6",  # a gap of 10: 3 + log2(10)
-        "between nearly 1 and too high 6",
-        "beyond nearly",
-        "short of too high",
-        "amid nearly and too high",
-    ]
-    assert next(iter(neighbours(2.0, bids))) == "below none"
-    assert next(iter(neighbours(5.0, bids))) == "below nearly 0"
-
-
 def test_a_description_says_what_is_the_same(state: EpisodeState) -> None:
     other = state.copy()
     assert same(state, other, "look") == set(COLUMNS)
@@ -105,14 +66,6 @@ def test_the_same_deeds_in_another_order_are_the_same_deeds(state: EpisodeState)
     for action in ("wait", "look", "wait"):
         advance(other, action, "You do.", None)
     assert set(COLUMNS) - same(state, other, "look") == {"history", "path"}
-
-
-def test_wordings_that_few_numbers_fill_are_told_apart_by_them() -> None:
-    """Three scores twelve times each, and forty prices once each."""
-    log = [episode(f"s{at}", "Go.", [Played("try", f"You score {at % 3}.")]) for at in range(36)]
-    log += [episode(f"p{at}", "Go.", [Played("ask", f"It costs {at}.")]) for at in range(40)]
-    phrasing = Phrasing.of(log)
-    assert recurring_wordings(log, phrasing) == {"you score #."}
 
 
 def test_listed_actions_and_those_that_nearly_were(state: EpisodeState) -> None:
@@ -171,3 +124,30 @@ def test_a_copy_goes_its_own_way(state: EpisodeState) -> None:
     assert state.bids == []
     assert "fly" not in state.last_listed
     assert "xylophone" not in state.words
+    assert state.action_counts.total() == 1
+    assert state.event_counts.total() == 1
+    assert state.shown == {"You see a hall.", "You take the cup."}
+
+
+def test_a_long_past_is_found_again_as_by_reading_it_all(state: EpisodeState) -> None:
+    """What is indexed on the way, against the whole list of actions and answers."""
+    rng = random.Random(0)
+    actions = ["take cup", "take fork", "bid 7", "bid 8", "look", "take Cup"]
+    for at in range(60):
+        advance(state, rng.choice(actions), f"You do {rng.randrange(4)}.")
+        parse = state.language.phrasing.parse
+        phrases = [parse(action) for action in state.actions]
+        assert state.action_counts == Counter(state.actions)
+        assert state.event_counts == Counter(map(state.event, state.actions))
+        assert state.shown == {"You see a hall.", *state.answers}
+        for action in actions:
+            same = [b for b, done in zip(state.answers, state.actions, strict=True) if done == action]
+            assert state.answers_to.get(action, frozenset()) == set(same)
+            names = {name.lower() for name in parse(action).names}
+            assert state.related(parse(action)) == [
+                at for at, other in enumerate(phrases) if names & {name.lower() for name in other.names}
+            ]
+            assert state.steps_of.get(parse(action).skeleton, ()) == tuple(
+                at for at, other in enumerate(phrases) if other.skeleton == parse(action).skeleton
+            )
+        assert at + 1 == state.step

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from written_logs import Played, episode
 
-from worldline.kernel.episode_state import EpisodeState, wording
+from worldline.kernel.episode_state import EpisodeState
+from worldline.kernel.language import wording
 from worldline.kernel.outcome import StepOutcome, outcome_of
 from worldline.kernel.outlook import SORTS, Outlook, OutlookExercise, Prospects, summary
 from worldline.kernel.step_table import StepTable, replay
@@ -77,6 +78,8 @@ def test_frequent_wordings_are_sorts_of_their_own_and_the_rest_go_by_outcome() -
     assert rare[0] != rare[1]
     kinds = outlook.kinds(np.array([0, -1]), [0.0])
     assert outlook.sorts_of(kinds[:1], np.zeros(1, np.int64), ["fine."])[0] in rare
+    late = outlook.kinds(np.array([-500]), [0.0] * 500)
+    assert late.tolist() == kinds[1:].tolist(), "an episode may be longer than the log"
 
 
 def test_an_outlook_that_was_never_fitted_prefers_no_sort() -> None:

@@ -1,10 +1,12 @@
 """A path is where one stands: in a tree, the actions that are left name the chamber, and nothing else does."""
 
+import functools
+import itertools
 import random
 
-from written_logs import Played, episode
+from written_logs import Played, episode, left_of
 
-from worldline.kernel.paths import FEWEST, Moves, Path
+from worldline.kernel.paths import FEWEST, START, Moves, Path
 from worldline.types import Trajectory
 
 WAYS = {"climb": "descend", "descend": "climb", "left": "right", "right": "left"}
@@ -18,16 +20,19 @@ TREE = {
 """The ways out of each chamber, which is named by the way that leads to it from the first."""
 
 
-def view(chamber: Path) -> str:
+Chamber = tuple[str, ...]
+
+
+def view(chamber: Chamber) -> str:
     return f"Ways: {', '.join(TREE[chamber])}."
 
 
-def walks(episodes: int, length: int = 12, seed: int = 0) -> tuple[list[Trajectory], list[list[Path]]]:
+def walks(episodes: int, length: int = 12, seed: int = 0) -> tuple[list[Trajectory], list[list[Chamber]]]:
     """Random walks, every third step a look around; and the chamber before each step."""
     rng = random.Random(seed)
     logged, stood = [], []
     for number in range(episodes):
-        chamber: Path = ()
+        chamber: Chamber = ()
         steps, chambers = [], []
         for _ in range(length):
             chambers.append(chamber)
@@ -53,9 +58,9 @@ def test_the_path_is_the_chamber() -> None:
     logged, stood = walks(60)
     moves = Moves.of(logged)
     for one, chambers in zip(logged, stood, strict=True):
-        path: Path = ()
+        path = START
         for step, answer, chamber in zip(one.steps, one.next_observations, chambers, strict=True):
-            assert path == chamber
+            assert left_of(path) == chamber
             path = moves.after(path, step.action, answer)
 
 
@@ -84,3 +89,20 @@ def test_a_sentence_that_is_always_there_is_no_place() -> None:
     steps = [Played("walk", f"Room {at}. It is dark.") for at in range(1, 6)]
     logged = [episode(f"r{number}", "Room 0. It is dark.", steps, ended=False) for number in range(30)]
     assert Moves.of(logged).idle == frozenset()
+
+
+def test_codes_tell_paths_apart_and_the_same_actions_in_another_order_do_not() -> None:
+    """Every sequence of up to five of three actions: one code for each, one for each multiset."""
+    sequences = [actions for n in range(6) for actions in itertools.product("abc", repeat=n)]
+    paths = [functools.reduce(Path.then, actions, START) for actions in sequences]
+    assert len({path.ordered for path in paths}) == len(sequences)
+    assert len({path.unordered for path in paths}) == len({tuple(sorted(actions)) for actions in sequences})
+    by_deeds = {path.unordered: tuple(sorted(actions)) for path, actions in zip(paths, sequences, strict=True)}
+    assert all(by_deeds[p.unordered] == tuple(sorted(a)) for p, a in zip(paths, sequences, strict=True))
+
+
+def test_an_undone_action_leaves_the_path_before_it() -> None:
+    moves = Moves(undone=frozenset({("left", "right")}))
+    there = moves.going(START, "climb")
+    assert moves.going(moves.going(there, "left"), "right") is there
+    assert moves.going(START, "right").ordered != START.ordered, "nothing was done that it could undo"

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from written_logs import lamps, state_after
+from written_logs import lamps, left_of, state_after
 
 from worldline.kernel.model import KernelModel
+from worldline.kernel.paths import START
 from worldline.kernel.step_table import COLUMN, CONTEXTS, StepTable, replay
 from worldline.types import Trajectory
 
@@ -39,9 +40,9 @@ def test_contexts_are_found_as_a_search_through_the_log_finds_them(table: StepTa
     tasks = [log[row.episode].task_id for row in table.rows]
     paths = []
     for e in log:
-        path: tuple[str, ...] = ()
+        path = START
         for step, answer in zip(e.steps, e.next_observations, strict=True):
-            paths.append((e.task_id, path, step.action))
+            paths.append((e.task_id, left_of(path), step.action))
             path = table.language.moves.after(path, step.action, answer)
     for number, logged in enumerate(log):
         for _, description, row in replay(table.language, logged, number):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
+from worldline.kernel.paths import Path
 from worldline.types import Step, Trajectory
 
 Listed = tuple[str, ...] | None
@@ -161,3 +162,8 @@ def text_chances(model: KernelModel, state: EpisodeState, action: str, turn: int
     for text, chance in zip(considered.candidates.texts, chances.tolist(), strict=True):
         out[text] += chance
     return dict(out)
+
+
+def left_of(path: Path) -> tuple[str, ...]:
+    """The actions of a path, the first one first."""
+    return () if path.before is None else (*left_of(path.before), path.action)

@@ -77,7 +77,7 @@ class KernelEnvironment(WaitingEnvironment[W]):
     def request(self) -> StepRequest:
         """The pending action, with what decides the answer to it."""
         action = self.action or ""
-        key = action, self.state.actions.count(action)
+        key = action, self.state.action_counts[action]
         turn = derive_seed(self.seed, "turn", *key) % 2**20
         draws = self.uniform("answer", *key), self.uniform("outcome", *key)
         return StepRequest(self.state, action, *draws, turn, self.own)

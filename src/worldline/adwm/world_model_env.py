@@ -121,7 +121,7 @@ class ImaginedEnvironment(KernelEnvironment[ImaginedWorld]):
     def noise(self, shape: tuple[int, ...]) -> Tensor:
         """Keyed by the pending action and how often it had been done."""
         action = self.action or ""
-        seed = derive_seed(self.seed, "latent", action, self.state.actions.count(action))
+        seed = derive_seed(self.seed, "latent", action, self.state.action_counts[action])
         drawn = np.random.Generator(np.random.PCG64(seed)).standard_normal(shape)
         return torch.from_numpy(drawn.astype(np.float32))
 

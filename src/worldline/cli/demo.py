@@ -91,23 +91,23 @@ def _loop(settings: Settings) -> VerbResult:
     """The loop itself: collect, fit, evaluate, report."""
     started, out, seed = time.perf_counter(), settings.out, settings.seed
     with worker_pool(settings.jobs) as pool:
-        note("1/5  clone: an expert's episodes teach a small language model; next, it and two others leave a log")
-        checkpoints = _cloned(settings)
+        note("1/5  clone: an expert's episodes teach a small language model; as soon as it is half taught, it and two")
+        note(f"     others play {settings.tasks} tasks each, and a world model is fitted on their log, beside the rest")
+        begun: list[Any] = []
+        checkpoints = _cloned(settings, lambda half: begun.append(pool.submit(_logged_and_fitted, settings, half)))
         logging, judged = loggers(checkpoints), candidates(checkpoints)
 
-        note(f"2/5  collect: three agents play {settings.tasks} tasks each; next, a world model of their log")
-        log: list[Trajectory] = []
-        for name, policy in logging.items():  # one after the other: the log's order is part of what is reproduced
-            log += pool.submit(play, name, policy, settings.tasks, 1, seed, out / "log").result()
-        note("     " + ", ".join(f"{name} {_mean(t for t in log if t.policy == name):.2f}" for name in logging))
-
-        note("3/5  fit: a world model of that log, while seven other agents are played for real: the truth, that no")
-        note("     estimator sees; next, the same seven are judged from the log alone")
-        work = {"the world model": partial(_fit, log, seed, out / "world-model")} | {
+        note("2/5  play: seven other agents, for real: the truth, that no estimator sees")
+        work = {
             name: partial(play, name, policy, settings.tasks, 2, seed + 1, out / "truth")
             for name, policy in judged.items()
         }
-        _all(pool, "fit and play", work)
+        _all(pool, "play", work)
+
+        note("3/5  collect and fit: the log and its world model; next, the same seven are judged from the log alone")
+        begun[0].result()
+        values = (f"{name} {_mean(store.read(out / 'log', policies=[name])):.2f}" for name in logging)
+        note("     " + ", ".join(values))
 
         note("4/5  evaluate: the seven, offline, by every estimator; first each logger in a world model that has not")
         note("     seen it, which measures the error of wm; next, the comparison with the truth")
@@ -136,22 +136,34 @@ def _loop(settings: Settings) -> VerbResult:
     return VerbResult(data, (*_views(evaluation), evaluation.answer, last))
 
 
-def _cloned(settings: Settings) -> list[Path]:
-    """Checkpoints of the clone, the last one the best."""
+def _cloned(settings: Settings, half_taught: Callable[[Path], None]) -> list[Path]:
+    """Checkpoints of the clone, the last one the best; `half_taught` gets the first as soon as it is there."""
     cloning = SftConfig(source=ENV, options=OPTIONS, **CLONING, seed=settings.seed, out=settings.out / "clone")
+    folder, handed_on = settings.out / "clone" / "checkpoints", False
     with progress() as bar:
         line = bar.add_task("clone", total=None, detail="")
 
         def trained(now: Progress) -> None:
+            nonlocal handed_on
             bar.update(line, total=now.steps, completed=now.step, detail=f"loss {now.loss:.2f}")
+            if not handed_on and folder.is_dir():
+                half_taught(min(folder.iterdir()))
+                handed_on = True
 
         sft(cloning, trained=trained)
-    return sorted((settings.out / "clone" / "checkpoints").iterdir())
+    return sorted(folder.iterdir())
 
 
-def _fit(log: Sequence[Trajectory], seed: int, out: Path) -> None:
-    """`wm` alone; what it says of policies it has not seen, the evaluation measures."""
-    fit_ensemble(log, FitSettings(members=0, left_out=False, seed=seed)).save(out)
+def _logged_and_fitted(settings: Settings, half_taught: Path) -> None:
+    """The log of the three loggers, and `wm` of it; what it says of policies it has not seen, the evaluation measures.
+
+    They play one after the other: the log's order is part of what is reproduced.
+    """
+    log: list[Trajectory] = []
+    for name, policy in loggers([half_taught]).items():
+        log += play(name, policy, settings.tasks, 1, settings.seed, settings.out / "log")
+    fitted = fit_ensemble(log, FitSettings(members=0, left_out=False, seed=settings.seed))
+    fitted.save(settings.out / "world-model")
 
 
 def _all(pool: WorkerPool, what: str, work: Mapping[str, Callable[[], object]]) -> None:

@@ -21,6 +21,8 @@ _OPENING, _FEWEST, _VIEWS = 5, 3, 6
 """Words that name a sentence, the fewest that do, and the sentences of a text that are looked at."""
 _CHANGES, _LONGEST = 2, 10
 """Places that one edit changes at most, and the words in them."""
+_KEPT = 1 << 14
+"""Changed views that are kept at most."""
 _SAME = ()
 
 
@@ -37,11 +39,12 @@ class Change:
 Edit = tuple[Change, ...]
 
 
-def openings(text: str) -> list[tuple[str, int]]:
+@functools.lru_cache(maxsize=1 << 14)
+def openings(text: str) -> tuple[tuple[str, int], ...]:
     """The first words of each sentence, and where it begins."""
     starts = [0, *(match.end() for match in _SENTENCE.finditer(text))][:_VIEWS]
     named = [(_WORD.findall(text[at : at + 120].lower())[:_OPENING], at) for at in starts]
-    return [(" ".join(words), at) for words, at in named if len(words) >= _FEWEST]
+    return tuple((" ".join(words), at) for words, at in named if len(words) >= _FEWEST)
 
 
 class Views:
@@ -68,40 +71,51 @@ class EditRules:
     def __init__(self, phrasing: Phrasing) -> None:
         self._phrasing = phrasing
         self._counts: dict[str, Counter[Edit | None]] = defaultdict(Counter)
+        self._after: dict[tuple[str, str], str] = {}
+        """Views after an action that were asked for."""
 
     def learn(self, actions: Sequence[str], answers: Sequence[str], start: str) -> None:
         """From one episode: its actions, what was answered to each, and what was seen first."""
         views = Views(start)
+        self._after.clear()
         for step, (action, answer) in enumerate(zip(actions, answers, strict=True)):
             for name, at in openings(answer):
                 earlier = views.get(name)
-                between = [] if earlier is None else self._related(actions[earlier[1] : step], action)
+                between = [] if earlier is None else self._sharing(actions[earlier[1] : step], action)
                 if earlier is not None and len(between) == 1:
                     phrase = self._phrasing.parse(between[0])
                     edit = edit_between(blanked(earlier[0], phrase.names), blanked(answer[at:], phrase.names))
                     self._counts[phrase.skeleton][edit] += 1
             views.add(answer, step + 1)
 
-    def _related(self, between: Sequence[str], action: str) -> list[str]:
+    def _sharing(self, between: Sequence[str], action: str) -> list[str]:
         """The actions in between that share a name with this one."""
-        names = {name.lower() for name in self._phrasing.parse(action).names}
-        return [one for one in between if names & {name.lower() for name in self._phrasing.parse(one).names}]
+        names = set(self._phrasing.parse(action).lowered)
+        return [one for one in between if not names.isdisjoint(self._phrasing.parse(one).lowered)]
 
-    def recalled(self, text: str, views: Views, actions: Sequence[str], action: str) -> Iterable[tuple[str, bool]]:
-        """`text` with what this episode has shown in its place: as it was, and as it must have changed since (True)."""
+    def recalled(self, text: str, views: Views, related: Sequence[tuple[int, str]]) -> Iterable[tuple[str, bool]]:
+        """`text` with what this episode has shown in its place: as it was, and as it must have changed since (True).
+
+        `related` are the steps of the episode, and their actions, that share a name with the action that is answered.
+        """
         for name, at in openings(text):
             earlier = views.get(name)
             if earlier is None:
                 continue
-            view = earlier[0]
+            view, seen = earlier
             if text[at:] != view:
                 yield text[:at] + view, False
-            changed = self._changed(view, self._related(actions[earlier[1] :], action))
-            if changed is not None and changed not in (view, text[at:]):
+            changed = view
+            for step, action in related:
+                changed = self._changed(changed, action) if step >= seen else changed
+            if changed not in (view, text[at:]):
                 yield text[:at] + changed, True
 
-    def _changed(self, view: str, between: Sequence[str]) -> str | None:
-        for action in between:
+    def _changed(self, view: str, action: str) -> str:
+        """The view after an action: by the most frequent edit of its skeleton that can be made."""
+        key = view, action
+        changed = self._after.get(key)
+        if changed is None:
             phrase = self._phrasing.parse(action)
             pieces = _PIECE.findall(blanked(view, phrase.names))
             for edit, _ in self._counts[phrase.skeleton].most_common(6):
@@ -109,8 +123,10 @@ class EditRules:
                 if edited is not None:
                     pieces = edited
                     break
-            view = "".join(_filled(piece, phrase.names) for piece in pieces)
-        return view
+            if len(self._after) >= _KEPT:
+                self._after.clear()
+            changed = self._after[key] = "".join(_filled(piece, phrase.names) for piece in pieces)
+        return changed
 
 
 def _filled(piece: str, names: Sequence[str]) -> str:

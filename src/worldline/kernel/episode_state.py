@@ -8,20 +8,19 @@ relate to what was done and seen earlier in the episode.
 import functools
 import itertools
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from worldline.kernel.edits import Views
-from worldline.kernel.numerals import NumberRanges
-from worldline.kernel.paths import Moves, Path
-from worldline.kernel.phrases import Phrase, Phrasing, blanked
-from worldline.kernel.vectors import Array, TextTable, WordWeights, unit
-from worldline.kernel.words import stable_hash, vocabulary
-from worldline.types import Trajectory
+from worldline.kernel.language import Bid, Language, code, first_number, last_number, neighbours, wording
+from worldline.kernel.paths import START
+from worldline.kernel.phrases import Phrase
+from worldline.kernel.vectors import Array, unit
+from worldline.kernel.words import vocabulary
 
 FADING = 0.6
 """What is left of a word's weight in memory after one more step."""
@@ -40,121 +39,10 @@ COLUMNS = (
     "path",
     "deeds",
 )
-Bid = tuple[float, str]
-"""The first number of an action, and the wording of the answer to it."""
 Codes = npt.NDArray[np.int64]
-_WORD, _NUMBER = re.compile(r"\w+"), re.compile(r"\d+(?:\.\d+)?")
-_FREE_NUMBER = re.compile(r"(?<!<)\b\d+(?:\.\d+)?")
-"""A number that is not the place of a blanked name."""
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
-_COMMON = 0.5
-"""Words that this share of all texts has relate nothing to anything."""
-_SENTENCES = 12
-_FILLINGS, _OFTEN = 16, 8
-"""Fillings of a wording that are told apart at most, and how often each of them must be in the log on average."""
+_WORD = re.compile(r"\w+")
 _OUTLINES, _FACTS = 6, 24
 """Sentences that are remembered of a word, and pairs of a deed and a sentence."""
-
-
-def code(*parts: object) -> int:
-    """A number for these parts, the same in every process."""
-    return stable_hash(repr(parts)) >> 1
-
-
-def wording(answer: str, phrase: Phrase) -> str:
-    """An answer without its numbers and without the names of the action it answers."""
-    return _FREE_NUMBER.sub("#", blanked(answer, phrase.names)).lower()
-
-
-def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> frozenset[str]:
-    """Wordings with numbers that have few fillings in a log, each of them often."""
-    fillings: dict[str, Counter[str]] = defaultdict(Counter)
-    for episode in episodes:
-        for step, answer in zip(episode.steps, episode.next_observations, strict=True):
-            phrase = phrasing.parse(step.action)
-            fillings[wording(answer, phrase)][blanked(answer, phrase.names).lower()] += 1
-    return frozenset(
-        worded
-        for worded, texts in fillings.items()
-        if "#" in worded and len(texts) <= _FILLINGS and texts.total() >= _OFTEN * len(texts)
-    )
-
-
-def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
-    """The nearest bids below and above the number: what was answered to them, with and without how far they are."""
-    below = max((bid for bid in bids if bid[0] <= number), default=None)
-    above = min((bid for bid in bids if bid[0] > number), default=None)
-    sides = ["none" if side is None else f"{side[1]} {_distance(abs(number - side[0]))}" for side in (below, above)]
-    yield f"below {sides[0]}"
-    yield f"above {sides[1]}"
-    yield f"between {sides[0]} and {sides[1]}"
-    heard = ["none" if side is None else side[1] for side in (below, above)]
-    yield f"beyond {heard[0]}"
-    yield f"short of {heard[1]}"
-    yield f"amid {heard[0]} and {heard[1]}"
-
-
-def first_number(action: str) -> float | None:
-    """The first number of an action."""
-    match = _NUMBER.search(action)
-    return float(match[0][:9]) if match else None
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def last_number(text: str) -> float | None:
-    """The last number of a text."""
-    numbers = _NUMBER.findall(text)
-    return float(numbers[-1][:9]) if numbers else None
-
-
-def _distance(gap: float) -> int:
-    """Small gaps as they are, large ones by their size."""
-    return int(gap) if gap < 4 else 3 + int(np.log2(gap))
-
-
-@dataclass(frozen=True)
-class Language:
-    """How texts of one log are taken apart and compared."""
-
-    phrasing: Phrasing
-    weights: WordWeights
-    observations: TextTable
-    actions: TextTable
-    numbers: NumberRanges
-    moves: Moves = field(default_factory=Moves)
-    recurring: frozenset[str] = frozenset()
-    """Wordings that few numbers fill, again and again: these are told apart by their numbers."""
-    _shapes: dict[tuple[str, ...] | None, int] = field(default_factory=dict, repr=False)
-    shape_sets: list[frozenset[str]] = field(default_factory=list, repr=False)
-    _shape_ids: dict[frozenset[str], int] = field(default_factory=dict, repr=False)
-    _overlaps: dict[int, Array] = field(default_factory=dict, repr=False)
-
-    def sort(self, answer: str, phrase: Phrase) -> str:
-        """The wording of an answer, with its numbers where these recur."""
-        worded = wording(answer, phrase)
-        return blanked(answer, phrase.names).lower() if worded in self.recurring else worded
-
-    def shape(self, listed: tuple[str, ...] | None) -> int:
-        """A number for the skeletons that a list of actions has."""
-        at = self._shapes.get(listed)
-        if at is None:
-            skeletons = frozenset(self.phrasing.parse(action).skeleton for action in listed or ())
-            at = self._shape_ids.setdefault(skeletons, len(self.shape_sets))
-            if at == len(self.shape_sets):
-                self.shape_sets.append(skeletons)
-            self._shapes[listed] = at
-        return at
-
-    def shape_overlaps(self, at: int) -> Array:
-        """Of shape `at` and each other, shared skeletons as a share of all; 1 where both are empty."""
-        overlaps = self._overlaps.get(at)
-        if overlaps is None or len(overlaps) < len(self.shape_sets):
-            mine = self.shape_sets[at]
-            overlaps = np.array(
-                [len(mine & s) / len(mine | s) if mine or s else 1.0 for s in self.shape_sets], np.float32
-            )
-            self._overlaps[at] = overlaps
-        return overlaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +60,18 @@ class StepDescription:
     """The action's number as a share of the last one that was shown; nan where there is none."""
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def _event(phrase: Phrase, goal_words: frozenset[str]) -> str:
+    """The skeleton, and of each name whether the goal has a word of it."""
+    in_goal = (any(word in goal_words for word in _WORD.findall(name)) for name in phrase.lowered)
+    return f"{phrase.skeleton}|" + "".join(str(int(one)) for one in in_goal)
+
+
 class EpisodeState:
-    """An episode under way."""
+    """An episode under way. What it indexes of its past grows with each step, so that no step reads all of it again.
+
+    A copy shares what is inside the dictionaries: that is replaced, never changed.
+    """
 
     def __init__(
         self, language: Language, task: str, goal: str, observation: str, listed: tuple[str, ...] | None
@@ -184,17 +82,26 @@ class EpisodeState:
         self.views = Views(observation)
         self.words = vocabulary(observation)
         """All words that the episode has shown."""
-        self.path: Path = ()
+        self.path = START
         self.actions: list[str] = []
         self.answers: list[str] = []
         self.rewards: list[float] = []
         self.descriptions: list[StepDescription] = []
+        self.action_counts: Counter[str] = Counter()
+        self.event_counts: Counter[str] = Counter()
+        self.steps_of: dict[str, tuple[int, ...]] = {}
+        """Of each skeleton, the steps whose action has it; below, of each name."""
+        self.steps_with: dict[str, tuple[int, ...]] = {}
+        self.shown = {observation}
+        """Every text that the world has shown; below, what it has answered to each action."""
+        self.answers_to: dict[str, frozenset[str]] = {}
         self.goal_words = frozenset(_WORD.findall(goal.lower()))
         self.likely_listed: dict[str, float] = {}
         """Log-odds of what was nearly listed: the list is a guess."""
         self.last_listed: dict[str, int] = dict.fromkeys(listed or (), 0)
         self.last_use: dict[str, tuple[str, int]] = {}
         """Of each name, the verb it was last used with, and when."""
+        self._codes = code(task), code(goal)
         self._history, self._previous = code(observation), 0
         self._memory = language.observations.vector(language.observations.id(observation)).copy()
         self._deeds = np.zeros_like(self._memory)
@@ -214,16 +121,13 @@ class EpisodeState:
     def step(self) -> int:
         return len(self.actions)
 
-    def events(self) -> list[str]:
-        """The actions so far by skeleton and by which names the goal has."""
-        return [self.event(action) for action in self.actions]
-
     def event(self, action: str) -> str:
-        phrase = self.language.phrasing.parse(action)
-        return f"{phrase.skeleton}|" + "".join(str(int(self._in_goal(name))) for name in phrase.names)
+        """The action by its skeleton and by which names the goal has."""
+        return _event(self.language.phrasing.parse(action), self.goal_words)
 
-    def _in_goal(self, name: str) -> bool:
-        return any(word in self.goal_words for word in _WORD.findall(name.lower()))
+    def related(self, phrase: Phrase) -> list[int]:
+        """The steps so far whose actions share a name with this one, in order."""
+        return sorted({at for name in phrase.lowered for at in self.steps_with.get(name, ())})
 
     def offered(self, action: str) -> bool:
         """Whether the action is listed, or was nearly: the list of an imagined step is a guess."""
@@ -235,8 +139,7 @@ class EpisodeState:
         words = _WORD.findall(action.lower())
         codes = np.array(
             [
-                code(self.task),
-                code(self.goal),
+                *self._codes,
                 language.observations.id(self.observation),
                 language.actions.id(action),
                 code(self._history, action),
@@ -244,10 +147,10 @@ class EpisodeState:
                 self.step,
                 code(len(words), *(word in self.goal_words for word in words)),
                 self.offered(action),
-                code(self.listed),
+                language.list_code(self.listed),
                 language.shape(self.listed),
-                code(self.task, self.path, action),
-                code(self.task, tuple(sorted(self.path)), action),
+                code(self.task, self.path.ordered, action),
+                code(self.task, self.path.unordered, action),
             ],
             dtype=np.int64,
         )
@@ -258,13 +161,10 @@ class EpisodeState:
 
     def relations(self, phrase: Phrase, words: list[str], action: str) -> Iterable[str]:
         """How the action's names, words and numbers stand to what was done and seen before."""
-        parse = self.language.phrasing.parse
-        own = {name.lower(): place for place, name in enumerate(phrase.names)}
-        for earlier in dict.fromkeys(self.actions):
-            other = parse(earlier)
-            if any(name.lower() in own for name in other.names):
-                places = ",".join(str(own.get(name.lower(), "-")) for name in other.names)
-                yield f"did {other.skeleton} {places}"
+        own = {name: place for place, name in enumerate(phrase.lowered)}
+        for other in dict.fromkeys(self.descriptions[at].phrase for at in self.related(phrase)):
+            places = ",".join(str(own.get(name, "-")) for name in other.lowered)
+            yield f"did {other.skeleton} {places}"
         for word in dict.fromkeys(words):
             for sentence in self._sentences.get(word, ()):
                 yield f"read {words.index(word)} {sentence}"
@@ -283,19 +183,22 @@ class EpisodeState:
 
     def facts(self) -> list[str]:
         """What was done with the things that were read about: actions and sentences that name the same word."""
-        facts = [
-            f"{deed} ~ {sentence}" for deed, word in self._fillers.items() for sentence in self._sentences.get(word, ())
-        ]
-        return facts[-_FACTS:]
+        latest = (
+            f"{deed} ~ {sentence}"
+            for deed, word in reversed(self._fillers.items())
+            for sentence in reversed(self._sentences.get(word, {}))
+        )
+        return list(itertools.islice(latest, _FACTS))[::-1]
 
     def advance(self, description: StepDescription, answer: str, reward: float, listed: tuple[str, ...] | None) -> None:
         """One more step: the world answers, pays, and lists what can be done next."""
-        language, action = self.language, description.action
+        language, action, phrase, at = self.language, description.action, description.phrase, self.step
         self._previous = code(self.observation, action)
         self.path = language.moves.after(self.path, action, answer)
         self._history = code(self._history, action, answer)
-        for name in description.phrase.names:
-            self.last_use[name.lower()] = (description.phrase.verb, self.step)
+        self._index(description, answer)
+        for name in phrase.lowered:
+            self.last_use[name] = (phrase.verb, at)
         seen, done = language.observations.id(answer), language.actions.id(action)
         self._memory = FADING * self._memory + language.observations.vector(seen) + language.actions.vector(done)
         self._deeds = self._deeds + language.actions.vector(done)
@@ -303,10 +206,10 @@ class EpisodeState:
         named, bid = last_number(answer), last_number(action)
         self.last_number = self.last_number if named is None else named
         self.last_bid = self.last_bid if bid is None else bid
-        worded = wording(answer, description.phrase)
+        worded = wording(answer, phrase)
         self.heard = {**self.heard, worded: self.heard.get(worded, 0) + 1}
         if number is not None:
-            self.bids = [*self.bids[-8:], (number, wording(answer, description.phrase))]
+            self.bids = [*self.bids[-8:], (number, worded)]
         self.actions.append(action)
         self.answers.append(answer)
         self.rewards.append(reward)
@@ -314,31 +217,33 @@ class EpisodeState:
         self.observation, self.listed = answer, listed
         for item in listed or ():
             self.last_listed[item] = self.step
-        words = _WORD.findall(action.lower())
-        for word in words:
-            if self.language.weights.rarity(word) > _COMMON:
-                self._fillers[" ".join("*" if other == word else other for other in words)] = word
+        self._fillers |= language.fillers(action)
         self.views.add(answer, self.step)
         self.words = self.words | vocabulary(answer)
         self._remember(answer)
 
+    def _index(self, description: StepDescription, answer: str) -> None:
+        """Where the step is found again: by its action, its event, its skeleton, its names and its answer."""
+        action, phrase, at = description.action, description.phrase, self.step
+        self.action_counts[action] += 1
+        self.event_counts[self.event(action)] += 1
+        self.steps_of[phrase.skeleton] = (*self.steps_of.get(phrase.skeleton, ()), at)
+        for name in set(phrase.lowered):
+            self.steps_with[name] = (*self.steps_with.get(name, ()), at)
+        self.shown.add(answer)
+        self.answers_to[action] = self.answers_to.get(action, frozenset()) | {answer}
+
     def _remember(self, text: str) -> None:
         """Keep the wording of each sentence with each of its rare words blanked."""
-        for sentence in _SENTENCE.findall(text)[:_SENTENCES]:
-            words = _WORD.findall(sentence.lower())
-            if len(words) > 40:
-                continue
-            for word in dict.fromkeys(words):
-                if self.language.weights.rarity(word) > _COMMON:
-                    seen = self._sentences.get(word, {})
-                    outline = " ".join("*" if other == word else other for other in words)
-                    if outline not in seen:  # not in place: a copy of the state shares the inner dict
-                        self._sentences[word] = {**dict(itertools.islice(seen.items(), _OUTLINES - 1)), outline: None}
+        for word, outline in self.language.outlines(text):
+            seen = self._sentences.get(word, {})
+            if outline not in seen:  # not in place: a copy of the state shares the inner dict
+                self._sentences[word] = {**dict(itertools.islice(seen.items(), _OUTLINES - 1)), outline: None}
 
     def copy(self) -> "EpisodeState":
         twin = EpisodeState.__new__(EpisodeState)
         twin.__dict__ = {
-            name: value.copy() if isinstance(value, list | dict | Views) else value
+            name: value.copy() if isinstance(value, list | dict | set | Views) else value
             for name, value in self.__dict__.items()
         }
         return twin

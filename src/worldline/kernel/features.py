@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.kernel.candidates import COMPARED, EXACT, KINDS, OTHER, RENAMED, Candidates, ComparedRows
-from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription, last_number
+from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
+from worldline.kernel.language import last_number
 from worldline.kernel.step_table import COLUMN, CONTEXTS
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
 Features = npt.NDArray[np.float32]
 _EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
+_PASTS = [COLUMN[name] for name in ("history", "path", "deeds")]
 _CONTEXTS = len(CONTEXTS) - 1
 NAMES = (
     *(f"same {name}" for name in COLUMNS if name != "step"),
@@ -132,8 +134,7 @@ def _of_texts(
 ) -> Features:
     texts: dict[str, int] = {}
     number = np.array([texts.setdefault(text, len(texts)) for text in possible.texts])
-    before = {state.first_observation, *state.answers}
-    to_this = {a for a, action in zip(state.answers, state.actions, strict=True) if action == step.action}
+    to_this = state.answers_to.get(step.action, frozenset())
     shown, bid = state.last_number, last_number(step.action) or state.last_bid
     described = []
     for text in texts:
@@ -141,7 +142,7 @@ def _of_texts(
         described.append(
             (
                 text == state.observation,
-                text in before,
+                text in state.shown,
                 text in to_this,
                 log.logged(text, but),
                 log.new_words(text, state.task, but),
@@ -151,33 +152,23 @@ def _of_texts(
         )
     plain = possible.kinds <= OTHER
     seen, done, task = (same[:, COLUMN[name]] for name in ("observation", "action", "task"))
-    groups = np.stack(
-        [
-            plain,
-            plain & seen & done,
-            plain & task & done,
-            plain & done,
-            plain & same[:, COLUMN["history"]],
-            plain & same[:, COLUMN["path"]],
-            plain & same[:, COLUMN["deeds"]],
-            plain & same[:, COLUMN["shape"]] & same[:, COLUMN["goal_words"]],
-        ],
-        1,
-    ).astype(np.float32)
-    counted = np.zeros((len(texts), groups.shape[1]), np.float32)
-    np.add.at(counted, number, groups)
+    groups = np.empty((len(number), 8), np.float32)
+    groups[:, 0] = plain
+    groups[:, 1] = plain & seen & done
+    groups[:, 2] = plain & task & done
+    groups[:, 3] = plain & done
+    groups[:, 4:7] = plain[:, None] & same[:, _PASTS]
+    groups[:, 7] = plain & same[:, COLUMN["shape"]] & same[:, COLUMN["goal_words"]]
+    counted = (number == np.arange(len(texts))[:, None]).astype(np.float32) @ groups
     agreeing = (counted / np.maximum(counted.sum(0), 1.0))[number]
-    alone = np.stack(
-        [
-            (possible.kinds == EXACT) & seen,
-            (possible.kinds == RENAMED) & same[:, COLUMN["shape"]],
-            (possible.kinds == RENAMED) & task,
-            (possible.kinds == RENAMED) & (task & done).any(),
-            possible.rows < 0,
-            np.minimum(possible.renames, 3) / 3,
-        ],
-        1,
-    )
+    is_renamed = possible.kinds == RENAMED
+    alone = np.empty((len(number), 6))
+    alone[:, 0] = (possible.kinds == EXACT) & seen
+    alone[:, 1] = is_renamed & same[:, COLUMN["shape"]]
+    alone[:, 2] = is_renamed & task
+    alone[:, 3] = is_renamed & (task & done).any()
+    alone[:, 4] = possible.rows < 0
+    alone[:, 5] = np.minimum(possible.renames, 3) / 3
     return np.concatenate([alone, np.array(described)[number], agreeing], 1, dtype=np.float32)
 
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
-from worldline.kernel.episode_state import EpisodeState, Language
+from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.gate import Exercise
+from worldline.kernel.language import Language
 from worldline.kernel.left_out import measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel

@@ -5,7 +5,7 @@ with the right text, weighed by how well their source's end and reward agree wit
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +47,13 @@ class Gate(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(..., F) -> (...)."""
-        x = (features - self.mean) / self.scale
-        scores: Tensor = self.linear(x) + self.out(torch.tanh(self.hidden(x)))
+        return self._scores(self._scaled(features))
+
+    def _scaled(self, features: Tensor) -> Tensor:
+        return (features - self.mean) / self.scale
+
+    def _scores(self, scaled: Tensor) -> Tensor:
+        scores: Tensor = self.linear(scaled) + self.out(torch.tanh(self.hidden(scaled)))
         return scores.squeeze(-1)
 
     @torch.no_grad()
@@ -67,6 +72,7 @@ class Gate(nn.Module):
         real = training.features[training.real]
         self.mean.copy_(real.mean(0))
         self.scale.copy_(real.std(0) + 0.05)
+        training, testing = (replace(one, features=self._scaled(one.features)) for one in (training, testing))
         generator = torch.Generator().manual_seed(seed)
         nn.init.normal_(self.hidden.weight, std=len(self.mean) ** -0.5, generator=generator)
         nn.init.uniform_(self.hidden.bias, -(len(self.mean) ** -0.5), len(self.mean) ** -0.5, generator=generator)
@@ -90,10 +96,12 @@ class Gate(nn.Module):
     @torch.no_grad()
     def score(self, exercises: Sequence[Exercise]) -> float:
         """The loss of exercises in nats per step."""
-        return self._loss(_packed(exercises)).item()
+        packed = _packed(exercises)
+        return self._loss(replace(packed, features=self._scaled(packed.features))).item()
 
     def _loss(self, packed: "_Packed") -> Tensor:
-        chances = self(packed.features).masked_fill(~packed.real, -torch.inf).softmax(1)
+        """Of steps whose features are scaled."""
+        chances = self._scores(packed.features).masked_fill(~packed.real, -torch.inf).softmax(1)
         right = (chances * packed.credit).sum(1)
         return -(packed.weight * torch.log((1 - _FLOOR) * right + _FLOOR)).sum() / packed.weight.sum()
 

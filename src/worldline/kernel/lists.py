@@ -5,11 +5,13 @@ skeletons filled with names in view. Each is described by where it comes from an
 the answer and the episode; a linear model over hashed descriptions is fitted on the log's lists.
 """
 
+import functools
 import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from worldline.kernel.candidates import Candidates, history_renaming
+from worldline.kernel.candidates import Candidates, history_renaming, latest_phrases
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.phrases import Phrase, Phrasing, renamed
+from worldline.kernel.phrases import Phrase, Phrasing, renamed, renamed_set
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
 
@@ -95,12 +97,12 @@ def items(
     before, first = frozenset(state.listed or ()), frozenset(state.first_listed or ())
     if all(after == before for _, after, _ in sources):
         return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
-    own = dict.fromkeys(name.lower() for name in step.phrase.names)
+    own = dict.fromkeys(step.phrase.lowered)
     recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:3]
     names = [*own, *fillings.in_view(answer)[:_IN_VIEW], *recent]
     parse = log.language.phrasing.parse
-    related = (a for a in state.last_listed if own.keys() & {name.lower() for name in parse(a).names})
-    parts = [after for _, after, _ in sources]
+    related = (a for a in state.last_listed if not own.keys().isdisjoint(parse(a).lowered))
+    parts = dict.fromkeys(after for _, after, _ in sources)
     actions = tuple(
         dict.fromkeys(
             itertools.chain(
@@ -113,7 +115,8 @@ def items(
         )
     )
     describe = _ItemDescriber(state, step, answer, sources, before, first, log)
-    return Items(actions, np.array([describe(action, parse(action)) for action in actions], dtype=np.int64))
+    described = np.concatenate([describe(action, parse(action)) for action in actions])
+    return Items(actions, described.reshape(len(actions), -1))
 
 
 Listing = tuple[float, frozenset[str], frozenset[str]]
@@ -128,29 +131,26 @@ def _sources(
     possible: Candidates,
     chances: npt.NDArray[np.float64],
 ) -> list[Listing]:
-    shape = log.language.shape_sets[log.language.shape(state.listed)]
+    shape_sets = log.language.shape_sets
+    shape = shape_sets[log.language.shape(state.listed)]
+    alike: dict[int, float] = {}
     weighed = []
-    for at, row in enumerate(possible.rows.tolist()):
-        if row < 0 or log.rows[row].listed_after is None or possible.texts[at] != answer:
+    for text, row, chance in zip(possible.texts, possible.rows.tolist(), chances.tolist(), strict=True):
+        if row < 0 or text != answer or log.rows[row].listed_after is None:
             continue
-        theirs = log.language.shape_sets[log.language.shape(log.rows[row].listed)]
-        alike = len(shape & theirs) / max(1, len(shape | theirs))
-        weighed.append((float(chances[at]) * np.exp(6 * alike), row))
+        other = log.language.shape(log.rows[row].listed)
+        if other not in alike:
+            alike[other] = np.exp(6 * (len(shape & shape_sets[other]) / max(1, len(shape | shape_sets[other]))))
+        weighed.append((chance * alike[other], row))
     out: list[Listing] = []
-    phrasing = log.language.phrasing
+    phrasing, latest = log.language.phrasing, latest_phrases(state)
     for weight, row in sorted(weighed, reverse=True)[:SOURCES]:
         source = log.rows[row]
         renaming = phrasing.renaming(source.action, step.action) or ()
-        if state.actions and step.phrase.names:
-            renaming = history_renaming(log, row, state.actions, step, renaming)
+        if latest and step.phrase.names:
+            renaming = history_renaming(log, row, latest, step, renaming)
         after, before = source.listed_after or (), source.listed or ()
-        out.append(
-            (
-                weight,
-                frozenset(renamed(a, renaming) for a in after),
-                frozenset(renamed(a, renaming) for a in before),
-            )
-        )
+        out.append((weight, renamed_set(after, renaming), renamed_set(before, renaming)))
     return out
 
 
@@ -169,57 +169,99 @@ class _ItemDescriber:
     ) -> None:
         self._situation, self._sources, self._before, self._first = state, sources, before, first
         self._total = sum(weight for weight, _, _ in sources) + 1e-9
-        self._own = {name.lower(): str(slot) for slot, name in enumerate(step.phrase.names)}
+        self._own = {name: str(slot) for slot, name in enumerate(step.phrase.lowered)}
         self._answer = " ".join(_WORD.findall(answer.lower()))
         self._action, self._verb = step.action, step.phrase.verb
         shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=lambda one: (len(one), one))
-        self._shapes = shapes[:_SHAPES] + [""] * (_SHAPES - len(shapes[:_SHAPES]))
+        self._shapes = (*shapes[:_SHAPES], *[""] * (_SHAPES - len(shapes[:_SHAPES])))
         self._named: dict[str, tuple[str, str]] = {}
 
     def _relation(self, name: str) -> tuple[str, str]:
-        """Where the name stands in the step, and how it was last used."""
-        key = name.lower()
-        if key not in self._named:
-            use = self._situation.last_use.get(key)
-            spoken = f" {' '.join(_WORD.findall(key))} " in f" {self._answer} "
-            place = self._own.get(key, "s" if spoken else "-")
+        """Where the name, in lower case, stands in the step, and how it was last used."""
+        relation = self._named.get(name)
+        if relation is None:
+            use = self._situation.last_use.get(name)
+            spoken = f" {' '.join(_WORD.findall(name))} " in f" {self._answer} "
+            place = self._own.get(name, "s" if spoken else "-")
             used = "-" if use is None else f"{use[0]}{min(self._situation.step - use[1], 3)}"
-            self._named[key] = place, used
-        return self._named[key]
+            relation = self._named[name] = place, used
+        return relation
 
-    def __call__(self, action: str, phrase: Phrase) -> list[int]:
-        relations = [self._relation(name) for name in phrase.names]
-        place = ",".join(where for where, _ in relations)
-        used = ",".join(where + use for where, use in relations)
-        verbs = ",".join(use.rstrip("0123456789") for _, use in relations)
+    def __call__(self, action: str, phrase: Phrase) -> Ids:
         top = self._sources[0]
         share = int(3 * sum(weight for weight, after, _ in self._sources if action in after) / self._total)
         was, follows, start = action in self._before, action in top[1], action in self._first
-        origin = f"{follows:d}{was:d}{start:d}{action in top[2]:d}{share}"
         since = self._situation.last_listed.get(action)
-        ago = "n" if since is None else str(min(self._situation.step - since, 4))
-        move = f"{self._verb}>{phrase.skeleton}"
-        texts = [
-            "b",
-            origin,
-            f"{origin}{move}",
-            f"{move}{place}",
-            f"{move}{place}{was:d}",
-            f"{move}{used}",
-            f"{move}{used}{was:d}{follows:d}",
-            f"{move}{verbs}|{place}{was:d}",
-            f"{move}{follows:d}{was:d}{place}",
-            f"{origin}{action == self._action:d}{place}",
-            f"{phrase.skeleton}{verbs}",
-            f"{phrase.skeleton}{used}{was:d}",
-            f"{move}{verbs}{follows:d}",
-            f"{move}{place}{ago}{follows:d}",
-            f"{move}{ago}{verbs}",
-            f"{move}{ago}{place}{verbs}",
-            *(f"{move}{place}^{shape}" for shape in self._shapes),
-            *(f"{phrase.skeleton}{verbs}^{shape}" for shape in self._shapes),
-        ]
-        return [1 + stable_hash(text) % (BUCKETS - 1) for text in texts]
+        return _buckets(
+            self._verb,
+            phrase.skeleton,
+            tuple([self._relation(name) for name in phrase.lowered]),
+            _Origin(follows, was, start, action in top[2], share),
+            "n" if since is None else str(min(self._situation.step - since, 4)),
+            action == self._action,
+            self._shapes,
+        )
+
+
+class _Origin(NamedTuple):
+    """Where an item is: in the best source's list after the step, in ours before it, in the first, in the source's
+    before it; and in which share of the sources, in thirds.
+    """
+
+    follows: bool
+    was: bool
+    start: bool
+    there_before: bool
+    share: int
+
+    def __str__(self) -> str:
+        return "".join(str(int(one)) for one in self)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _buckets(
+    verb: str,
+    skeleton: str,
+    relations: tuple[tuple[str, str], ...],
+    origin: _Origin,
+    ago: str,
+    itself: bool,
+    shapes: tuple[str, ...],
+) -> Ids:
+    """What describes an item (F,): many items of many steps are alike."""
+    place = ",".join(where for where, _ in relations)
+    used = ",".join(where + use for where, use in relations)
+    verbs = ",".join(use.rstrip("0123456789") for _, use in relations)
+    follows, was, move = origin.follows, origin.was, f"{verb}>{skeleton}"
+    texts = [
+        "b",
+        f"{origin}",
+        f"{origin}{move}",
+        f"{move}{place}",
+        f"{move}{place}{was:d}",
+        f"{move}{used}",
+        f"{move}{used}{was:d}{follows:d}",
+        f"{move}{verbs}|{place}{was:d}",
+        f"{move}{follows:d}{was:d}{place}",
+        f"{origin}{itself:d}{place}",
+        f"{skeleton}{verbs}",
+        f"{skeleton}{used}{was:d}",
+        f"{move}{verbs}{follows:d}",
+        f"{move}{place}{ago}{follows:d}",
+        f"{move}{ago}{verbs}",
+        f"{move}{ago}{place}{verbs}",
+    ]
+    shaped = *_shaped(f"{move}{place}", shapes), *_shaped(f"{skeleton}{verbs}", shapes)
+    return np.array([*map(_bucket, texts), *shaped])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _shaped(text: str, shapes: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(_bucket(f"{text}^{shape}") for shape in shapes)
+
+
+def _bucket(text: str) -> int:
+    return 1 + stable_hash(text) % (BUCKETS - 1)
 
 
 class ListModel(nn.Module):

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from worldline.kernel.episode_state import EpisodeState, StepDescription, last_number, wording
+from worldline.kernel.episode_state import EpisodeState, StepDescription
+from worldline.kernel.language import last_number, wording
 from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.words import stable_hash
@@ -48,7 +49,7 @@ def outcome_of(row: LoggedStep) -> StepOutcome:
 
 def outcome_features(state: EpisodeState, step: StepDescription, answer: str) -> npt.NDArray[np.int64]:
     """Buckets 1..BUCKETS-1 of everything an outcome may depend on."""
-    event, past = state.event(step.action), Counter(state.events())
+    event, past = state.event(step.action), state.event_counts
     says = blanked(answer, step.phrase.names).lower()
     named = {word for name in step.phrase.names for word in name.lower().split()}
     left = sorted(state.goal_words - named)

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from worldline.kernel.episode_state import EpisodeState, StepDescription, first_number, wording
+from worldline.kernel.episode_state import EpisodeState, StepDescription
+from worldline.kernel.language import first_number, wording
 from worldline.kernel.outcome import MOST_CLASSES, StepOutcome, outcome_of
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
@@ -51,7 +52,7 @@ def summary(state: EpisodeState, step: StepDescription) -> Summary:
     texts = state.language.observations
     shown = [*texts.numbers(texts.id(state.observation))[:_SHOWN].tolist(), *[np.nan] * _SHOWN][:_SHOWN]
     number, last, start, bid = first_number(action), state.last_number, state.first_number, state.last_bid
-    events, at = state.events(), state.step
+    at = state.step
     numbers = (
         *shown,
         np.nan if number is None else number,
@@ -62,8 +63,8 @@ def summary(state: EpisodeState, step: StepDescription) -> Summary:
         _ratio(last, start),
         float(at),
         np.log1p(at),
-        np.log1p(events.count(event)),
-        np.log1p(state.actions.count(action)),
+        np.log1p(state.event_counts[event]),
+        np.log1p(state.action_counts[action]),
         sum(state.rewards),
         state.rewards[-1] if state.rewards else 0.0,
     )
@@ -74,7 +75,7 @@ def summary(state: EpisodeState, step: StepDescription) -> Summary:
         ("after", state.actions[-1] if state.actions else ""): 1.0,
     }
     counts |= {("heard", text): min(times, 4) / 2 for text, times in state.heard.items()}
-    counts |= {("did", other): min(times, 4) / 2 for other, times in Counter(state.actions).items()}
+    counts |= {("did", other): min(times, 4) / 2 for other, times in state.action_counts.items()}
     return Summary(numbers, counts)
 
 
@@ -159,7 +160,7 @@ class Outlook(nn.Module):
 
     def kinds(self, rows: Ids, rewards: Sequence[float]) -> Ids:
         """The kind of outcome of rows of the log; -1 - step for a step of this episode, whose `rewards` these are."""
-        out = self._of_row[rows]
+        out = self._of_row[np.maximum(rows, 0)]
         for at in np.flatnonzero(rows < 0).tolist():
             out[at] = self._kinds.get(self._kind(StepOutcome(rewards[-1 - int(rows[at])], False, False)), 0)
         return out

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from worldline.kernel.words import stable_hash
 from worldline.types import Trajectory
 
 SURE, FEWEST = 0.95, 10
@@ -17,7 +18,6 @@ SURE, FEWEST = 0.95, 10
 CONSTANT = 0.5
 """A sentence that is in more than this share of the observations says nothing about where one is."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-Path = tuple[str, ...]
 Situation = tuple[str, tuple[str, ...] | None]
 """The last sentence that the world says and does not say all the time, and what it lists."""
 
@@ -25,6 +25,26 @@ Situation = tuple[str, tuple[str, ...] | None]
 def opening(text: str) -> str:
     """The first sentence."""
     return _SENTENCE.split(text.strip(), maxsplit=1)[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Path:
+    """The actions that are left, the latest first: each knows the path before it, so that a step costs the same in a
+    long episode. `ordered` tells paths apart, `unordered` their actions in any order.
+    """
+
+    before: "Path | None" = None
+    action: str = ""
+    ordered: int = 0
+    unordered: int = 0
+
+    def then(self, action: str) -> "Path":
+        """The path with one more action."""
+        ordered = stable_hash(f"{self.ordered} {action}")
+        return Path(self, action, ordered, (self.unordered + stable_hash(action)) % 2**64)
+
+
+START = Path()
 
 
 @dataclass(frozen=True)
@@ -64,7 +84,7 @@ class Moves:
 
     def going(self, path: Path, action: str) -> Path:
         """The path after an action that changes something."""
-        return path[:-1] if path and (path[-1], action) in self.undone else (*path, action)
+        return path.before if path.before and (path.action, action) in self.undone else path.then(action)
 
 
 def _pairs(episode: Trajectory) -> list[tuple[str, str]]:

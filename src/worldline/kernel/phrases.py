@@ -20,7 +20,7 @@ Renaming = tuple[tuple[str, str], ...]
 """Pairs of an old and a new name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Phrase:
     """A text taken apart: its shared words with `*` for each name, and the names as they are spelled."""
 
@@ -31,6 +31,11 @@ class Phrase:
     def verb(self) -> str:
         """The first word."""
         return self.skeleton.partition(" ")[0]
+
+    @functools.cached_property
+    def lowered(self) -> tuple[str, ...]:
+        """The names in lower case."""
+        return tuple(name.lower() for name in self.names)
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,18 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 def renamed(text: str, renaming: Renaming) -> str:
     """The text with every old name replaced by the new one, all at once."""
-    if not renaming:
-        return text
-    new = {old.lower(): name for old, name in renaming}
-    return _replaced(text, new)
+    return _renamed(text, renaming) if renaming else text
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _renamed(text: str, renaming: Renaming) -> str:
+    return _replaced(text, {old.lower(): name for old, name in renaming})
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def renamed_set(texts: tuple[str, ...], renaming: Renaming) -> frozenset[str]:
+    """The texts, renamed."""
+    return frozenset(renamed(text, renaming) for text in texts)
 
 
 def blanked(text: str, names: Iterable[str]) -> str:
@@ -113,4 +126,8 @@ def _replaced(text: str, new: Mapping[str, str]) -> str:
     Patterns take some letters for one (I and \u0130, s and \u017f) that have no lower case in common: what is no name
     by its lower case stays.
     """
+    if text.isascii():
+        lowered = text.lower()
+        if not any(name in lowered for name in new):  # most texts have none: no pattern is made for them
+            return text
     return _pattern(tuple(new)).sub(lambda match: new.get(match[0].lower(), match[0]), text)

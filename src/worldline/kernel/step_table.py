@@ -7,18 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.episode_state import (
-    COLUMNS,
-    Codes,
-    EpisodeState,
-    Language,
-    StepDescription,
-    code,
-    recurring_wordings,
-)
+from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, StepDescription
+from worldline.kernel.language import Language, code, recurring_wordings
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
-from worldline.kernel.phrases import Phrasing
+from worldline.kernel.phrases import Phrase, Phrasing
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.types import Trajectory
 
@@ -63,6 +56,8 @@ class StepTable:
     language: Language
     episodes: tuple[Trajectory, ...]
     rows: tuple[LoggedStep, ...]
+    phrases: tuple[Phrase, ...]
+    """The action of each row."""
     codes: Codes
     """(N, len(COLUMNS))"""
     memory: Array
@@ -94,16 +89,18 @@ class StepTable:
         for at, description in enumerate(described):
             for name, key in _keys(description):
                 contexts[name][key].append(at)
+        distinct: dict[frozenset[int], frozenset[int]] = {}
         rng = np.random.default_rng(0)  # the same rows are looked at whenever the log is read again
         return cls(
             language,
             tuple(episodes),
             tuple(rows),
+            tuple(description.phrase for description in described),
             np.stack([description.codes for description in described]),
             np.stack([description.memory for description in described]),
             np.stack([description.deeds for description in described]),
             np.array([description.proportion for description in described], np.float32),
-            tuple(description.relations for description in described),
+            tuple(distinct.setdefault(one.relations, one.relations) for one in described),
             episode_of,
             np.unique([episode.policy for episode in episodes], return_inverse=True)[1][episode_of],
             np.searchsorted(episode_of, np.arange(len(episodes))),

@@ -19,7 +19,8 @@ from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from worldline.kernel.candidates import Candidates
-from worldline.kernel.episode_state import Bid, EpisodeState, StepDescription, first_number, neighbours, wording
+from worldline.kernel.episode_state import EpisodeState, StepDescription
+from worldline.kernel.language import Bid, first_number, neighbours, wording
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
@@ -118,7 +119,8 @@ def wordings(
             of_text[text] = state.language.sort(text, step.phrase)
         of.append(numbers.setdefault(of_text[text], len(numbers)))
     codes = np.array([stable_hash(text) >> 2 for text in numbers], np.int64)
-    features = np.array([stable_hash(text) >> 2 for text in _features(state, step, bids, pairs)][:_LONGEST], np.int64)
+    texts = _features(state, step, bids, pairs)[:_LONGEST]
+    features = np.array([stable_hash(text) >> 2 for text in texts], np.int64)
     with np.errstate(over="ignore"):
         mixed = (features[None, :] ^ codes[:, None]) * _MIX
     return Wordings(tuple(numbers), 1 + (mixed >> 8) % (BUCKETS - 1), np.array(of))
@@ -128,7 +130,7 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
     """Everything the wording of an answer may depend on."""
     action, event, past = step.action, state.event(step.action), state.actions
     shown = wording(state.observation, step.phrase)
-    count = min(past.count(action), 4)
+    count, times_done = min(state.action_counts[action], 4), state.event_counts[event]
     texts = [
         "bias",
         f"action {action}",
@@ -137,7 +139,7 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
         f"seen {state.observation} {action}",
         f"shown {shown} {event}",
         f"again {action} {count}",
-        f"again {event} {min(sum(state.event(other) == event for other in past), 4)}",
+        f"again {event} {min(times_done, 4)}",
         f"step {event} {min(state.step, 12)}",
         f"after {past[-1] if past else ''} {action}",
         f"after {' / '.join(past[-2:])} {action}",
@@ -148,11 +150,10 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
         texts += [f"relation {event} {relation}"]
     words = name_words(step.phrase)
     if words:
-        own = [
-            (name_words(one.phrase), state.language.sort(answer, one.phrase))
-            for one, answer in zip(state.descriptions, state.answers, strict=True)
-            if one.phrase.skeleton == step.phrase.skeleton
-        ][-_PAIRS:]
+        own = []
+        for at in state.steps_of.get(step.phrase.skeleton, ())[-_PAIRS:]:
+            phrase = state.descriptions[at].phrase
+            own.append((name_words(phrase), state.language.sort(state.answers[at], phrase)))
         texts += [f"beside {event} {text}" for text in beside(words, own)]
         texts += [f"in the task beside {event} {text}" for text in beside(words, pairs)]
     number = first_number(action)
@@ -165,7 +166,7 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
             texts += [f"task {event} {text}" for text in neighbours(number, bids)]
             texts += [f"all {event} {text}" for text in neighbours(number, [*bids, *state.bids])]
     texts += [f"heard {event} {answer} {at}" for answer, times in state.heard.items() for at in range(min(times, 4))]
-    texts += [f"done {event} {at}" for at in range(min(sum(state.event(other) == event for other in past), 6))]
+    texts += [f"done {event} {at}" for at in range(min(times_done, 6))]
     texts += [f"fact {event} {fact}" for fact in state.facts()]
     texts += [f"did {event} {other} {min(times, 3)}" for other, times in Counter(past[-12:]).items()]
     return texts

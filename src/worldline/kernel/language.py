@@ -1,0 +1,173 @@
+"""How texts of one log are taken apart and compared: codes, wordings, numbers, shapes of lists."""
+
+import functools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from worldline.kernel.numerals import NumberRanges
+from worldline.kernel.paths import Moves
+from worldline.kernel.phrases import Phrase, Phrasing, blanked
+from worldline.kernel.vectors import Array, TextTable, WordWeights
+from worldline.kernel.words import stable_hash
+from worldline.types import Trajectory
+
+Bid = tuple[float, str]
+"""The first number of an action, and the wording of the answer to it."""
+Listed = tuple[str, ...] | None
+_WORD, _SENTENCE = re.compile(r"\w+"), re.compile(r"[^.!?\n]+[.!?]*")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_FREE_NUMBER = re.compile(r"(?<!<)\b\d+(?:\.\d+)?")
+"""A number that is not the place of a blanked name."""
+_COMMON = 0.5
+"""Words that this share of all texts has relate nothing to anything."""
+_SENTENCES, _LONGEST = 12, 40
+"""Sentences of a text that are read, and the words of the longest."""
+_FILLINGS, _OFTEN = 16, 8
+"""Fillings of a wording that are told apart at most, and how often each of them must be in the log on average."""
+
+
+def code(*parts: object) -> int:
+    """A number for these parts, the same in every process."""
+    return stable_hash(repr(parts)) >> 1
+
+
+def wording(answer: str, phrase: Phrase) -> str:
+    """An answer without its numbers and without the names of the action it answers."""
+    return _wording(answer, phrase.names)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _wording(answer: str, names: tuple[str, ...]) -> str:
+    return _FREE_NUMBER.sub("#", blanked(answer, names)).lower()
+
+
+def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> frozenset[str]:
+    """Wordings with numbers that have few fillings in a log, each of them often."""
+    fillings: dict[str, Counter[str]] = defaultdict(Counter)
+    for episode in episodes:
+        for step, answer in zip(episode.steps, episode.next_observations, strict=True):
+            phrase = phrasing.parse(step.action)
+            fillings[wording(answer, phrase)][blanked(answer, phrase.names).lower()] += 1
+    return frozenset(
+        worded
+        for worded, texts in fillings.items()
+        if "#" in worded and len(texts) <= _FILLINGS and texts.total() >= _OFTEN * len(texts)
+    )
+
+
+def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
+    """The nearest bids below and above the number: what was answered to them, with and without how far they are."""
+    below = max((bid for bid in bids if bid[0] <= number), default=None)
+    above = min((bid for bid in bids if bid[0] > number), default=None)
+    sides = ["none" if side is None else f"{side[1]} {_distance(abs(number - side[0]))}" for side in (below, above)]
+    yield f"below {sides[0]}"
+    yield f"above {sides[1]}"
+    yield f"between {sides[0]} and {sides[1]}"
+    heard = ["none" if side is None else side[1] for side in (below, above)]
+    yield f"beyond {heard[0]}"
+    yield f"short of {heard[1]}"
+    yield f"amid {heard[0]} and {heard[1]}"
+
+
+def first_number(action: str) -> float | None:
+    """The first number of an action."""
+    match = _NUMBER.search(action)
+    return float(match[0][:9]) if match else None
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def last_number(text: str) -> float | None:
+    """The last number of a text."""
+    numbers = _NUMBER.findall(text)
+    return float(numbers[-1][:9]) if numbers else None
+
+
+def _distance(gap: float) -> int:
+    """Small gaps as they are, large ones by their size."""
+    return int(gap) if gap < 4 else 3 + int(np.log2(gap))
+
+
+def _outline(words: Sequence[str], word: str) -> str:
+    return " ".join("*" if other == word else other for other in words)
+
+
+@dataclass(frozen=True)
+class Language:
+    """How texts of one log are taken apart and compared."""
+
+    phrasing: Phrasing
+    weights: WordWeights
+    observations: TextTable
+    actions: TextTable
+    numbers: NumberRanges
+    moves: Moves = field(default_factory=Moves)
+    recurring: frozenset[str] = frozenset()
+    """Wordings that few numbers fill, again and again: these are told apart by their numbers."""
+    _shapes: dict[Listed, int] = field(default_factory=dict, repr=False)
+    _list_codes: dict[Listed, int] = field(default_factory=dict, repr=False)
+    _outlines: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
+    _fillers: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    shape_sets: list[frozenset[str]] = field(default_factory=list, repr=False)
+    _shape_ids: dict[frozenset[str], int] = field(default_factory=dict, repr=False)
+    _overlaps: dict[int, Array] = field(default_factory=dict, repr=False)
+
+    def sort(self, answer: str, phrase: Phrase) -> str:
+        """The wording of an answer, with its numbers where these recur."""
+        worded = wording(answer, phrase)
+        return blanked(answer, phrase.names).lower() if worded in self.recurring else worded
+
+    def outlines(self, text: str) -> tuple[tuple[str, str], ...]:
+        """The rare words of a text, each with the wording of a sentence that has it, the word blanked."""
+        outlines = self._outlines.get(text)
+        if outlines is None:
+            sentences = [_WORD.findall(one.lower()) for one in _SENTENCE.findall(text)[:_SENTENCES]]
+            outlines = self._outlines[text] = tuple(
+                (word, _outline(words, word))
+                for words in sentences
+                if len(words) <= _LONGEST
+                for word in dict.fromkeys(words)
+                if self.weights.rarity(word) > _COMMON
+            )
+        return outlines
+
+    def fillers(self, action: str) -> dict[str, str]:
+        """The wordings of an action with one rare word blanked, and that word."""
+        fillers = self._fillers.get(action)
+        if fillers is None:
+            words = _WORD.findall(action.lower())
+            rare = (word for word in words if self.weights.rarity(word) > _COMMON)
+            fillers = self._fillers[action] = {_outline(words, word): word for word in rare}
+        return fillers
+
+    def list_code(self, listed: Listed) -> int:
+        """A number for a list of actions."""
+        at = self._list_codes.get(listed)
+        if at is None:
+            at = self._list_codes[listed] = code(listed)
+        return at
+
+    def shape(self, listed: Listed) -> int:
+        """A number for the skeletons that a list of actions has."""
+        at = self._shapes.get(listed)
+        if at is None:
+            skeletons = frozenset(self.phrasing.parse(action).skeleton for action in listed or ())
+            at = self._shape_ids.setdefault(skeletons, len(self.shape_sets))
+            if at == len(self.shape_sets):
+                self.shape_sets.append(skeletons)
+            self._shapes[listed] = at
+        return at
+
+    def shape_overlaps(self, at: int) -> Array:
+        """Of shape `at` and each other, shared skeletons as a share of all; 1 where both are empty."""
+        overlaps = self._overlaps.get(at)
+        if overlaps is None or len(overlaps) < len(self.shape_sets):
+            mine = self.shape_sets[at]
+            overlaps = np.array(
+                [len(mine & s) / len(mine | s) if mine or s else 1.0 for s in self.shape_sets], np.float32
+            )
+            self._overlaps[at] = overlaps
+        return overlaps

@@ -1,0 +1,71 @@
+from written_logs import Played, episode
+
+from worldline.kernel.language import Language, code, first_number, last_number, neighbours, recurring_wordings, wording
+from worldline.kernel.phrases import Phrase, Phrasing
+from worldline.kernel.step_table import StepTable
+
+
+def test_numbers_of_a_text() -> None:
+    assert first_number("bid 3 of 7.5") == 3
+    assert last_number("bid 3 of 7.5") == 7.5
+    assert first_number("pass") is None
+    assert last_number("pass") is None
+
+
+def test_a_wording_has_neither_numbers_nor_names() -> None:
+    assert wording("You sell the Cup for 12.", Phrase("sell *", ("cup",))) == "you sell the <0> for #."
+
+
+def test_a_code_is_the_same_for_the_same_parts_only() -> None:
+    assert code("a", 1) == code("a", 1)
+    assert code("a", 1) != code("a", "1")
+    assert code("ab") != code("a", "b")
+    assert 0 <= code("x") < 2**63
+
+
+def test_the_nearest_bids_on_both_sides() -> None:
+    bids = [(3.0, "too low"), (5.0, "nearly"), (16.0, "too high")]
+    assert list(neighbours(6.0, bids)) == [
+        "below nearly 1",
+        "above too high 6",  # a gap of 10: 3 + log2(10)
+        "between nearly 1 and too high 6",
+        "beyond nearly",
+        "short of too high",
+        "amid nearly and too high",
+    ]
+    assert next(iter(neighbours(2.0, bids))) == "below none"
+    assert next(iter(neighbours(5.0, bids))) == "below nearly 0"
+
+
+def test_wordings_that_few_numbers_fill_are_told_apart_by_them() -> None:
+    """Three scores twelve times each, and forty prices once each."""
+    log = [episode(f"s{at}", "Go.", [Played("try", f"You score {at % 3}.")]) for at in range(36)]
+    log += [episode(f"p{at}", "Go.", [Played("ask", f"It costs {at}.")]) for at in range(40)]
+    phrasing = Phrasing.of(log)
+    assert recurring_wordings(log, phrasing) == {"you score #."}
+
+
+def language() -> Language:
+    things = ("cup", "fork", "pan", "jar")
+    return StepTable.of(
+        [episode(t, "You see it.", [Played(f"take {t}", f"You see {t}.")], task=t) for t in things]
+    ).language
+
+
+def test_outlines_are_of_rare_words_in_short_sentences() -> None:
+    """Every text has "you"; "cup" is rare."""
+    text = f"You see a cup. {'far ' * 41}"
+    assert ("cup", "you see a *") in language().outlines(text)
+    assert {word for word, _ in language().outlines(text)} == {"a", "cup"}
+
+
+def test_fillers_are_the_wordings_of_an_action_without_one_rare_word() -> None:
+    expected = {"* cup from cup": "take", "take * from *": "cup", "take cup * cup": "from"}
+    assert language().fillers("Take cup from cup") == expected
+
+
+def test_lists_have_a_code_and_a_shape() -> None:
+    spoken = language()
+    assert spoken.list_code(("take cup", "look")) == code(("take cup", "look"))
+    assert spoken.list_code(None) == code(None)
+    assert spoken.shape(("take cup", "take fork")) == spoken.shape(("take jar",)) != spoken.shape(("look",))
