@@ -112,7 +112,7 @@ def every_model(folder: Path, house: World, evaluation: Evaluation) -> Evaluatio
 
 def test_imagined_values_agree_with_the_truth(evaluation: Evaluation) -> None:
     agreement = evaluation.agreement["wm"]
-    assert agreement["spearman"] == pytest.approx(1.0)
+    assert (agreement["spearman"] or 0) > 0.9  # of four candidates, two at most have one value
     assert (agreement["mae"] or 1) < 0.1
     assert (agreement["coverage"] or 0) >= 0.75
 
@@ -138,7 +138,7 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World, m
     def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
         return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch)
 
-    make_fits_brief(monkeypatch, 60)
+    make_fits_brief(monkeypatch, 150)
     make_networks_small(monkeypatch)
     monkeypatch.setattr(world_model, "fit_ensemble", short)
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
@@ -238,7 +238,8 @@ def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folde
 def test_the_sensitivity_to_guidance_is_told(every_model: Evaluation) -> None:
     rows = every_model.meta.sensitivity
     assert [(row["w"], row["alpha"]) for row in rows] == [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0)]  # nobody has a gradient
-    assert rows[0]["spearman_with_plain"] == pytest.approx(1.0)
+    plain = [every_model.value(f"expert{epsilon:g}", "adwm").value for epsilon in TARGETS[::3]]
+    assert rows[0]["values"] == pytest.approx(plain), "without guidance it is adwm itself"
     assert all(len(row["values"]) == 2 for row in rows), "one of each candidate"
 
 

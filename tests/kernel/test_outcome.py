@@ -25,18 +25,22 @@ def row(outcome: StepOutcome) -> LoggedStep:
     return LoggedStep(0, 0, "", "", "", *outcome, None, None)
 
 
-def test_the_prior_is_the_votes_and_half_a_vote_of_the_log() -> None:
-    model = OutcomeModel([row(NOTHING)] * 3 + [row(WON)])
+def test_the_prior_is_the_votes_and_two_of_like_happenings() -> None:
+    """Of the log's four steps one was won, and that one ran. A step of the fit does not count for itself."""
+    model = OutcomeModel([row(NOTHING)] * 3 + [row(WON)], ["sit"] * 3 + ["run"])
     assert model.classes == (NOTHING, WON)
-    assert np.exp(model.prior({})) == pytest.approx([0.75, 0.25], abs=1e-5)
-    assert np.exp(model.prior({WON: 3.5})) == pytest.approx([0.375 / 4, 3.625 / 4], abs=1e-5)
+    assert np.exp(model.prior({}, "fly")) == pytest.approx([0.75, 0.25], abs=1e-5)
+    assert np.exp(model.prior({WON: 2.0}, "fly")) == pytest.approx([1.5 / 4, 2.5 / 4], abs=1e-5)
+    assert np.exp(model.prior({}, "run")) == pytest.approx([0.75 / 2, 1.25 / 2], abs=1e-5)
+    assert np.exp(model.prior({}, "run", own=WON)) == pytest.approx([0.75, 0.25], abs=1e-5)
+    assert np.exp(model.prior({}, "sit", own=NOTHING)) == pytest.approx([2.75 / 3, 0.25 / 3], abs=1e-5)
 
 
 def test_where_outcomes_are_many_the_sources_alone_vote() -> None:
     many = [row(StepOutcome(float(n), False, False)) for n in range(MOST_CLASSES + 1)]
-    model = OutcomeModel(many)
+    model = OutcomeModel(many, [""] * len(many))
     assert model.classes == ()
-    outcomes, chances = model.chances(np.array([5]), {NOTHING: 1.0, WON: 3.0})
+    outcomes, chances = model.chances(np.array([5]), {NOTHING: 1.0, WON: 3.0}, "")
     assert dict(zip(outcomes, chances.tolist(), strict=True)) == {NOTHING: 0.25, WON: 0.75}
     assert model.fit([], frozenset({0}), 0) == {}
 
@@ -48,17 +52,17 @@ def test_it_learns_which_feature_decides() -> None:
     for number in range(200):
         won = rng.random() < 0.5
         features = np.array([7 if won else 8, 9, 10 + rng.randrange(50)])
-        steps.append(JudgedStep(number, features, {NOTHING: 1.0, WON: 1.0}, WON if won else NOTHING))
-    model = OutcomeModel([row(one.outcome) for one in steps])
+        steps.append(JudgedStep(number, features, {NOTHING: 1.0, WON: 1.0}, "", WON if won else NOTHING))
+    model = OutcomeModel([row(one.outcome) for one in steps], [""] * len(steps))
     figures = model.fit(steps, frozenset(range(40)), 0)
     assert figures["outcome nats by votes"] == pytest.approx(np.log(2), abs=0.05)
     assert figures["outcome nats"] < 0.1
     for bucket, likely in ((7, WON), (8, NOTHING)):
-        outcomes, chances = model.chances(np.array([bucket, 9]), {NOTHING: 1.0, WON: 1.0})
+        outcomes, chances = model.chances(np.array([bucket, 9]), {NOTHING: 1.0, WON: 1.0}, "")
         assert chances[outcomes.index(likely)] > 0.9
 
 
-def test_ends_and_rewards_are_near_their_chances(lamp_model: KernelModel) -> None:
+def test_ends_and_rewards_are_near_those_of_the_log(lamp_model: KernelModel) -> None:
     """Pressing is paid with PAID when green follows and ends with OVER; waiting does neither. In 20 new episodes."""
     sums = {(action, text): np.zeros(2) for action in ("wait", "press") for text in (RED, GREEN)}
     times = dict.fromkeys(sums, 0)
@@ -73,7 +77,8 @@ def test_ends_and_rewards_are_near_their_chances(lamp_model: KernelModel) -> Non
                 described = lamp_model.described(considered)
                 mass = lamp_model.gate.chances(described, [len(described)])[0] * same
                 votes = lamp_model.votes(state.rewards, considered.candidates, mass / mass.sum())
-                outcomes, chances = lamp_model.outcomes.chances(outcome_features(state, considered.step, text), votes)
+                ids, happening = outcome_features(state, considered.step, text), state.happening(considered.step, text)
+                outcomes, chances = lamp_model.outcomes.chances(ids, votes, happening)
                 sums[action, text] += [
                     sum(c * o.reward for o, c in zip(outcomes, chances, strict=True)),
                     sum(c * o.ended for o, c in zip(outcomes, chances, strict=True)),
@@ -81,7 +86,10 @@ def test_ends_and_rewards_are_near_their_chances(lamp_model: KernelModel) -> Non
                 times[action, text] += 1
     expected = {("press", GREEN): (PAID, OVER), ("press", RED): (0, OVER)}
     for key, total in sums.items():
-        assert total / times[key] == pytest.approx(expected.get(key, (0, 0)), abs=0.1), key
+        rows = [(one.reward, one.ended) for one in lamp_model.log.rows if (one.action, one.answer) == key]
+        logged = np.mean(rows, 0) if rows else np.zeros(2)
+        assert logged == pytest.approx(expected.get(key, (0, 0)), abs=0.1), "the log is no chance one"
+        assert total / times[key] == pytest.approx(logged, abs=0.1), key
 
 
 def test_a_reward_that_is_a_line_in_a_number_is_exact_also_beyond_the_log() -> None:

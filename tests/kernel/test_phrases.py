@@ -35,6 +35,33 @@ def test_actions_that_were_only_listed_count() -> None:
     assert Phrasing.of(log).shared == {"wait", "jump", "over", "it"}
 
 
+def test_a_verb_of_few_tasks_has_words_of_its_own() -> None:
+    """Two of ten tasks paint things with things: "with" is no name there. Twenty actions show it, nineteen do not."""
+    painted = [f"paint {thing} {n} with {tool} {n}" for n in range(5) for thing in "ab" for tool in "xy"]
+
+    def phrasing_of(listed: list[str]) -> Phrasing:
+        tasks = [tuple(listed), tuple(listed), *[()] * 8]
+        walks = [episode(f"e{n}", "", [Played("walk", "")], listed=some, task=f"t{n}") for n, some in enumerate(tasks)]
+        return Phrasing.of(walks)
+
+    assert phrasing_of(painted[:19]).parse("paint a 1 with y 2").skeleton == "paint *"
+    phrasing = phrasing_of(painted)
+    assert phrasing.shared == {"walk"}
+    assert phrasing.parse("paint a 1 with y 2") == Phrase("paint * with *", ("a 1", "y 2"))
+    assert phrasing.renaming("paint a 1 with y 2", "paint b 1 with y 2") == (("a 1", "b 1"),)
+    assert phrasing.parse("walk with 3").names == ("with 3",), "of this verb, nobody has shown it"
+
+
+def test_a_thing_that_every_task_has_is_a_name() -> None:
+    """Every task has a bin, and things to put in and on others: a word of few actions of its verb is a name."""
+    put = [f"put {thing} 1 {where} {place} 2" for thing in "abcde" for where in ("in", "on") for place in "uvwxy"]
+    listed = (*put, "put a 1 in bin 1")
+    phrasing = Phrasing.of([episode(f"e{n}", "", [Played("walk", "")], listed=listed, task=f"t{n}") for n in range(3)])
+    assert {"bin", "in", "on"} <= phrasing.shared
+    assert phrasing.parse("put b 2 in bin 1") == Phrase("put * in *", ("b 2", "bin 1"))
+    assert phrasing.parse("put b 2 on bin 1") == Phrase("put * on *", ("b 2", "bin 1"))
+
+
 def test_a_renaming_has_the_names_that_differ() -> None:
     assert PHRASING.renaming("take cup 1 from shelf 2", "take fork 3 from shelf 2") == (("cup 1", "fork 3"),)
     assert PHRASING.renaming("take cup 1 from shelf 2", "take cup 1 from shelf 2") == ()

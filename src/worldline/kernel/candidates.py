@@ -5,6 +5,7 @@ are kept. Each offers its answer as it is, with names exchanged, with numbers mo
 before in its place. Which of these is right is for the gate to learn; nothing else can be answered.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from worldline.kernel.edits import EditRules, transferred
 from worldline.kernel.episode_state import Codes, EpisodeState, StepDescription
+from worldline.kernel.language import code
 from worldline.kernel.numerals import between, shifted
 from worldline.kernel.phrases import Phrase, Renaming, renamed
 from worldline.kernel.step_table import COLUMN, CONTEXTS, LoggedStep, Rows, StepTable
@@ -32,6 +34,8 @@ KINDS = (
 EXACT, RENAMED, OTHER, BY_HISTORY, SHIFTED, BETWEEN, TRANSFERRED, RECALLED, EDITED = range(len(KINDS))
 KEPT = 48
 """Rows whose answers are considered."""
+_OF_A_SORT, _OTHERS = 2, 8
+"""Beside these, rows of each other sort of answer to a like-worded action, and of all such sorts."""
 _ADAPTED = 20
 """Of these, the first so many are also adapted by history, numbers and views."""
 _OWN = 6
@@ -125,7 +129,8 @@ def pool(
     compared[:, 12] = _in_proportion(log.proportions[rows], step.proportion)
     jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
     score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
-    kept = np.argsort(-score, kind="stable")[:KEPT]
+    order = np.argsort(-score, kind="stable")
+    kept = np.concatenate([order[:KEPT], _of_other_sorts(log, step, rows, order)])
     rows, same, compared = rows[kept], same[kept], compared[kept]
     related = [log.relations[row] for row in rows.tolist()]
     mine = _own_steps(state, step)
@@ -143,6 +148,23 @@ def pool(
     compared[:, 9] = [shared[one] for one in related]
     compared[:, 10] = [one == step.relations for one in related]
     return ComparedRows(rows, same, compared, np.array(sizes))
+
+
+def _of_other_sorts(log: StepTable, step: StepDescription, rows: Rows, order: Rows) -> Rows:
+    """Of rows with a like-worded action, the first of each sort of answer that the rows kept do not have.
+
+    Where an action has always been refused, what is answered to its like is possible too.
+    """
+    left = order[KEPT:]
+    left = left[log.skeletons[rows[left]] == code(step.phrase.skeleton)]
+    left = left[~np.isin(log.sorts[rows[left]], log.sorts[rows[order[:KEPT]]])]
+    taken: Counter[int] = Counter()
+    out: list[int] = []
+    for at, sort in zip(left.tolist(), log.sorts[rows[left]].tolist(), strict=True):
+        taken[sort] += 1
+        if taken[sort] <= _OF_A_SORT and len(out) < _OTHERS:
+            out.append(at)
+    return np.array(out, np.int64)
 
 
 def _distinct(parts: Sequence[Rows]) -> Rows:
@@ -262,7 +284,7 @@ class _Adapter:
     def __init__(self, log: StepTable, rules: EditRules, state: EpisodeState, step: StepDescription) -> None:
         self._log, self._rules, self._state, self._step = log, rules, state, step
         self._latest = latest_phrases(state)
-        self._related = [(at, state.actions[at]) for at in state.related(step.phrase)]
+        self._related = [(at, state.actions[at], state.answers[at]) for at in state.related(step.phrase)]
         self._moved: set[tuple[str, str, str]] = set()
         self._recalled: set[str] = set()
 
@@ -286,7 +308,7 @@ class _Adapter:
                     yield other, how
         if names and text not in self._recalled:
             self._recalled.add(text)
-            for view, changed in self._rules.recalled(text, state.views, self._related):
+            for view, changed in self._rules.recalled(text, state.views, self._related, self._step.phrase):
                 yield view, EDITED if changed else RECALLED
 
 

@@ -12,15 +12,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from worldline.kernel.phrases import Phrasing, blanked
+from worldline.kernel.phrases import Phrase, Phrasing, blanked
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _WORD = re.compile(r"\w+")
 _PIECE = re.compile(r"\s*(?:<\d+>|\w+|[^\w\s])")
 _OPENING, _FEWEST, _VIEWS = 5, 3, 6
 """Words that name a sentence, the fewest that do, and the sentences of a text that are looked at."""
-_CHANGES, _LONGEST = 2, 10
-"""Places that one edit changes at most, and the words in them."""
+_CHANGES, _LONGEST, _EDITS = 2, 10, 8
+"""Places that one edit changes at most, the words in them, and the edits of an event that are tried."""
 _KEPT = 1 << 14
 """Changed views that are kept at most."""
 _SAME = ()
@@ -66,12 +66,12 @@ class Views:
 
 
 class EditRules:
-    """How often an action of each skeleton changed a view in each way."""
+    """How often an action of each skeleton, answered so, changed a view in each way."""
 
     def __init__(self, phrasing: Phrasing) -> None:
         self._phrasing = phrasing
-        self._counts: dict[str, Counter[Edit | None]] = defaultdict(Counter)
-        self._after: dict[tuple[str, str], str] = {}
+        self._counts: dict[tuple[str, str], Counter[Edit | None]] = defaultdict(Counter)
+        self._after: dict[tuple[str, str, str], str] = {}
         """Views after an action that were asked for."""
 
     def learn(self, actions: Sequence[str], answers: Sequence[str], start: str) -> None:
@@ -81,44 +81,50 @@ class EditRules:
         for step, (action, answer) in enumerate(zip(actions, answers, strict=True)):
             for name, at in openings(answer):
                 earlier = views.get(name)
-                between = [] if earlier is None else self._sharing(actions[earlier[1] : step], action)
-                if earlier is not None and len(between) == 1:
-                    phrase = self._phrasing.parse(between[0])
+                if earlier is None:
+                    continue
+                between = [one for one in range(earlier[1], step) if self._sharing(actions[one], action)]
+                if len(between) == 1:
+                    phrase = self._phrasing.parse(actions[between[0]])
                     edit = edit_between(blanked(earlier[0], phrase.names), blanked(answer[at:], phrase.names))
-                    self._counts[phrase.skeleton][edit] += 1
+                    self._counts[_event(phrase, answers[between[0]])][edit] += 1
             views.add(answer, step + 1)
 
-    def _sharing(self, between: Sequence[str], action: str) -> list[str]:
-        """The actions in between that share a name with this one."""
-        names = set(self._phrasing.parse(action).lowered)
-        return [one for one in between if not names.isdisjoint(self._phrasing.parse(one).lowered)]
+    def _sharing(self, one: str, other: str) -> bool:
+        """Whether two actions share a name."""
+        return not set(self._phrasing.parse(one).lowered).isdisjoint(self._phrasing.parse(other).lowered)
 
-    def recalled(self, text: str, views: Views, related: Sequence[tuple[int, str]]) -> Iterable[tuple[str, bool]]:
+    def recalled(
+        self, text: str, views: Views, related: Sequence[tuple[int, str, str]], phrase: Phrase
+    ) -> Iterable[tuple[str, bool]]:
         """`text` with what this episode has shown in its place: as it was, and as it must have changed since (True).
 
-        `related` are the steps of the episode, and their actions, that share a name with the action that is answered.
+        `phrase` is the action that is answered; `related` are the steps of the episode that share a name with it, their
+        actions and answers. A view that none of these showed, or that lacks a name which text and action have, is of
+        something else.
         """
-        for name, at in openings(text):
-            earlier = views.get(name)
-            if earlier is None:
+        names = [name for name in phrase.names if _has(text, name)]
+        shown_at = {0, *(step + 1 for step, _, _ in related)}
+        for opening, at in openings(text):
+            view, seen = views.get(opening) or ("", -1)
+            if seen not in shown_at or not all(_has(text[:at] + view, name) for name in names):
                 continue
-            view, seen = earlier
             if text[at:] != view:
                 yield text[:at] + view, False
             changed = view
-            for step, action in related:
-                changed = self._changed(changed, action) if step >= seen else changed
+            for step, action, answer in related:
+                changed = self._changed(changed, action, answer) if step >= seen else changed
             if changed not in (view, text[at:]):
                 yield text[:at] + changed, True
 
-    def _changed(self, view: str, action: str) -> str:
-        """The view after an action: by the most frequent edit of its skeleton that can be made."""
-        key = view, action
+    def _changed(self, view: str, action: str, answer: str) -> str:
+        """The view after an action: by the most frequent edit of its event that can be made."""
+        key = view, action, answer
         changed = self._after.get(key)
         if changed is None:
             phrase = self._phrasing.parse(action)
             pieces = _PIECE.findall(blanked(view, phrase.names))
-            for edit, _ in self._counts[phrase.skeleton].most_common(6):
+            for edit, _ in self._counts[_event(phrase, answer)].most_common(_EDITS):
                 edited = applied(edit, pieces) if edit else None
                 if edited is not None:
                     pieces = edited
@@ -127,6 +133,15 @@ class EditRules:
                 self._after.clear()
             changed = self._after[key] = "".join(_filled(piece, phrase.names) for piece in pieces)
         return changed
+
+
+def _event(phrase: Phrase, answer: str) -> tuple[str, str]:
+    """What an action was and how it was answered, less the names: the same action may have done something or not."""
+    return phrase.skeleton, " ".join(_WORD.findall(blanked(answer[:200], phrase.names).lower())[:_OPENING])
+
+
+def _has(text: str, name: str) -> bool:
+    return blanked(text, (name,)) != text
 
 
 def _filled(piece: str, names: Sequence[str]) -> str:
@@ -147,15 +162,29 @@ def edit_between(before: str, after: str) -> Edit | None:
     if old == new:
         return _SAME
     opcodes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    places = (_leftmost(old, new, *place) for tag, *place in opcodes if tag != "equal")
     changes = tuple(
         Change(_kind(old[i - 1]) if i else "", tuple(old[i:j]), tuple(new[k:m]), _kind(old[j]) if j < len(old) else "")
-        for tag, i, j, k, m in opcodes
-        if tag != "equal"
+        for i, j, k, m in places
     )
     words = [word for change in changes for word in (*change.old, *change.new)]
     if len(changes) > _CHANGES or len(words) > _LONGEST or not any("<" in word for word in words):
         return None
     return changes
+
+
+def _leftmost(old: Sequence[str], new: Sequence[str], i: int, j: int, k: int, m: int) -> tuple[int, int, int, int]:
+    """old[i:j] becomes new[k:m], said as far to the left as it may be.
+
+    "a cup, " out of "a cup, a fork" is "cup, a" out of it as well: one edit, not two.
+    """
+    while (
+        min(i, k) > 0
+        and old[i - 1] == new[k - 1]
+        and ((k == m and old[i - 1] == old[j - 1]) or (i == j and new[k - 1] == new[m - 1]))
+    ):
+        i, j, k, m = i - 1, j - 1, k - 1, m - 1
+    return i, j, k, m
 
 
 def applied(edit: Edit, pieces: Sequence[str]) -> list[str] | None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from worldline.kernel.edits import Views
 from worldline.kernel.language import Bid, Language, code, first_number, last_number, neighbours, wording
-from worldline.kernel.paths import START
+from worldline.kernel.paths import START, opening
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.vectors import Array, unit
 from worldline.kernel.words import vocabulary
@@ -86,6 +86,8 @@ class EpisodeState:
         self.actions: list[str] = []
         self.answers: list[str] = []
         self.rewards: list[float] = []
+        self.happened: Counter[str] = Counter()
+        """How often each event was answered so, less names and numbers."""
         self.descriptions: list[StepDescription] = []
         self.action_counts: Counter[str] = Counter()
         self.event_counts: Counter[str] = Counter()
@@ -96,6 +98,7 @@ class EpisodeState:
         """Every text that the world has shown; below, what it has answered to each action."""
         self.answers_to: dict[str, frozenset[str]] = {}
         self.goal_words = frozenset(_WORD.findall(goal.lower()))
+        self.rare_goal_words = frozenset(word for word in self.goal_words if language.rare(word))
         self.likely_listed: dict[str, float] = {}
         """Log-odds of what was nearly listed: the list is a guess."""
         self.last_listed: dict[str, int] = dict.fromkeys(listed or (), 0)
@@ -124,6 +127,10 @@ class EpisodeState:
     def event(self, action: str) -> str:
         """The action by its skeleton and by which names the goal has."""
         return _event(self.language.phrasing.parse(action), self.goal_words)
+
+    def happening(self, step: StepDescription, answer: str) -> str:
+        """An event and the first sentence of what is answered to it: an action may do something, or nothing."""
+        return f"{self.event(step.action)} > {wording(opening(answer), step.phrase)}"
 
     def related(self, phrase: Phrase) -> list[int]:
         """The steps so far whose actions share a name with this one, in order."""
@@ -227,6 +234,7 @@ class EpisodeState:
         action, phrase, at = description.action, description.phrase, self.step
         self.action_counts[action] += 1
         self.event_counts[self.event(action)] += 1
+        self.happened[self.happening(description, answer)] += 1
         self.steps_of[phrase.skeleton] = (*self.steps_of.get(phrase.skeleton, ()), at)
         for name in set(phrase.lowered):
             self.steps_with[name] = (*self.steps_with.get(name, ()), at)

@@ -39,6 +39,7 @@ NAMES = (
     "logged text",
     "words new to the task",
     "words new to the episode",
+    "words of the goal that the action has not",
     "number above the one shown",
     "number as shown",
     "number below the action's",
@@ -136,6 +137,7 @@ def _of_texts(
     number = np.array([texts.setdefault(text, len(texts)) for text in possible.texts])
     to_this = state.answers_to.get(step.action, frozenset())
     shown, bid = state.last_number, last_number(step.action) or state.last_bid
+    wanted = state.rare_goal_words - vocabulary(step.action)
     described = []
     for text in texts:
         words = vocabulary(text)
@@ -147,6 +149,7 @@ def _of_texts(
                 log.logged(text, but),
                 log.new_words(text, state.task, but),
                 len(words - state.words) / max(1, len(words)),
+                min(len(words & wanted), 2) / 2,
                 *_placed(text, shown, bid),
             )
         )

@@ -236,7 +236,8 @@ def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> JudgedS
     mass = chances * one.right if one.right.any() else chances
     votes = model.votes(one.state.rewards, one.considered.candidates, mass / mass.sum())
     ids = outcome_features(one.state, one.considered.step, one.row.answer)
-    return JudgedStep(one.row.episode, ids, votes, outcome_of(one.row), one.weight)
+    happening = one.state.happening(one.considered.step, one.row.answer)
+    return JudgedStep(one.row.episode, ids, votes, happening, outcome_of(one.row), one.weight)
 
 
 def _fit_lists(

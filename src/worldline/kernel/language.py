@@ -120,6 +120,10 @@ class Language:
         worded = wording(answer, phrase)
         return blanked(answer, phrase.names).lower() if worded in self.recurring else worded
 
+    def rare(self, word: str) -> bool:
+        """Whether few enough texts have the word for it to relate something to something."""
+        return self.weights.rarity(word) > _COMMON
+
     def outlines(self, text: str) -> tuple[tuple[str, str], ...]:
         """The rare words of a text, each with the wording of a sentence that has it, the word blanked."""
         outlines = self._outlines.get(text)
@@ -130,7 +134,7 @@ class Language:
                 for words in sentences
                 if len(words) <= _LONGEST
                 for word in dict.fromkeys(words)
-                if self.weights.rarity(word) > _COMMON
+                if self.rare(word)
             )
         return outlines
 
@@ -139,7 +143,7 @@ class Language:
         fillers = self._fillers.get(action)
         if fillers is None:
             words = _WORD.findall(action.lower())
-            rare = (word for word in words if self.weights.rarity(word) > _COMMON)
+            rare = (word for word in words if self.rare(word))
             fillers = self._fillers[action] = {_outline(words, word): word for word in rare}
         return fillers
 

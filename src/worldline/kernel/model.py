@@ -79,7 +79,7 @@ class KernelModel(nn.Module):
         self.blend = Blend()
         self.outlook = Outlook(self.log)
         self.outlook_blend = Blend(OUTLOOK_PRIOR, OUTLOOK_GAIN)
-        self.outcomes = OutcomeModel(self.log.rows)
+        self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
         self.list_model = ListModel()
         self.register_buffer("bag_leads", torch.tensor(False))
         self._learn_reward_rules()
@@ -180,7 +180,8 @@ class KernelModel(nn.Module):
         mass = np.where([other == text for other in possible.texts], chances, 0.0)
         within = mass / mass.sum() if mass.any() else chances
         votes = self.votes(state.rewards, possible, within)
-        outcomes, likely = self.outcomes.chances(outcome_features(state, step, text), votes)
+        happening = state.happening(step, text)
+        outcomes, likely = self.outcomes.chances(outcome_features(state, step, text), votes, happening)
         ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
         if ruled is not None:
             outcomes = tuple(one._replace(reward=ruled) for one in outcomes)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import last_number, wording
@@ -30,8 +29,12 @@ BUCKETS = 1 << 13
 _LONGEST = 160
 """Features of a step that are read."""
 _STEPS, _BATCH, _RATE, _DECAY, _EVERY = 400, 384, 3e-2, 3e-4, 20
-_PRIOR = 0.5
-"""Votes that the log's overall outcomes have beside those of the candidates."""
+_FLOOR = 1e-3
+"""Probability that a held-out outcome against all evidence is granted, so that one does not say where the fit stops."""
+_PRIOR = 2.0
+"""Votes that the outcomes of all like happenings have beside those of the candidates."""
+_LEAST = 1.0
+"""Happenings that the log's overall outcomes stand for among like ones."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -50,6 +53,7 @@ def outcome_of(row: LoggedStep) -> StepOutcome:
 def outcome_features(state: EpisodeState, step: StepDescription, answer: str) -> npt.NDArray[np.int64]:
     """Buckets 1..BUCKETS-1 of everything an outcome may depend on."""
     event, past = state.event(step.action), state.event_counts
+    happening, happened = state.happening(step, answer), state.happened
     says = blanked(answer, step.phrase.names).lower()
     named = {word for name in step.phrase.names for word in name.lower().split()}
     left = sorted(state.goal_words - named)
@@ -63,6 +67,8 @@ def outcome_features(state: EpisodeState, step: StepDescription, answer: str) ->
     texts += [f"goal {event} {word} {count}" for word in left[:16]]
     texts += [f"before {event} {other}" for other in sorted(past)[:24]]
     texts += [f"lately {event} {state.event(other)}" for other in dict.fromkeys(state.actions[-6:])]
+    texts += [f"happens again {happening} {min(happened[happening], 3)}"]
+    texts += [f"goal happens {happening} {min(happened[happening], 3)} {word}" for word in left[:16]]
     return np.array([1 + stable_hash(text) % (BUCKETS - 1) for text in texts[:_LONGEST]], dtype=np.int64)
 
 
@@ -73,6 +79,7 @@ class JudgedStep:
     episode: int
     features: npt.NDArray[np.int64]
     votes: dict[StepOutcome, float]
+    happening: str
     outcome: StepOutcome
     weight: float = 1.0
 
@@ -83,30 +90,41 @@ class OutcomeModel(nn.Module):
     table: Tensor
     trust: Tensor
 
-    def __init__(self, rows: Sequence[LoggedStep]) -> None:
+    def __init__(self, rows: Sequence[LoggedStep], happenings: Sequence[str]) -> None:
         super().__init__()
         counts = Counter(outcome_of(row) for row in rows)
         self.classes = tuple(sorted(counts)) if len(counts) <= MOST_CLASSES else ()
+        self._index = {one: at for at, one in enumerate(self.classes)}
         share = np.array([counts[one] for one in self.classes], dtype=np.float64)
         self._share = share / max(share.sum(), 1)
+        self._like: dict[str, Array] = defaultdict(lambda: np.zeros(len(self.classes)))
+        """Of each happening, how often it had each outcome."""
+        for row, happening in zip(rows, happenings, strict=True):
+            if self.classes:
+                self._like[happening][self._index[outcome_of(row)]] += 1
         self.register_buffer("table", torch.zeros(BUCKETS, max(1, len(self.classes))))
         self.register_buffer("trust", torch.tensor(1.0))
         self.rules = RewardRules()
 
-    def prior(self, votes: dict[StepOutcome, float]) -> Array:
-        """log-probabilities of the classes by votes alone."""
-        counted = _PRIOR * self._share + [votes.get(one, 0.0) for one in self.classes] + 1e-6
+    def prior(self, votes: dict[StepOutcome, float], happening: str, own: StepOutcome | None = None) -> Array:
+        """log-probabilities of the classes by votes and by like happenings, one with the outcome `own` left out."""
+        like = _LEAST * self._share
+        if happening in self._like:
+            like = like + self._like[happening]
+            if own is not None:
+                like[self._index[own]] -= 1
+        counted = _PRIOR * like / like.sum() + [votes.get(one, 0.0) for one in self.classes] + 1e-6
         out: Array = np.log(counted / counted.sum())
         return out
 
     def chances(
-        self, features: npt.NDArray[np.int64], votes: dict[StepOutcome, float]
+        self, features: npt.NDArray[np.int64], votes: dict[StepOutcome, float], happening: str
     ) -> tuple[tuple[StepOutcome, ...], Array]:
         """The possible outcomes and their probabilities."""
         if len(self.classes) < 2:
             total = sum(votes.values())
             return tuple(votes), np.array([vote / total for vote in votes.values()])
-        logits = float(self.trust) * self.prior(votes) + self.table.numpy()[features].sum(0)
+        logits = float(self.trust) * self.prior(votes, happening) + self.table.numpy()[features].sum(0)
         weights = np.exp(logits - logits.max())
         return self.classes, weights / weights.sum()
 
@@ -114,16 +132,14 @@ class OutcomeModel(nn.Module):
         """Fit the correction where there are classes; held-out nats per step of the votes alone and corrected."""
         if len(self.classes) < 2 or not any(one.episode in held_out for one in steps):
             return {}
-        index = {one: at for at, one in enumerate(self.classes)}
-
         widest = max(len(one.features) for one in steps)
         table = np.zeros((len(steps), widest), np.int64)
         for row, one in zip(table, steps, strict=True):
             row[: len(one.features)] = one.features
         used, ids = np.unique(table, return_inverse=True)  # bucket 0, for no feature, comes first
         x = torch.from_numpy(ids.reshape(table.shape))
-        prior = torch.from_numpy(np.stack([self.prior(one.votes) for one in steps])).float()
-        y = torch.tensor([index[one.outcome] for one in steps])
+        prior = torch.from_numpy(np.stack([self.prior(one.votes, one.happening, one.outcome) for one in steps])).float()
+        y = torch.tensor([self._index[one.outcome] for one in steps])
         weight = torch.tensor([one.weight for one in steps])
         training = torch.tensor([at for at, one in enumerate(steps) if one.episode not in held_out])
         testing = torch.tensor([at for at, one in enumerate(steps) if one.episode in held_out])
@@ -131,15 +147,16 @@ class OutcomeModel(nn.Module):
         trust = torch.ones((), requires_grad=True)
         real = (torch.arange(len(used)) > 0).float()[:, None]
 
-        def loss(rows: Tensor) -> Tensor:
+        def loss(rows: Tensor, floor: float = 0.0) -> Tensor:
             logits = trust * prior[rows] + (weights * real)[x[rows]].sum(1)
-            nats = F.cross_entropy(logits, y[rows], reduction="none")
+            right = logits.log_softmax(1).gather(1, y[rows, None])[:, 0]
+            nats = -torch.log((1 - floor) * right.exp() + floor) if floor else -right
             return (weight[rows] * nats).sum() / weight[rows].sum()
 
         generator = torch.Generator().manual_seed(seed)
         optimizer = torch.optim.Adam([weights, trust], lr=_RATE)
         with torch.no_grad():
-            best = by_votes = loss(testing).item()
+            best = by_votes = loss(testing, _FLOOR).item()
         for step in range(_STEPS):
             rows = training[torch.randint(len(training), (min(_BATCH, len(training)),), generator=generator)]
             optimizer.zero_grad()
@@ -147,7 +164,7 @@ class OutcomeModel(nn.Module):
             optimizer.step()
             if (step + 1) % _EVERY == 0:
                 with torch.no_grad():
-                    score = loss(testing).item()
+                    score = loss(testing, _FLOOR).item()
                     if score < best:
                         best = score
                         self.table[torch.from_numpy(used)] = weights * real

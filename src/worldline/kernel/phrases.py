@@ -7,14 +7,18 @@ answered to one of them can then be said of the other, with the names exchanged.
 
 import functools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from worldline.types import Trajectory
 
 SHARED = 0.88
-"""A word is shared, no name, if actions of at least this share of the tasks have it."""
+"""A word is shared, no name, if at least this share of the different actions of a verb have it."""
+_OFTEN = 0.25
+"""Or this share, where actions of `SHARED` of all tasks have the word: "put cup in box", "put cup on shelf"."""
+_ACTIONS = 20
+"""Different actions that a verb must have for that; of another, words of `SHARED` of the tasks are shared."""
 _WORD = re.compile(r"\w+")
 Renaming = tuple[tuple[str, str], ...]
 """Pairs of an old and a new name."""
@@ -43,18 +47,23 @@ class Phrasing:
     """How the actions of a log are worded."""
 
     shared: frozenset[str]
+    of_verbs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of a verb with many actions, the words they share: "with" in "clean cup 1 with sink 1", where few tasks clean."""
     _parsed: dict[str, Phrase] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, episodes: Sequence[Trajectory]) -> "Phrasing":
         tasks_with: dict[str, set[str]] = defaultdict(set)
+        worded: dict[str, tuple[str, ...]] = {}
         for episode in episodes:
             for action in {a for step in episode.steps for a in (step.action, *(step.admissible or ()))}:
-                for word in _WORD.findall(action.lower()):
+                if action not in worded:
+                    worded[action] = tuple(dict.fromkeys(_WORD.findall(action.lower())))
+                for word in worded[action]:
                     tasks_with[word].add(episode.task_id)
         tasks = len({episode.task_id for episode in episodes})
-        shared = (w for w, those in tasks_with.items() if len(those) >= SHARED * tasks and not w.isdigit())
-        return cls(frozenset(shared))
+        common = frozenset(w for w, those in tasks_with.items() if len(those) >= SHARED * tasks and not w.isdigit())
+        return cls(common, _of_verbs(worded.values(), common))
 
     def parse(self, action: str) -> Phrase:
         """The action's skeleton and names. The first word is never a name, unless it is a number."""
@@ -67,9 +76,12 @@ class Phrasing:
         skeleton: list[str] = []
         names: list[str] = []
         start = end = -1
+        shared = self.shared
         for place, match in enumerate(_WORD.finditer(action)):
             word = match[0].lower()
-            if word in self.shared or (place == 0 and not word.isdigit()):
+            if place == 0:
+                shared = self.of_verbs.get(word, shared)
+            if word in shared or (place == 0 and not word.isdigit()):
                 if start >= 0:
                     names.append(action[start:end])
                     skeleton.append("*")
@@ -88,6 +100,21 @@ class Phrasing:
         if first.skeleton != second.skeleton:
             return None
         return tuple(pair for pair in zip(first.names, second.names, strict=True) if pair[0] != pair[1])
+
+
+def _of_verbs(actions: Iterable[Sequence[str]], common: frozenset[str]) -> dict[str, frozenset[str]]:
+    """The words that actions of a verb share; each action is given by its words. `common` ones are in most tasks."""
+    by_verb: dict[str, list[Sequence[str]]] = defaultdict(list)
+    for words in actions:
+        if words:
+            by_verb[words[0]].append(words)
+    shared = {}
+    for verb, those in by_verb.items():
+        counts = Counter(word for words in those for word in words if not word.isdigit())
+        least = {word: (_OFTEN if word in common else SHARED) * len(those) for word in counts}
+        if len(those) >= _ACTIONS:
+            shared[verb] = frozenset(word for word, count in counts.items() if count >= least[word])
+    return shared
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -64,6 +64,11 @@ class StepTable:
     deeds: Array
     proportions: Array
     relations: tuple[frozenset[int], ...]
+    skeletons: Rows
+    """A code of each action's skeleton; below, of the sort of its answer."""
+    sorts: Rows
+    happenings: tuple[str, ...]
+    """What each step was, and how it was answered."""
     episode_of: Rows
     policy_of: Rows
     """The number of the policy that made each row."""
@@ -80,10 +85,12 @@ class StepTable:
         language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring)
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []
+        happenings: list[str] = []
         for number, episode in enumerate(episodes):
-            for _, description, row in replay(language, episode, number):
+            for state, description, row in replay(language, episode, number):
                 rows.append(row)
                 described.append(description)
+                happenings.append(state.happening(description, row.answer))
         episode_of = np.array([row.episode for row in rows])
         contexts: dict[str, dict[tuple[int, ...], list[int]]] = {name: defaultdict(list) for name in CONTEXTS}
         for at, description in enumerate(described):
@@ -101,6 +108,9 @@ class StepTable:
             np.stack([description.deeds for description in described]),
             np.array([description.proportion for description in described], np.float32),
             tuple(distinct.setdefault(one.relations, one.relations) for one in described),
+            np.array([code(description.phrase.skeleton) for description in described]),
+            np.array([code(language.sort(row.answer, one.phrase)) for row, one in zip(rows, described, strict=True)]),
+            tuple(happenings),
             episode_of,
             np.unique([episode.policy for episode in episodes], return_inverse=True)[1][episode_of],
             np.searchsorted(episode_of, np.arange(len(episodes))),
