@@ -5,8 +5,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from worldline.adwm import decoder, fit, training
+from worldline.adwm import decoder, fit
 from worldline.adwm.fit import RECIPES
+from worldline.adwm.fitting import training
 from worldline.adwm.model import PRESETS
 from worldline.kernel import fitting, gate, lists, outcome, outlook, wordings
 from worldline.kernel.bag import Bag

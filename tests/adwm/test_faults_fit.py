@@ -12,10 +12,11 @@ from tiny_house import play, tiny_house
 
 import faults
 from worldline import files, store
-from worldline.adwm import decoder, model, training
+from worldline.adwm import decoder, model
 from worldline.adwm import fit as module
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.fit import FitConfig, FitSettings, FittingLog, Watch, fit
+from worldline.adwm.fitting import training
 from worldline.adwm.model import PRESETS
 from worldline.adwm.rivals.latent import Rivals
 from worldline.kernel import gate, lists, outcome, outlook, wordings

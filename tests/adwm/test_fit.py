@@ -12,9 +12,9 @@ from brief_fits import make_fits_brief, make_networks_small
 from worldline import store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, fit_ensemble, measured_kernel
-from worldline.adwm.log_source import MemoryLog
-from worldline.adwm.survey import facts_of, survey
-from worldline.adwm.weak_points import latent_notes
+from worldline.adwm.fitting.log_source import MemoryLog
+from worldline.adwm.fitting.survey import facts_of, survey
+from worldline.adwm.fitting.weak_points import latent_notes
 from worldline.command_line import read
 from worldline.kernel import fitting
 from worldline.kernel.left_out import measuring_left_out

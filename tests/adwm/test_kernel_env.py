@@ -10,8 +10,8 @@ from written_logs import COLOURS, OPENS, RED, TO_GREEN, lamps, walk
 
 from worldline import store
 from worldline.adwm.ensemble import KERNEL_FOLDER, Ensemble, save_kernel, save_log
+from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.kernel_env import KernelWorld
-from worldline.adwm.survey import facts_of
 from worldline.cli import main
 from worldline.kernel import gate, lists, outcome, outlook, wordings
 from worldline.kernel.fitting import fit_kernel

@@ -8,9 +8,9 @@ from written_logs import RED
 
 from worldline import envs
 from worldline.adwm.ensemble import Ensemble
+from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.pessimistic_world import PessimisticWorld
-from worldline.adwm.survey import facts_of
 from worldline.collect import CollectConfig, run_name
 from worldline.kernel.model import KernelModel
 from worldline.policies import PolicyConfig, load

@@ -17,11 +17,11 @@ from safetensors.torch import load_model
 
 from worldline import files, store
 from worldline.adwm.decoder import LatentDecoder
+from worldline.adwm.fitting.sample import LogSample
+from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.imagination import DynamicsName
 from worldline.adwm.model import LogFacts, WorldModel, model_card, save_weights
 from worldline.adwm.rivals.latent import RIVALS, Rivals
-from worldline.adwm.sample import LogSample
-from worldline.adwm.survey import facts_of
 from worldline.kernel.model import KernelModel
 from worldline.policies.language_model.device import usable_device
 from worldline.types import InputError, Trajectory

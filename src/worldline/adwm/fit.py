@@ -34,14 +34,14 @@ from worldline.adwm.ensemble import (
     save_member,
 )
 from worldline.adwm.episodes import EpisodeData, read_episode
-from worldline.adwm.epochs import HeldEpisodes, StreamedEpisodes, TrainingEpisodes
-from worldline.adwm.log_source import FolderLog, MemoryLog, Numbers
+from worldline.adwm.fitting.epochs import HeldEpisodes, StreamedEpisodes, TrainingEpisodes
+from worldline.adwm.fitting.log_source import FolderLog, MemoryLog, Numbers
+from worldline.adwm.fitting.replay import Curve, horizon_curves
+from worldline.adwm.fitting.sample import DrawnLog
+from worldline.adwm.fitting.training import Schedule, effective_rank, latents, train, train_score
+from worldline.adwm.fitting.weak_points import kernel_notes, latent_notes
 from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, WorldModel
-from worldline.adwm.replay import Curve, horizon_curves
 from worldline.adwm.rivals.latent import Rivals, pairs
-from worldline.adwm.sample import DrawnLog
-from worldline.adwm.training import Schedule, effective_rank, latents, train, train_score
-from worldline.adwm.weak_points import kernel_notes, latent_notes
 from worldline.config import Config, Folder, option, positional
 from worldline.kernel.bag import Bag
 from worldline.kernel.fitting import fit_kernel, fit_once

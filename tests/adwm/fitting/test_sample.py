@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numbered_episodes import grid, numbered
 
-from worldline.adwm.log_source import MemoryLog
-from worldline.adwm.sample import SHORTEST, DrawnLog, sampled_numbers
-from worldline.adwm.survey import survey
+from worldline.adwm.fitting.log_source import MemoryLog
+from worldline.adwm.fitting.sample import SHORTEST, DrawnLog, sampled_numbers
+from worldline.adwm.fitting.survey import survey
 
 
 def test_a_log_below_the_bound_is_taken_whole() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from worldline.adwm.episodes import EpisodeData, encode, read_episode, windows
-from worldline.adwm.losses import (
+from worldline.adwm.fitting.losses import (
     balance,
     contrast_loss,
     diffusion_loss,
@@ -18,8 +18,8 @@ from worldline.adwm.losses import (
     naming_loss,
     total,
 )
+from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.model import PRESETS, WorldModel
-from worldline.adwm.survey import facts_of
 from worldline.types import Trajectory
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numbered_episodes import grid, numbered
 
-from worldline.adwm.log_source import MemoryLog
-from worldline.adwm.survey import facts_of, survey
+from worldline.adwm.fitting.log_source import MemoryLog
+from worldline.adwm.fitting.survey import facts_of, survey
 from worldline.types import InputError, derive_seed
 
 

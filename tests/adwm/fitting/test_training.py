@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from worldline.adwm import training
 from worldline.adwm.dynamics import next_latents
 from worldline.adwm.episodes import EpisodeData, read_episode, windows
-from worldline.adwm.epochs import HeldEpisodes
+from worldline.adwm.fitting import training
+from worldline.adwm.fitting.epochs import HeldEpisodes
+from worldline.adwm.fitting.survey import facts_of
+from worldline.adwm.fitting.training import Schedule, effective_rank, latents, train, train_score
 from worldline.adwm.imagination import ImaginationConfig
 from worldline.adwm.model import PRESETS, WorldModel
 from worldline.adwm.rivals.latent import Pairs
-from worldline.adwm.survey import facts_of
-from worldline.adwm.training import Schedule, effective_rank, latents, train, train_score
 from worldline.types import Trajectory
 
 
@@ -83,7 +83,7 @@ def test_early_stopping_keeps_the_best_epoch(log: list[Trajectory], monkeypatch:
     def evaluated(*given: object) -> dict[str, float]:
         return dict.fromkeys(("diffusion", "termination", "reward"), next(scores))
 
-    monkeypatch.setattr("worldline.adwm.training.evaluate", evaluated)
+    monkeypatch.setattr("worldline.adwm.fitting.training.evaluate", evaluated)
     rows: list[dict[str, float]] = []
     weights: list[torch.Tensor] = []
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.adwm.episodes import EpisodeData, read_episode
-from worldline.adwm.log_source import LogSource, Numbers
+from worldline.adwm.fitting.log_source import LogSource, Numbers
 from worldline.adwm.model import WorldModel
 
 Flags = npt.NDArray[np.bool_]

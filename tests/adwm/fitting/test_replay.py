@@ -1,7 +1,7 @@
 import pytest
 
 from worldline.adwm.fit import Fitted
-from worldline.adwm.replay import horizon_curves
+from worldline.adwm.fitting.replay import horizon_curves
 from worldline.adwm.world_model_env import ImaginedEnvironment
 from worldline.types import Trajectory
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from worldline.adwm.log_source import LogSource, Numbers, chosen
+from worldline.adwm.fitting.log_source import LogSource, Numbers, chosen
+from worldline.adwm.fitting.survey import FEWEST, Survey, survey
 from worldline.adwm.model import LogFacts
-from worldline.adwm.survey import FEWEST, Survey, survey
 from worldline.types import Trajectory, derive_seed
 
 SHORTEST = 5

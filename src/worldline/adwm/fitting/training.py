@@ -19,8 +19,8 @@ from torch import Tensor
 
 from worldline import training_state
 from worldline.adwm.episodes import EpisodeData, encode, windows
-from worldline.adwm.epochs import TrainingEpisodes
-from worldline.adwm.losses import losses, score_loss, total
+from worldline.adwm.fitting.epochs import TrainingEpisodes
+from worldline.adwm.fitting.losses import losses, score_loss, total
 from worldline.adwm.model import WorldModel
 from worldline.adwm.rivals.latent import Pairs
 from worldline.types import InputError, WorldlineError, derive_seed

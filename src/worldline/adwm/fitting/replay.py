@@ -14,9 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from worldline.adwm.calibration import area_under_curve, calibration_error, calibration_slope
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.episodes import Reader, encoded
+from worldline.adwm.fitting.calibration import area_under_curve, calibration_error, calibration_slope
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.rivals.latent import RIVALS
 from worldline.adwm.world_model_env import ImaginedEnvironment, ImaginedWorld

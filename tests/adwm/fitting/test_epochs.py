@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numbered_episodes import numbered
 
-from worldline.adwm import epochs, log_source
 from worldline.adwm.episodes import EpisodeData, read_episode
-from worldline.adwm.epochs import HeldEpisodes, StreamedEpisodes
-from worldline.adwm.log_source import MemoryLog
+from worldline.adwm.fitting import epochs, log_source
+from worldline.adwm.fitting.epochs import HeldEpisodes, StreamedEpisodes
+from worldline.adwm.fitting.log_source import MemoryLog
+from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.model import PRESETS, WorldModel
-from worldline.adwm.survey import facts_of
 from worldline.types import Trajectory
 
 LOG = [numbered(n, 2 + n % 4, success=n % 10 == 0) for n in range(400)]

@@ -7,8 +7,8 @@ import pytest
 from numbered_episodes import numbered
 
 from worldline import store
-from worldline.adwm import log_source
-from worldline.adwm.log_source import FolderLog, LogSource, MemoryLog, chosen, episodes_of
+from worldline.adwm.fitting import log_source
+from worldline.adwm.fitting.log_source import FolderLog, LogSource, MemoryLog, chosen, episodes_of
 
 EPISODES = [numbered(n, 1 + n % 4) for n in range(23)]
 

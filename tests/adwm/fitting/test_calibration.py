@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from worldline.adwm.calibration import (
+from worldline.adwm.fitting.calibration import (
     area_under_curve,
     calibration_error,
     calibration_slope,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from worldline.adwm.log_source import LogSource, Numbers, episodes_of
+from worldline.adwm.fitting.log_source import LogSource, Numbers, episodes_of
 from worldline.adwm.model import LogFacts
 from worldline.types import InputError, Trajectory, derive_seed
 
