@@ -65,21 +65,24 @@ class Parts:
         parts: dict[str, tuple[str, ...]] = dict(clones)
         parts |= {f"log.{name}": self._clone_of(name) for name in plan.loggers}
         models = [str(seed) for seed in range(plan.seeds)]
-        parts |= {f"fit.{model}": logs for model in (*models[:1], PAPER, *models[1:], NETWORKS)}
-        sweep = [plan.at(epsilon) for epsilon in plan.epsilons]
-        parts |= {f"truth.{name}": self._clone_of(name) for name in dict.fromkeys((*plan.targets, *sweep))}
-        parts |= {f"score.{name}": (*logs, *self._clone_of(name)) for name in (*plan.loggers, *plan.targets)}
+        everybody = (*plan.loggers, *plan.targets)
         for model in (*models, NETWORKS):
+            parts[f"fit.{model}"] = logs
             if model == models[0]:
-                parts |= {f"refit.{fold}": (*logs, "fit.0") for fold in range(FOLDS)}
-            everybody = (*plan.loggers, *plan.targets)
+                parts |= {f"truth.{name}": self._clone_of(name) for name in plan.targets}
             imagined = {f"imagine.{name}.{model}": (f"fit.{model}", *self._clone_of(name)) for name in everybody}
             parts |= imagined
+            if model == models[0]:
+                parts |= {f"score.{name}": (*logs, *self._clone_of(name)) for name in everybody}
+                parts |= {f"refit.{fold}": (*logs, "fit.0") for fold in range(FOLDS)}
             needed = tuple(f"{kind}.{name}" for name in plan.targets for kind in ("truth", "score"))
             needed += tuple(f"score.{name}" for name in plan.loggers)
             refits = tuple(f"refit.{fold}" for fold in range(FOLDS))
             parts[f"evaluate.{model}"] = (*imagined, *needed, *refits)
             if model == models[0]:
+                parts[f"fit.{PAPER}"] = logs
+                sweep = [plan.at(epsilon) for epsilon in plan.epsilons if epsilon]
+                parts |= {f"truth.{name}": self._clone_of(name) for name in sweep}
                 parts["cell"] = (f"fit.{PAPER}", "fit.0", *self._clone_of(plan.swept))
                 parts["baselines"] = (*logs, f"score.{plan.swept}")
         return parts
@@ -248,8 +251,8 @@ class Parts:
         return {"is_the_logger": name in loggers if name in self.plan.loggers else None, "notes": case.notes}
 
     def worlds(self, model: str) -> tuple[str, ...]:
-        """The estimators that are played in one model."""
-        return self.plan.rivals if model == NETWORKS else KERNEL
+        """The estimators that are played in one model; the bag is the same in all."""
+        return self.plan.rivals if model == NETWORKS else KERNEL if model == "0" else KERNEL[:1]
 
     def _imagine(self, name: str, model: str) -> dict[str, Any]:
         """A target from all starts of the log; a logger from its own, for the null test."""

@@ -125,13 +125,13 @@ def pool(
         rows = _distinct([rows, general])
     codes = log.codes[rows]
     same = codes == step.codes
-    compared = _compared(log, state, step, codes, log.memory[rows], log.deeds[rows])
-    compared[:, 12] = _in_proportion(log.proportions[rows], step.proportion)
+    compared = _guessed(log, step, codes, log.memory[rows], log.proportions[rows])
     jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
     score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
     order = np.argsort(-score, kind="stable")
     kept = np.concatenate([order[:KEPT], _of_other_sorts(log, step, rows, order)])
-    rows, same, compared = rows[kept], same[kept], compared[kept]
+    rows, codes, same, compared = rows[kept], codes[kept], same[kept], compared[kept]
+    _complete(compared, log, state, step, codes, log.deeds[rows])
     related = [log.relations[row] for row in rows.tolist()]
     mine = _own_steps(state, step)
     if mine:
@@ -140,8 +140,9 @@ def pool(
         memory, deeds = np.stack([one.memory for one in past]), np.stack([one.deeds for one in past])
         rows = np.concatenate([-1 - np.array(mine), rows])
         same = np.concatenate([codes == step.codes, same])
-        of_mine = _compared(log, state, step, codes, memory, deeds)
-        of_mine[:, 12] = _in_proportion(np.array([one.proportion for one in past], np.float32), step.proportion)
+        proportions = np.array([one.proportion for one in past], np.float32)
+        of_mine = _guessed(log, step, codes, memory, proportions)
+        _complete(of_mine, log, state, step, codes, deeds)
         compared = np.concatenate([of_mine, compared])
         related = [*(one.relations for one in past), *related]
     shared = {one: _overlap(one, step.relations) for one in set(related)}
@@ -176,23 +177,37 @@ def _distinct(parts: Sequence[Rows]) -> Rows:
     return rows[first]
 
 
-def _compared(
-    log: StepTable, state: EpisodeState, step: StepDescription, codes: Codes, memory: Array, deeds: Array
+def _guessed(
+    log: StepTable, step: StepDescription, codes: Codes, memory: Array, proportions: Array
 ) -> npt.NDArray[np.float32]:
-    """All of COMPARED but for relations and proportions."""
+    """Those of COMPARED by which rows are chosen."""
     language = log.language
     shown, done = codes[:, COLUMN["observation"]], codes[:, COLUMN["action"]]
     here, act = int(step.codes[COLUMN["observation"]]), int(step.codes[COLUMN["action"]])
     out = np.zeros((len(codes), len(COMPARED)), np.float32)
     out[:, 0], out[:, 1] = language.observations.cosines(here, shown), language.actions.cosines(act, done)
-    out[:, 2], out[:, 3] = memory @ step.memory, deeds @ step.deeds
+    out[:, 2] = memory @ step.memory
     gaps = language.observations.number_gaps(here, shown)
     out[:, 4], out[:, 5] = np.exp(-gaps / 3), gaps == 0
     gaps = language.actions.number_gaps(act, done)
     out[:, 6], out[:, 7] = np.exp(-gaps / 3), gaps == 0
-    out[:, 8] = np.exp(-np.abs(codes[:, COLUMN["step"]] - state.step) / 3)
-    out[:, 11] = language.shape_overlaps(int(step.codes[COLUMN["shape"]]))[codes[:, COLUMN["shape"]]]
+    out[:, 12] = _in_proportion(proportions, step.proportion)
     return out
+
+
+def _complete(
+    compared: npt.NDArray[np.float32],
+    log: StepTable,
+    state: EpisodeState,
+    step: StepDescription,
+    codes: Codes,
+    deeds: Array,
+) -> None:
+    """Add the others of COMPARED but for relations."""
+    compared[:, 3] = deeds @ step.deeds
+    compared[:, 8] = np.exp(-np.abs(codes[:, COLUMN["step"]] - state.step) / 3)
+    overlaps = log.language.shape_overlaps(int(step.codes[COLUMN["shape"]]))
+    compared[:, 11] = overlaps[codes[:, COLUMN["shape"]]]
 
 
 def _in_proportion(proportions: Array, proportion: float) -> Array:

@@ -140,6 +140,7 @@ def _event(phrase: Phrase, answer: str) -> tuple[str, str]:
     return phrase.skeleton, " ".join(_WORD.findall(blanked(answer[:200], phrase.names).lower())[:_OPENING])
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _has(text: str, name: str) -> bool:
     return blanked(text, (name,)) != text
 

@@ -3,7 +3,8 @@
 None of the features knows a word of any world. Their weights are learned from the log (`gate`).
 """
 
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -60,34 +61,40 @@ NAMES = (
 
 
 class Owners:
-    """Which episodes have a key: enough of them to say whether any but one has it."""
+    """What the episodes of a log have, and what only one of them has."""
 
     def __init__(self) -> None:
-        self._episodes: dict[Hashable, set[int]] = {}
+        self.all: set[str] = set()
+        self._owner: dict[str, int] = {}
 
-    def add(self, key: Hashable, episode: int) -> None:
-        owners = self._episodes.setdefault(key, set())
-        if len(owners) < 2:
-            owners.add(episode)
+    def add(self, keys: Iterable[str], episode: int) -> None:
+        for key in keys:
+            if key not in self.all:
+                self.all.add(key)
+                self._owner[key] = episode
+            elif self._owner.get(key, episode) != episode:
+                del self._owner[key]
 
-    def has(self, key: Hashable, but: int) -> bool:
+    def has(self, key: str, but: int) -> bool:
         """Whether an episode other than `but` has the key."""
-        owners = self._episodes.get(key)
-        return owners is not None and owners != {but}
+        return key in self.all and self._owner.get(key, -1) != but if but >= 0 else key in self.all
+
+    def missing(self, keys: frozenset[str], but: int) -> int:
+        """How many of the keys no episode other than `but` has."""
+        lacking = len(keys - self.all)
+        return lacking if but < 0 else lacking + sum(self._owner.get(key) == but for key in keys)
 
 
 class Seen:
     """The texts that a log answers with, and the words that each task has shown."""
 
     def __init__(self, episodes: Sequence[Trajectory]) -> None:
-        self._texts, self._words = Owners(), Owners()
-        self._new_words: dict[tuple[str, str, int], float] = {}
+        self._texts = Owners()
+        self._words: dict[str, Owners] = defaultdict(Owners)
         for number, episode in enumerate(episodes):
-            for text in episode.next_observations:
-                self._texts.add(text, number)
+            self._texts.add(episode.next_observations, number)
             for text in {episode.steps[0].observation, *episode.next_observations}:
-                for word in vocabulary(text):
-                    self._words.add((episode.task_id, word), number)
+                self._words[episode.task_id].add(vocabulary(text), number)
 
     def logged(self, text: str, but: int) -> bool:
         """Whether the log answers with this text, episode `but` left out."""
@@ -95,14 +102,8 @@ class Seen:
 
     def new_words(self, text: str, task: str, but: int) -> float:
         """The share of the text's words that no episode of the task had, episode `but` left out."""
-        key = text, task, but
-        share = self._new_words.get(key)
-        if share is None:
-            words = vocabulary(text)
-            share = sum(not self._words.has((task, word), but) for word in words) / max(1, len(words))
-            if but < 0:  # a step of the log is described once
-                self._new_words[key] = share
-        return share
+        words = vocabulary(text)
+        return self._words[task].missing(words, but) / max(1, len(words))
 
 
 def features(

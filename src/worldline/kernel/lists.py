@@ -11,8 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -21,7 +19,7 @@ from torch.nn import functional as F
 
 from worldline.kernel.candidates import Candidates, history_renaming, latest_phrases
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.phrases import Phrase, Phrasing, renamed, renamed_set
+from worldline.kernel.phrases import Phrase, Phrasing, blanked, renamed_set
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
 
@@ -33,17 +31,35 @@ _WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
 Ids = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Template:
+    """An action taken apart at its names: the texts between them, and which name each is."""
+
+    texts: tuple[str, ...]
+    slots: tuple[int, ...]
+
+    @classmethod
+    def of(cls, action: str, names: Sequence[str]) -> "Template":
+        taken_apart = re.split(r"<(\d+)>", blanked(action, names))
+        return cls(tuple(taken_apart[::2]), tuple(map(int, taken_apart[1::2])))
+
+    def filled(self, names: Sequence[str]) -> str:
+        """The action with these names in the place of its own."""
+        named = [names[slot] + text for slot, text in zip(self.slots, self.texts[1:], strict=True)]
+        return self.texts[0] + "".join(named)
+
+
 class Fillings:
     """Which names stand in which slot of which skeleton, their numbers left out."""
 
     def __init__(self, phrasing: Phrasing, actions: Iterable[str]) -> None:
-        self._phrasing = phrasing
-        self._example: dict[str, str] = {}
+        self._templates: dict[str, Template] = {}
         self._kinds: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.names: set[str] = set()
         for action in sorted(actions):
             phrase = phrasing.parse(action)
-            self._example.setdefault(phrase.skeleton, action)
+            if phrase.skeleton not in self._templates:
+                self._templates[phrase.skeleton] = Template.of(action, phrase.names)
             for slot, name in enumerate(phrase.names):
                 self.names.add(name.lower())
                 self._kinds[phrase.skeleton][slot].add(_kind(name))
@@ -62,13 +78,14 @@ class Fillings:
             if len(slots) > _SLOTS:
                 continue
             fitting = [[name for name, kind in kinds if kind in slots[slot]] for slot in range(len(slots))]
-            example = self._example[skeleton]
-            old = self._phrasing.parse(example).names
-            for combination in itertools.islice(itertools.product(*fitting), _FILLINGS):
-                if len(set(combination)) == len(combination):
-                    yield renamed(example, tuple(zip(old, combination, strict=True)))
+            if all(fitting):
+                filled = self._templates[skeleton].filled
+                for combination in itertools.islice(itertools.product(*fitting), _FILLINGS):
+                    if len(set(combination)) == len(combination):
+                        yield filled(combination)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _kind(name: str) -> str:
     return _DIGITS.sub("#", name.lower())
 
@@ -154,6 +171,13 @@ def _sources(
     return out
 
 
+_Origin = tuple[bool, bool, bool, bool, int]
+"""Whether an item is in the best source's list after the step, in ours before it, in the first, in the source's before
+it; and in which share of the sources, in thirds."""
+_Description = tuple[str, tuple[tuple[str, str], ...], _Origin, str, bool]
+"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, whether it is the action."""
+
+
 class _ItemDescriber:
     """Buckets that describe one item."""
 
@@ -167,14 +191,20 @@ class _ItemDescriber:
         first: frozenset[str],
         log: StepTable,
     ) -> None:
-        self._situation, self._sources, self._before, self._first = state, sources, before, first
-        self._total = sum(weight for weight, _, _ in sources) + 1e-9
+        self._situation, self._top, self._before, self._first = state, sources[0], before, first
+        total = sum(weight for weight, _, _ in sources) + 1e-9
+        weights: dict[str, float] = defaultdict(float)
+        for weight, after, _ in sources:
+            for action in after:
+                weights[action] += weight
+        self._shares = {action: int(3 * weight / total) for action, weight in weights.items()}
         self._own = {name: str(slot) for slot, name in enumerate(step.phrase.lowered)}
         self._answer = " ".join(_WORD.findall(answer.lower()))
         self._action, self._verb = step.action, step.phrase.verb
         shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=lambda one: (len(one), one))
         self._shapes = (*shapes[:_SHAPES], *[""] * (_SHAPES - len(shapes[:_SHAPES])))
         self._named: dict[str, tuple[str, str]] = {}
+        self._alike: dict[_Description, Ids] = {}
 
     def _relation(self, name: str) -> tuple[str, str]:
         """Where the name, in lower case, stands in the step, and how it was last used."""
@@ -188,34 +218,22 @@ class _ItemDescriber:
         return relation
 
     def __call__(self, action: str, phrase: Phrase) -> Ids:
-        top = self._sources[0]
-        share = int(3 * sum(weight for weight, after, _ in self._sources if action in after) / self._total)
-        was, follows, start = action in self._before, action in top[1], action in self._first
-        since = self._situation.last_listed.get(action)
-        return _buckets(
-            self._verb,
-            phrase.skeleton,
-            tuple([self._relation(name) for name in phrase.lowered]),
-            _Origin(follows, was, start, action in top[2], share),
-            "n" if since is None else str(min(self._situation.step - since, 4)),
-            action == self._action,
-            self._shapes,
+        _, after, there_before = self._top
+        origin = (
+            action in after,
+            action in self._before,
+            action in self._first,
+            action in there_before,
+            self._shares.get(action, 0),
         )
-
-
-class _Origin(NamedTuple):
-    """Where an item is: in the best source's list after the step, in ours before it, in the first, in the source's
-    before it; and in which share of the sources, in thirds.
-    """
-
-    follows: bool
-    was: bool
-    start: bool
-    there_before: bool
-    share: int
-
-    def __str__(self) -> str:
-        return "".join(str(int(one)) for one in self)
+        since = self._situation.last_listed.get(action)
+        relations = tuple([self._relation(name) for name in phrase.lowered])
+        ago = "n" if since is None else str(min(self._situation.step - since, 4))
+        key = phrase.skeleton, relations, origin, ago, action == self._action
+        buckets = self._alike.get(key)
+        if buckets is None:
+            buckets = self._alike[key] = _buckets(self._verb, *key, self._shapes)
+        return buckets
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -232,18 +250,19 @@ def _buckets(
     place = ",".join(where for where, _ in relations)
     used = ",".join(where + use for where, use in relations)
     verbs = ",".join(use.rstrip("0123456789") for _, use in relations)
-    follows, was, move = origin.follows, origin.was, f"{verb}>{skeleton}"
+    follows, was, move = origin[0], origin[1], f"{verb}>{skeleton}"
+    places = "".join(str(int(one)) for one in origin)
     texts = [
         "b",
-        f"{origin}",
-        f"{origin}{move}",
+        places,
+        f"{places}{move}",
         f"{move}{place}",
         f"{move}{place}{was:d}",
         f"{move}{used}",
         f"{move}{used}{was:d}{follows:d}",
         f"{move}{verbs}|{place}{was:d}",
         f"{move}{follows:d}{was:d}{place}",
-        f"{origin}{itself:d}{place}",
+        f"{places}{itself:d}{place}",
         f"{skeleton}{verbs}",
         f"{skeleton}{used}{was:d}",
         f"{move}{verbs}{follows:d}",

@@ -24,20 +24,22 @@ class Numbered:
     contexts: tuple[Context, ...]
 
 
-def _unique(text: Numbered) -> dict[Context, str]:
-    """The numbers whose surroundings occur once."""
-    return {c: n for c, n in zip(text.contexts, text.numbers, strict=True) if text.contexts.count(c) == 1}
-
-
 @functools.lru_cache(maxsize=1 << 14)
 def numbered(text: str) -> Numbered:
     """The text taken apart at its numbers."""
     pieces, numbers = tuple(_NUMBER.split(text)), tuple(_NUMBER.findall(text))
     contexts = []
     for before, after in zip(pieces[:-1], pieces[1:], strict=True):
-        left, right = _WORD.findall(before), _WORD.findall(after)
-        contexts.append((left[-1].lower() if left else "", right[0].lower() if right else ""))
+        left, right = _WORD.search(before[::-1]), _WORD.search(after)
+        contexts.append((left[0][::-1].lower() if left else "", right[0].lower() if right else ""))
     return Numbered(pieces, numbers, tuple(contexts))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _unique(text: str) -> dict[Context, str]:
+    """The numbers whose surroundings occur once."""
+    apart = numbered(text)
+    return {c: n for c, n in zip(apart.contexts, apart.numbers, strict=True) if apart.contexts.count(c) == 1}
 
 
 class NumberRanges:
@@ -70,7 +72,7 @@ def shifted(answer: str, before: str, now: str) -> str | None:
     there, here, then = numbered(before), numbered(now), numbered(answer)
     if not then.numbers or there.numbers == here.numbers:
         return None
-    old, new = _unique(there), _unique(here)
+    old, new = _unique(before), _unique(now)
     moved = list(then.numbers)
     for at, (number, context) in enumerate(zip(then.numbers, then.contexts, strict=True)):
         if context not in old or context not in new:

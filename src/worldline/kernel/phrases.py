@@ -128,15 +128,25 @@ def renamed(text: str, renaming: Renaming) -> str:
     return _renamed(text, renaming) if renaming else text
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@functools.lru_cache(maxsize=1 << 15)
 def _renamed(text: str, renaming: Renaming) -> str:
-    return _replaced(text, {old.lower(): name for old, name in renaming})
+    return _replaced(text, _new_names(renaming))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _new_names(renaming: Renaming) -> dict[str, str]:
+    return {old.lower(): name for old, name in renaming}
 
 
 @functools.lru_cache(maxsize=1 << 12)
 def renamed_set(texts: tuple[str, ...], renaming: Renaming) -> frozenset[str]:
-    """The texts, renamed."""
-    return frozenset(renamed(text, renaming) for text in texts)
+    """The texts, renamed: in one pass, as lines of one text."""
+    if not renaming:
+        return frozenset(texts)
+    lines = _replaced("\n".join(texts), _new_names(renaming)).split("\n")
+    if len(lines) != len(texts):  # a text or a name has lines of its own
+        return frozenset(renamed(text, renaming) for text in texts)
+    return frozenset(lines)
 
 
 def blanked(text: str, names: Iterable[str]) -> str:
@@ -155,6 +165,9 @@ def _replaced(text: str, new: Mapping[str, str]) -> str:
     """
     if text.isascii():
         lowered = text.lower()
-        if not any(name in lowered for name in new):  # most texts have none: no pattern is made for them
+        for name in new:
+            if name in lowered:
+                break
+        else:  # most texts have none: no pattern is made for them
             return text
     return _pattern(tuple(new)).sub(lambda match: new.get(match[0].lower(), match[0]), text)

@@ -16,7 +16,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-@functools.lru_cache(maxsize=1 << 13)
+@functools.lru_cache(maxsize=1 << 15)
 def vocabulary(text: str) -> frozenset[str]:
     """The distinct words of `text`."""
     return frozenset(words(text))
