@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -175,7 +176,7 @@ _Origin = tuple[bool, bool, bool, bool, int]
 """Whether an item is in the best source's list after the step, in ours before it, in the first, in the source's before
 it; and in which share of the sources, in thirds."""
 _Description = tuple[str, tuple[tuple[str, str], ...], _Origin, str, bool]
-"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, whether it is the action."""
+"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action."""
 
 
 class _ItemDescriber:
