@@ -67,7 +67,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
                     writer.append(episode)
     chosen = {"members": 1, "epochs": 2, "text_steps": 100, "replayed_episodes": 1}
     with pytest.MonkeyPatch.context() as brief:
-        make_fits_brief(brief, 60)
+        make_fits_brief(brief, 40)
         make_networks_small(brief)
         fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
     return out
@@ -138,7 +138,7 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World, m
     def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
         return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch)
 
-    make_fits_brief(monkeypatch, 150)
+    make_fits_brief(monkeypatch, 60)
     make_networks_small(monkeypatch)
     monkeypatch.setattr(world_model, "fit_ensemble", short)
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
