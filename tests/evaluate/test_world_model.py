@@ -262,7 +262,7 @@ def test_the_sensitivity_is_to_guidance_alone(
         return value.imagine(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
     how: set[tuple[object, object]] = set()
-    monkeypatch.setattr(imagination, "connect", connect)
+    monkeypatch.setattr("worldline.adwm.soft_tokens.connect.connect", connect)
     monkeypatch.setattr(imagination, "imagine", imagine)
     guided = expert(house, 0.2)
     log = write(play(house, 0.6, 2, "short", seed=5))
