@@ -34,7 +34,13 @@ def test_the_log_is_as_long_as_it_should_be_and_kept(tmp_path: Path) -> None:
 def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def briefly(command: list[str], **streams: Any) -> "subprocess.Popen[bytes]":
         assert command[1:3] == ["-m", "worldline"]
-        words = [command[0], "-c", BRIEFLY, *command[3:], *"--no-left-out --text-steps 40 --replayed-episodes 2".split()]
+        words = [
+            command[0],
+            "-c",
+            BRIEFLY,
+            *command[3:],
+            *"--no-left-out --text-steps 40 --replayed-episodes 2".split(),
+        ]
         return subprocess.Popen(words, **streams)
 
     monkeypatch.setattr(fit, "subprocess", SimpleNamespace(Popen=briefly))
