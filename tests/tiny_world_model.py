@@ -37,6 +37,6 @@ def fitted(log: list[Trajectory]) -> Fitted:
     torch.set_num_threads(1)
     kept = PRESETS["small"].model_dump(include={"width", "encoder_hidden", "latent", "diffusion_steps"})
     with pytest.MonkeyPatch.context() as brief:
-        make_fits_brief(brief, 50)
+        make_fits_brief(brief, 80)
         brief.setitem(PRESETS, "small", BRIEF.model_copy(update=kept))
-        return fit_ensemble(log, FitSettings(members=2, epochs=2, text_steps=100, replayed_episodes=4))
+        return fit_ensemble(log, FitSettings(members=2, epochs=3, text_steps=150, replayed_episodes=4))

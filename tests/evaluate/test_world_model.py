@@ -67,7 +67,7 @@ def folder(house: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
                     writer.append(episode)
     chosen = {"members": 1, "epochs": 2, "text_steps": 100, "replayed_episodes": 1}
     with pytest.MonkeyPatch.context() as brief:
-        make_fits_brief(brief, 40)
+        make_fits_brief(brief, 60)
         make_networks_small(brief)
         fit(FitConfig(log=(out / "log",), out=out / "wm", **chosen))
     return out
