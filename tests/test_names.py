@@ -19,6 +19,7 @@ OPAQUE = {"found", "known", "said", "asked", "told"}
 """Words that say nothing about what a variable holds."""
 
 COVERED_BY = {
+    "collect_settings.py": "test_collect.py",
     "config.py": "test_command_line.py",
     "recipe_file.py": "test_command_line.py",
     "adwm/imagination.py": "adwm/test_world_model_env.py",

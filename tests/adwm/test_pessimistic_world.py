@@ -11,7 +11,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.pessimistic_world import PessimisticWorld
-from worldline.collect import CollectConfig, run_name
+from worldline.collect_settings import CollectConfig, run_name
 from worldline.kernel.model import KernelModel
 from worldline.policies import PolicyConfig, load
 from worldline.rollout import Rollout, plan

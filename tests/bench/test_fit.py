@@ -11,6 +11,16 @@ from worldline import store
 from worldline.bench import fit
 from worldline.types import InputError
 
+BRIEFLY = """
+import sys
+from worldline.cli import main
+from worldline.kernel import gate, lists, outcome, outlook, wordings
+for part in (gate, lists, outcome, outlook, wordings):
+    part._STEPS = 20
+sys.exit(main(sys.argv[1:]))
+"""
+"""`python -m worldline`, with few updates of every part of the kernel model: it is not asked how good they are."""
+
 
 def test_the_log_is_as_long_as_it_should_be_and_kept(tmp_path: Path) -> None:
     written = fit.write_log(tmp_path / "log", 2000, seed=0)
@@ -23,7 +33,15 @@ def test_the_log_is_as_long_as_it_should_be_and_kept(tmp_path: Path) -> None:
 
 def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def briefly(command: list[str], **streams: Any) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([*command, "--no-left-out", "--text-steps", "40"], **streams)
+        assert command[1:3] == ["-m", "worldline"]
+        words = [
+            command[0],
+            "-c",
+            BRIEFLY,
+            *command[3:],
+            *"--no-left-out --text-steps 40 --replayed-episodes 2".split(),
+        ]
+        return subprocess.Popen(words, **streams)
 
     monkeypatch.setattr(fit, "subprocess", SimpleNamespace(Popen=briefly))
     settings = fit.Settings(steps=(1000,), members=0, kernel_steps=100, out=tmp_path)

@@ -138,7 +138,7 @@ def test_the_certificate_measures_world_models_too(folder: Path, house: World, m
     def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
         return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch)
 
-    make_fits_brief(monkeypatch, 150)
+    make_fits_brief(monkeypatch, 60)
     make_networks_small(monkeypatch)
     monkeypatch.setattr(world_model, "fit_ensemble", short)
     loggers = {f"logger{epsilon:g}": expert(house, epsilon) for epsilon in LOGGERS}
@@ -262,7 +262,7 @@ def test_the_sensitivity_is_to_guidance_alone(
         return value.imagine(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
     how: set[tuple[object, object]] = set()
-    monkeypatch.setattr(imagination, "connect", connect)
+    monkeypatch.setattr("worldline.adwm.soft_tokens.connect.connect", connect)
     monkeypatch.setattr(imagination, "imagine", imagine)
     guided = expert(house, 0.2)
     log = write(play(house, 0.6, 2, "short", seed=5))

@@ -8,6 +8,7 @@ differ by seed only, and that seed is the same for every policy.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,12 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.log_world import Support
-from worldline.adwm.rivals.language_model import TextWorld
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
-from worldline.policies.language_model.hf import HFPolicy
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
+
+if TYPE_CHECKING:
+    from worldline.policies.language_model.hf import HFPolicy
 
 Array = npt.NDArray[np.float64]
 Watch = Callable[[Trajectory], None]
@@ -80,7 +82,7 @@ def imagine_kernel(
 
 
 def imagine_text(
-    generator: HFPolicy,
+    generator: "HFPolicy",
     ensemble: Ensemble,
     policy: Policy,
     *,
@@ -93,6 +95,8 @@ def imagine_text(
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
     """The same in a world whose observations the language model `generator` writes (`wm-text`)."""
+    from worldline.adwm.rivals.language_model import TextWorld  # takes seconds: not for policies without a model
+
     starts = ensemble.episodes if starts is None else starts
     world = TextWorld(generator, ensemble, temperature, starts)
     player = Rollout(world, policy, batch_size=batch_size)

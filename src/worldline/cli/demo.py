@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -25,11 +25,12 @@ from worldline.evaluate.world_model import FOLDS, WorldModelEstimators
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.policies.faulty_expert import Faults
 from worldline.report import write_report
-from worldline.sft import SftConfig, sft
-from worldline.sft.clone import Progress
 from worldline.signals import kept
 from worldline.types import InputError, Trajectory
 from worldline.worker_pool import WorkerPool, run_all, worker_pool
+
+if TYPE_CHECKING:
+    from worldline.sft.clone import Progress
 
 ENV, OPTIONS, SPLIT = "household", {"level": "small"}, "unseen"
 CLONING: dict[str, Any] = {"episodes": 700, "batch_tokens": 1024, "checkpoints": 2}
@@ -138,12 +139,14 @@ def _loop(settings: Settings) -> VerbResult:
 
 def _cloned(settings: Settings, half_taught: Callable[[Path], None]) -> list[Path]:
     """Checkpoints of the clone, the last one the best; `half_taught` gets the first as soon as it is there."""
+    from worldline.sft import SftConfig, sft  # takes seconds: not in the processes that share the rest of the work
+
     cloning = SftConfig(source=ENV, options=OPTIONS, **CLONING, seed=settings.seed, out=settings.out / "clone")
     folder, handed_on = settings.out / "clone" / "checkpoints", False
     with progress() as bar:
         line = bar.add_task("clone", total=None, detail="")
 
-        def trained(now: Progress) -> None:
+        def trained(now: "Progress") -> None:
             nonlocal handed_on
             bar.update(line, total=now.steps, completed=now.step, detail=f"loss {now.loss:.2f}")
             if not handed_on and folder.is_dir():

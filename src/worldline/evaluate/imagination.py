@@ -6,19 +6,21 @@ Imagined values are cached like log-probs: an evaluation that was interrupted do
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worldline import files, store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.kernel_env import BAG, KERNEL
-from worldline.adwm.soft_tokens.connect import PolicyInterface, connect
 from worldline.adwm.value import Imagined, enough, imagine, imagine_kernel, imagine_text
 from worldline.evaluate.case import Case
 from worldline.evaluate.imagined_cache import cached_imagination
 from worldline.policies import mix
-from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError, Policy, Trajectory, derive_seed
+
+if TYPE_CHECKING:  # what reads language models takes seconds to import: `wm` of scripted policies needs none of it
+    from worldline.adwm.soft_tokens.connect import PolicyInterface
+    from worldline.policies.language_model.hf import HFPolicy
 
 TEXT_MODEL = "wm-text"
 
@@ -134,7 +136,7 @@ class Imagination:
     def play(
         self,
         ensemble: Ensemble,
-        connection: PolicyInterface,
+        connection: "PolicyInterface",
         epsilon: float,
         settings: ImaginationConfig,
         seed: int = 0,
@@ -153,8 +155,10 @@ class Imagination:
             **how,
         )
 
-    def connected(self, policy: Policy, ensemble: Ensemble) -> PolicyInterface:
+    def connected(self, policy: Policy, ensemble: Ensemble) -> "PolicyInterface":
         """The policy as it perceives this imagined world."""
+        from worldline.adwm.soft_tokens.connect import connect
+
         config = self.case.config
         folder = config.out / "adapters" if config.out is not None else None
         connection = connect(policy, ensemble, config.interface, folder=folder, seed=config.seed)
@@ -164,7 +168,9 @@ class Imagination:
         return connection
 
     @cached_property
-    def _text_model(self) -> HFPolicy:
+    def _text_model(self) -> "HFPolicy":
+        from worldline.policies.language_model.hf import HFPolicy
+
         policy = self.case.policies.load(TEXT_MODEL, self.case.config.text_model)
         if not isinstance(policy, HFPolicy):
             raise InputError(f"--text-model {self.case.config.text_model}: must be a language model, hf:PATH")

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy  # its `special` loads when it is first used: not in every command
 
 from worldline.ope.log import Codes, Episodes, Matrix
 
@@ -90,7 +90,7 @@ def intervals(
 
 def _summary(means: npt.NDArray[np.float64], units: Matrix, tail: float) -> Annotated[Matrix, "5 estimators"]:
     """What a column's interval needs of its units."""
-    half = special.stdtrit(len(units) - 1, 1 - tail) * units.std(axis=0, ddof=1) / np.sqrt(len(units))
+    half = scipy.special.stdtrit(len(units) - 1, 1 - tail) * units.std(axis=0, ddof=1) / np.sqrt(len(units))
     return np.stack([means, units.mean(axis=0), skewness(units), student_stretch(units, tail), half])
 
 
@@ -134,12 +134,12 @@ def error_by(errors: Sequence[float], confidence: float) -> float:
 
 @cache
 def _normal_quantile(share: float) -> float:
-    return float(special.ndtri(share))
+    return float(scipy.special.ndtri(share))
 
 
 @cache
 def _student_quantile(share: float, freedom: int) -> float:
-    return float(special.stdtrit(freedom, share))
+    return float(scipy.special.stdtrit(freedom, share))
 
 
 def task_units(values: Annotated[Matrix, "episodes estimators"], tasks: Codes) -> Matrix:
@@ -217,9 +217,9 @@ def bias_corrected(
     Importance weights are skewed; plain percentiles of their mean leave the exact value above them too often.
     """
     below = (resampled < means).mean(axis=0) + 0.5 * (resampled == means).mean(axis=0)
-    shift = special.ndtri(np.clip(below, 1 / len(resampled), 1 - 1 / len(resampled)))
-    z = shift + special.ndtri([[tail], [1 - tail]])
-    levels = special.ndtr(shift + z / np.maximum(1 - skew * z, 1e-3))
+    shift = scipy.special.ndtri(np.clip(below, 1 / len(resampled), 1 - 1 / len(resampled)))
+    z = shift + scipy.special.ndtri([[tail], [1 - tail]])
+    levels = scipy.special.ndtr(shift + z / np.maximum(1 - skew * z, 1e-3))
     return np.stack([np.quantile(column, level) for column, level in zip(resampled.T, levels.T, strict=True)], axis=1)
 
 
@@ -240,4 +240,4 @@ def student_stretch(units: Matrix, tail: float) -> npt.NDArray[np.float64]:
     variance = np.square(centred).mean(axis=0)
     kurtosis = np.where(variance > 1e-100, (centred**4).mean(axis=0) / np.maximum(variance, 1e-100) ** 2, 1.0)
     freedom = np.maximum(len(units) / (2 * np.maximum(kurtosis, 1.0)), 1.5)
-    return np.asarray(special.stdtrit(freedom, 1 - tail) / special.ndtri(1 - tail))
+    return np.asarray(scipy.special.stdtrit(freedom, 1 - tail) / scipy.special.ndtri(1 - tail))

@@ -26,7 +26,7 @@ def test_effective_rank_counts_the_dimensions_in_use() -> None:
 def test_the_score_network_learns_a_known_transition(log: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:
     """z' = 0.8 (first 4 of h) + 0.3 noise: samples have that mean and spread, and the encoders are left alone."""
     torch.manual_seed(0)
-    model = WorldModel(PRESETS["small"].model_copy(update={"latent": 4}), facts_of(log))
+    model = WorldModel(PRESETS["small"].model_copy(update={"latent": 4, "score_width": 64}), facts_of(log))
     before = {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("score.")}
     generator = torch.Generator().manual_seed(1)
 
@@ -36,7 +36,7 @@ def test_the_score_network_learns_a_known_transition(log: list[Trajectory], monk
         after = 0.8 * h[:, :4] + 0.3 * torch.randn(n, 4, generator=generator)
         return Pairs(h, action, after, after)
 
-    monkeypatch.setattr(training, "_SCORE_UPDATES", 600)
+    monkeypatch.setattr(training, "_SCORE_UPDATES", 300)
     monkeypatch.setattr(training, "_SCORE_RATE", 3e-3)
     train_score(model, drawn(4000), drawn(200), seed=0)
     tested = drawn(400)

@@ -34,11 +34,11 @@ def generator(episodes: list[Trajectory], folder: Any, epochs: float, outcome: b
 
 @pytest.fixture(scope="module")
 def few(log: list[Trajectory]) -> list[Trajectory]:
-    """The shortest episodes of five tasks."""
+    """The shortest episodes of three tasks."""
     best: dict[str, Trajectory] = {}
     for episode in sorted(log, key=len):
         best.setdefault(episode.task_id, episode)
-    return sorted(best.values(), key=len)[:5]
+    return sorted(best.values(), key=len)[:3]
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def test_distillation_teaches_what_contrast_does_not(fitted: Fitted, agent: HFPo
     schedule = AdapterConfig(epochs=8, hidden=128)
     contrast = fit_adapter(member, answers, agent.encoder.tokenizer, table, schedule).adapter
     start = {name: value.clone() for name, value in contrast.state_dict().items()}
-    config = DistillationConfig(episodes=60, epochs=6, rate=3e-3, compared=40)
+    config = DistillationConfig(episodes=24, epochs=6, rate=3e-3, compared=24)
     learned = distil(agent, member, 1, fitted.ensemble.episodes, contrast, config)
     figures = learned.figures
     assert figures["kl_after"] < 0.5 * figures["kl_before"]

@@ -56,8 +56,8 @@ def _present(golds: set[str], passages: Iterable[Passage]) -> set[str]:
     present: set[str] = set()
     for passage in passages:
         words = normalise(f"{passage.title} {passage.text}").split()
-        for start, word in enumerate(words):
-            for gold_words in by_first.get(word, ()):
+        for start in [at for at, word in enumerate(words) if word in by_first]:
+            for gold_words in by_first[words[start]]:
                 if words[start : start + len(gold_words)] == gold_words:
                     present.add(" ".join(gold_words))
     return present
