@@ -30,8 +30,7 @@ from worldline.kernel.wordings import WordingExercise, fold_of
 from worldline.types import Trajectory, derive_seed
 
 STEPS = 4000
-"""Logged steps that are described for the fit; of these, steps whose lists are."""
-LISTED_STEPS = 2500
+"""Logged steps that are described for the fit."""
 HELD_OUT = 6
 """One of so many episodes is held out."""
 LEAST_SHARED = 3000
@@ -250,7 +249,7 @@ def _fit_lists(
     """Fit the list model on lists after the right answers; the share of held-out lists that it has exactly."""
     listed: list[tuple[Items, frozenset[str], int]] = []
     for one, chances in zip(sample, weighed, strict=True):
-        if not model.lists or one.row.listed_after is None or not one.right.any() or len(listed) >= LISTED_STEPS:
+        if not model.lists or one.row.listed_after is None or not one.right.any():
             continue
         within, step = chances * one.right / (chances * one.right).sum(), one.considered.step
         may_be = items(model.log, model.fillings, one.state, step, one.row.answer, one.considered.candidates, within)

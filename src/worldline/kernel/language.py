@@ -1,6 +1,7 @@
 """How texts of one log are taken apart and compared: codes, wordings, numbers, shapes of lists."""
 
 import functools
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from worldline.kernel.numerals import NumberRanges
-from worldline.kernel.paths import Moves
+from worldline.kernel.paths import FEWEST, SURE, Moves, opening
 from worldline.kernel.phrases import Phrase, Phrasing, blanked
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.kernel.words import stable_hash
@@ -18,6 +19,8 @@ from worldline.types import Trajectory
 Bid = tuple[float, str]
 """The first number of an action, and the wording of the answer to it."""
 Listed = tuple[str, ...] | None
+Happening = tuple[str, str]
+"""The skeleton of an action, and the wording of the first sentence of what was answered."""
 _WORD, _SENTENCE = re.compile(r"\w+"), re.compile(r"[^.!?\n]+[.!?]*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FREE_NUMBER = re.compile(r"(?<!<)\b\d+(?:\.\d+)?")
@@ -57,6 +60,20 @@ def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> fr
         for worded, texts in fillings.items()
         if "#" in worded and len(texts) <= _FILLINGS and texts.total() >= _OFTEN * len(texts)
     )
+
+
+def idle_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> frozenset[Happening]:
+    """How actions are answered that leave the list of what can be done as it was."""
+    seen: Counter[Happening] = Counter()
+    kept: Counter[Happening] = Counter()
+    for episode in episodes:
+        for step, after in itertools.pairwise(episode.steps):
+            if step.admissible is not None:
+                phrase = phrasing.parse(step.action)
+                happening = phrase.skeleton, wording(opening(after.observation), phrase)
+                seen[happening] += 1
+                kept[happening] += step.admissible == after.admissible
+    return frozenset(one for one, times in seen.items() if times >= FEWEST and kept[one] >= SURE * times)
 
 
 def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
@@ -107,6 +124,8 @@ class Language:
     moves: Moves = field(default_factory=Moves)
     recurring: frozenset[str] = frozenset()
     """Wordings that few numbers fill, again and again: these are told apart by their numbers."""
+    idle: frozenset[Happening] = frozenset()
+    """What leaves the list of what can be done as it was."""
     _shapes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _list_codes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _outlines: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from worldline.kernel.candidates import Candidates, history_renaming, latest_phrases
+from worldline.kernel.edits import openings
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.phrases import Phrase, Phrasing, blanked, renamed_set
 from worldline.kernel.step_table import StepTable
@@ -26,8 +27,10 @@ from worldline.kernel.words import stable_hash
 
 BUCKETS = 1 << 15
 SOURCES = 5
-_STEPS, _BATCH, _RATE, _DECAY = 500, 1536, 3e-2, 1e-4
-_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS = 12, 2, 40, 12, 4
+_STEPS, _BATCH, _RATE = 1000, 1536, 3e-2
+_PRIOR = 3.0
+"""The variance of a weight before the log is read."""
+_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN = 12, 2, 40, 12, 4, 3
 _WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
 Ids = npt.NDArray[np.int64]
 
@@ -56,21 +59,31 @@ class Fillings:
     def __init__(self, phrasing: Phrasing, actions: Iterable[str]) -> None:
         self._templates: dict[str, Template] = {}
         self._kinds: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-        self.names: set[str] = set()
+        self._all_kinds: set[str] = set()
         for action in sorted(actions):
             phrase = phrasing.parse(action)
             if phrase.skeleton not in self._templates:
                 self._templates[phrase.skeleton] = Template.of(action, phrase.names)
             for slot, name in enumerate(phrase.names):
-                self.names.add(name.lower())
+                self._all_kinds.add(_kind(name))
                 self._kinds[phrase.skeleton][slot].add(_kind(name))
-        self._longest = min(max((len(name.split()) for name in self.names), default=1), _NAME_WORDS)
+        self._longest = min(max((len(kind.split()) for kind in self._all_kinds), default=1), _NAME_WORDS)
 
     def in_view(self, text: str) -> list[str]:
-        """The names of the log's actions that the text has."""
+        """What the text has like the names of the log's actions, numbers aside, the longest at each place."""
         words = _WORD.findall(text.lower())
-        runs = (" ".join(words[at : at + n]) for n in range(1, self._longest + 1) for at in range(len(words) - n + 1))
-        return list(dict.fromkeys(run for run in runs if run in self.names))
+        out: dict[str, None] = {}
+        at = 0
+        while at < len(words):
+            for many in range(min(self._longest, len(words) - at), 0, -1):
+                run = " ".join(words[at : at + many])
+                if _kind(run) in self._all_kinds:
+                    out[run] = None
+                    break
+            else:
+                many = 1
+            at += many
+        return list(out)
 
     def filled(self, names: Sequence[str]) -> Iterable[str]:
         """Every action that can be made of these names as the log makes actions."""
@@ -202,6 +215,8 @@ class _ItemDescriber:
         self._own = {name: str(slot) for slot, name in enumerate(step.phrase.lowered)}
         self._answer = " ".join(_WORD.findall(answer.lower()))
         self._action, self._verb = step.action, step.phrase.verb
+        spoken = openings(blanked(answer, step.phrase.names))[:_SPOKEN]
+        self._spoken = "|".join(sentence for sentence, _ in spoken)
         shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=lambda one: (len(one), one))
         self._shapes = (*shapes[:_SHAPES], *[""] * (_SHAPES - len(shapes[:_SHAPES])))
         self._named: dict[str, tuple[str, str]] = {}
@@ -233,13 +248,14 @@ class _ItemDescriber:
         key = phrase.skeleton, relations, origin, ago, action == self._action
         buckets = self._alike.get(key)
         if buckets is None:
-            buckets = self._alike[key] = _buckets(self._verb, *key, self._shapes)
+            buckets = self._alike[key] = _buckets(self._verb, self._spoken, *key, self._shapes)
         return buckets
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _buckets(
     verb: str,
+    spoken: str,
     skeleton: str,
     relations: tuple[tuple[str, str], ...],
     origin: _Origin,
@@ -270,6 +286,9 @@ def _buckets(
         f"{move}{place}{ago}{follows:d}",
         f"{move}{ago}{verbs}",
         f"{move}{ago}{place}{verbs}",
+        f"{move}{place}>{spoken}",
+        f"{move}{verbs}|{place}>{spoken}",
+        f"{move}{verbs}|{place}{was:d}>{spoken}",
     ]
     shaped = *_shaped(f"{move}{place}", shapes), *_shaped(f"{skeleton}{verbs}", shapes)
     return np.array([*map(_bucket, texts), *shaped])
@@ -303,6 +322,7 @@ class ListModel(nn.Module):
         x = torch.from_numpy(ids.reshape(-1, listed[0][0].shape[1]))
         y = torch.from_numpy(np.concatenate([there for _, there in listed])).float()
         weights = torch.zeros(len(used), requires_grad=True)
+        decay = 0.5 / (_PRIOR * len(y))
         optimizer = torch.optim.Adam([weights], lr=_RATE)
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, _STEPS)
         generator = torch.Generator().manual_seed(seed)
@@ -310,7 +330,7 @@ class ListModel(nn.Module):
             rows = torch.randint(len(y), (min(_BATCH, len(y)),), generator=generator)
             optimizer.zero_grad()
             loss = F.binary_cross_entropy_with_logits(weights[x[rows]].sum(1), y[rows])
-            (loss + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+            (loss + decay * weights.square().sum()).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
             schedule.step()
         with torch.no_grad():

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, StepDescription
-from worldline.kernel.language import Language, code, recurring_wordings
+from worldline.kernel.language import Language, code, idle_wordings, recurring_wordings
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrase, Phrasing
@@ -81,8 +81,8 @@ class StepTable:
         weights = WordWeights(_texts(episodes))
         seen = NumberRanges(text for e in episodes for text in (e.steps[0].observation, *e.next_observations))
         phrasing, tables = Phrasing.of(episodes), (TextTable(weights), TextTable(weights))
-        recurring = recurring_wordings(episodes, phrasing)
-        language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring)
+        recurring, idle = recurring_wordings(episodes, phrasing), idle_wordings(episodes, phrasing)
+        language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring, idle)
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []
         happenings: list[str] = []
