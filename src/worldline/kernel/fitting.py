@@ -27,10 +27,13 @@ from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
 from worldline.kernel.outlook import OutlookExercise
 from worldline.kernel.step_table import LoggedStep, replay
 from worldline.kernel.wordings import WordingExercise, fold_of
+from worldline.kernel.words import overlap
 from worldline.types import Trajectory, derive_seed
 
 STEPS = 4000
 """Logged steps that are described for the fit."""
+_NEAR = 0.05
+"""How much less of an answer's words a text may share than the nearest, and still stand in for it."""
 HELD_OUT = 6
 """One of so many episodes is held out."""
 LEAST_SHARED = 3000
@@ -59,6 +62,12 @@ class DescribedStep:
     def sort(self) -> str:
         """The sort of what was answered."""
         return self.state.language.sort(self.row.answer, self.considered.step.phrase)
+
+    @property
+    def right_wording(self) -> int:
+        """The number of the wording that was answered; where no candidate has it, of the nearest."""
+        texts, answer = self.considered.wordings.texts, self.sort
+        return texts.index(answer) if answer in texts else int(self.considered.wordings.of[self.exercise.credit.argmax()])
 
     @property
     def right(self) -> npt.NDArray[np.bool_]:
@@ -138,8 +147,9 @@ def described_steps(
 def closeness(considered: Considered, answer: str, language: Language) -> npt.NDArray[np.float32]:
     """How near each candidate is to the answer: 1 for its text.
 
-    Where none has it, those of its wording stand in for it, the nearer their numbers the more: a gate that is fitted on
-    the rest alone would take answers with numbers in them for rarer than they are.
+    Where none has it, others stand in for it: those of its wording, the nearer their numbers the more, else those that
+    share the most words with it. A gate that is fitted on the rest alone would take what recurs ("you see nothing") for
+    likelier than it is, since what is seen once is never among the candidates.
     """
     possible, phrase = considered.candidates, considered.step.phrase
     exact = np.array([text == answer for text in possible.texts], np.float32)
@@ -147,7 +157,8 @@ def closeness(considered: Considered, answer: str, language: Language) -> npt.ND
         return exact
     worded = language.sort(answer, phrase)
     if worded not in considered.wordings.texts:
-        return exact
+        overlaps = np.array([overlap(text, answer) for text in possible.texts])
+        return np.exp((overlaps - overlaps.max()) / _NEAR).astype(np.float32)
     alike = considered.wordings.of == considered.wordings.texts.index(worded)
     gaps = np.array([number_gap(text, answer) for text in possible.texts])
     return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
@@ -169,9 +180,7 @@ def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:
     exercises = []
     for one in sample:
-        texts, answer = one.considered.wordings.texts, one.sort
-        right = texts.index(answer) if answer in texts else -1
-        exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, right))
+        exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, one.right_wording))
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
 
 
@@ -182,10 +191,8 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
         chances = model.gate.chances(one.exercise.features, [len(of)])[0]
         log_chances = np.zeros(len(texts))
         log_chances[of] = one.exercise.features[:, -1]
-        answer = one.sort
-        right = texts.index(answer) if answer in texts else -1
         mass = np.bincount(of, chances, len(texts)).astype(np.float64)
-        steps.append(BlendedStep(mass, log_chances, right, one.exercise.weight))
+        steps.append(BlendedStep(mass, log_chances, one.right_wording, one.exercise.weight))
     model.blend.fit(steps)
 
 

@@ -22,6 +22,12 @@ def vocabulary(text: str) -> frozenset[str]:
     return frozenset(words(text))
 
 
+def overlap(text: str, other: str) -> float:
+    """The words that both texts have, as a share of those that either has."""
+    first, second = vocabulary(text), vocabulary(other)
+    return len(first & second) / max(1, len(first | second))
+
+
 @functools.lru_cache(maxsize=1 << 18)
 def stable_hash(key: str) -> int:
     """A 64-bit hash that does not change between processes, versions or machines."""
