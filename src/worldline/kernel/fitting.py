@@ -30,6 +30,8 @@ from worldline.kernel.wordings import WordingExercise, fold_of
 from worldline.kernel.words import overlap
 from worldline.types import Trajectory, derive_seed
 
+AS_NEW = 0.2
+"""The share of the steps that are answered as if nobody had done them in their task."""
 STEPS = 4000
 """Logged steps that are described for the fit."""
 _NEAR = 0.05
@@ -134,8 +136,15 @@ def described_steps(
         for state, _, row in replay(model.log.language, episode, number):
             last = row.step + 1 == len(episode)
             if rng.random() < share or last:
-                turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
-                considered = model.consider(state, row.action, turn=turn, own=number, without_policy=shifted)
+                turn, shifted = rng.randrange(1 << 20), rng.random()
+                considered = model.consider(
+                    state,
+                    row.action,
+                    turn=turn,
+                    own=number,
+                    without_policy=shifted < OTHER_POLICIES,
+                    as_new=shifted >= 1 - AS_NEW,
+                )
                 near = closeness(considered, row.answer, state.language)
                 credit = near * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0

@@ -32,7 +32,7 @@ from worldline.kernel.outcome import (
     reward_wording,
 )
 from worldline.kernel.outlook import Outlook, Prospects, summary
-from worldline.kernel.step_table import StepTable, replay
+from worldline.kernel.step_table import COLUMN, StepTable, replay
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, fold_of, wordings
 from worldline.types import Trajectory
 
@@ -95,17 +95,28 @@ class KernelModel(nn.Module):
         self.outcomes.rules.fit(seen)
 
     def consider(
-        self, state: EpisodeState, action: str, *, turn: int = 0, own: int = -1, without_policy: bool = False
+        self,
+        state: EpisodeState,
+        action: str,
+        *,
+        turn: int = 0,
+        own: int = -1,
+        without_policy: bool = False,
+        as_new: bool = False,
     ) -> Considered:
         """What may be answered to an action, described.
 
-        `own` is the logged episode it belongs to, -1: none. Its record is left out, or all of its policy's.
+        `own` is the logged episode it belongs to, -1: none. Its record is left out, or all of its policy's; `as_new`,
+        also every step of the task with this action: a new policy does what nobody in the log has done.
         """
         step = state.describe(action)
         left_out = None
         if own >= 0:
             left_out = self.log.policy_of == self.log.policy_of[self.log.first_row[own]] if without_policy else None
             left_out = self.log.episode_of == own if left_out is None or left_out.all() else left_out
+            if as_new:
+                alike = (self.log.codes == step.codes)[:, [COLUMN["task"], COLUMN["action"]]].all(1)
+                left_out = left_out | alike if not (left_out | alike).all() else left_out
         compared = pool(self.log, state, step, turn, left_out)
         possible = candidates(self.log, self.rules, state, step, compared)
         described = features(self.seen, state, step, compared, possible, own)
