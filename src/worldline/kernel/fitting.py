@@ -18,13 +18,15 @@ from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.gate import Exercise
-from worldline.kernel.language import Language
+from worldline.kernel.language import Language, wording
 from worldline.kernel.left_out import measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.numerals import number_gap
 from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
 from worldline.kernel.outlook import OutlookExercise
+from worldline.kernel.paths import opening
+from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep, replay
 from worldline.kernel.wordings import WordingExercise, fold_of
 from worldline.kernel.words import overlap
@@ -67,9 +69,11 @@ class DescribedStep:
 
     @property
     def right_wording(self) -> int:
-        """The number of the wording that was answered; where no candidate has it, of the nearest."""
-        texts, answer = self.considered.wordings.texts, self.sort
-        return texts.index(answer) if answer in texts else int(self.considered.wordings.of[self.exercise.credit.argmax()])
+        """The number of the wording that was answered, or of what stands in for it; -1: nothing does."""
+        worded, credit = self.considered.wordings, self.exercise.credit
+        if self.sort in worded.texts:
+            return worded.texts.index(self.sort)
+        return int(worded.of[credit.argmax()]) if credit.any() else -1
 
     @property
     def right(self) -> npt.NDArray[np.bool_]:
@@ -157,8 +161,8 @@ def closeness(considered: Considered, answer: str, language: Language) -> npt.ND
     """How near each candidate is to the answer: 1 for its text.
 
     Where none has it, others stand in for it: those of its wording, the nearer their numbers the more, else those that
-    share the most words with it. A gate that is fitted on the rest alone would take what recurs ("you see nothing") for
-    likelier than it is, since what is seen once is never among the candidates.
+    begin as it does and share the most words with it. A gate that is fitted on the rest alone would take what recurs
+    ("you see nothing") for likelier than it is, since what is seen once is never among the candidates.
     """
     possible, phrase = considered.candidates, considered.step.phrase
     exact = np.array([text == answer for text in possible.texts], np.float32)
@@ -166,8 +170,13 @@ def closeness(considered: Considered, answer: str, language: Language) -> npt.ND
         return exact
     worded = language.sort(answer, phrase)
     if worded not in considered.wordings.texts:
-        overlaps = np.array([overlap(text, answer) for text in possible.texts])
-        return np.exp((overlaps - overlaps.max()) / _NEAR).astype(np.float32)
+        begins = wording(opening(answer), phrase)
+        alike = np.array([wording(opening(text), phrase) == begins for text in possible.texts])
+        if not alike.any():
+            return exact
+        said = blanked(answer, phrase.names)
+        overlaps = np.array([overlap(blanked(text, phrase.names), said) for text in possible.texts])
+        return np.where(alike, np.exp((overlaps - overlaps[alike].max()) / _NEAR), 0.0).astype(np.float32)
     alike = considered.wordings.of == considered.wordings.texts.index(worded)
     gaps = np.array([number_gap(text, answer) for text in possible.texts])
     return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
@@ -187,9 +196,9 @@ def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread
 
 
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:
-    exercises = []
-    for one in sample:
-        exercises.append(WordingExercise(fold_of(one.row.episode), one.considered.wordings, one.right_wording))
+    exercises = [
+        WordingExercise(fold_of(one.row.episode), one.considered.wordings, one.right_wording) for one in sample
+    ]
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
 
 
