@@ -16,7 +16,7 @@ from worldline.kernel.edits import EditRules, transferred
 from worldline.kernel.episode_state import Codes, EpisodeState, StepDescription
 from worldline.kernel.language import code
 from worldline.kernel.numerals import between, shifted
-from worldline.kernel.phrases import Phrase, Renaming, renamed
+from worldline.kernel.phrases import Phrase, Renaming, blanked, renamed
 from worldline.kernel.step_table import COLUMN, CONTEXTS, LoggedStep, Rows, StepTable
 from worldline.kernel.vectors import Array
 
@@ -319,12 +319,17 @@ class _Adapter:
                 (between(source.answer, key[:2], (state.observation, self._step.action)), BETWEEN),
                 (transferred(before, text, state.observation), TRANSFERRED),
             ):
-                if other is not None and self._log.language.numbers.hold(other):
+                if other is not None and self._still_about(other, text) and self._log.language.numbers.hold(other):
                     yield other, how
         if names and text not in self._recalled:
             self._recalled.add(text)
             for view, changed in self._rules.recalled(text, state.views, self._related, self._step.phrase):
                 yield view, EDITED if changed else RECALLED
+
+    def _still_about(self, other: str, text: str) -> bool:
+        """Whether a text with numbers moved names what the action names as often as `text` does."""
+        names = self._step.phrase.names
+        return not names or blanked(other, names).count("<") >= blanked(text, names).count("<")
 
 
 def latest_phrases(state: EpisodeState) -> dict[str, Phrase]:

@@ -103,7 +103,7 @@ class EpisodeState:
         """Log-odds of what was nearly listed: the list is a guess."""
         self.last_listed: dict[str, int] = dict.fromkeys(listed or (), 0)
         self.last_use: dict[str, tuple[str, int]] = {}
-        """Of each name, the verb it was last used with to some effect, and when."""
+        """Of each name, the verb it was last used with to some effect, in which place, and when."""
         self._codes = code(task), code(goal)
         self._history, self._previous = code(observation), 0
         self._memory = language.observations.vector(language.observations.id(observation)).copy()
@@ -205,7 +205,7 @@ class EpisodeState:
         self._history = code(self._history, action, answer)
         self._index(description, answer)
         if (phrase.skeleton, wording(opening(answer), phrase)) not in language.idle:
-            self.last_use |= dict.fromkeys(phrase.lowered, (phrase.verb, at))
+            self.last_use |= {name: (f"{phrase.verb}/{slot}/", at) for slot, name in enumerate(phrase.lowered)}
         seen, done = language.observations.id(answer), language.actions.id(action)
         self._memory = FADING * self._memory + language.observations.vector(seen) + language.actions.vector(done)
         self._deeds = self._deeds + language.actions.vector(done)

@@ -41,6 +41,7 @@ NAMES = (
     "words new to the task",
     "words new to the episode",
     "words of the goal that the action has not",
+    "words of the goal that the episode has not shown",
     "number above the one shown",
     "number as shown",
     "number below the action's",
@@ -139,6 +140,7 @@ def _of_texts(
     to_this = state.answers_to.get(step.action, frozenset())
     shown, bid = state.last_number, last_number(step.action) or state.last_bid
     wanted = state.rare_goal_words - vocabulary(step.action)
+    sought = wanted - state.words
     described = []
     for text in texts:
         words = vocabulary(text)
@@ -151,6 +153,7 @@ def _of_texts(
                 log.new_words(text, state.task, but),
                 len(words - state.words) / max(1, len(words)),
                 min(len(words & wanted), 2) / 2,
+                min(len(words & sought), 2) / 2,
                 *_placed(text, shown, bid),
             )
         )

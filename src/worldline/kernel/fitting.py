@@ -18,7 +18,7 @@ from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.gate import Exercise
-from worldline.kernel.language import Language, wording
+from worldline.kernel.language import wording
 from worldline.kernel.left_out import measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
@@ -29,7 +29,7 @@ from worldline.kernel.paths import opening
 from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep, replay
 from worldline.kernel.wordings import WordingExercise, fold_of
-from worldline.kernel.words import overlap
+from worldline.kernel.words import overlap, vocabulary
 from worldline.types import Trajectory, derive_seed
 
 AS_NEW = 0.2
@@ -149,7 +149,7 @@ def described_steps(
                     without_policy=shifted < OTHER_POLICIES,
                     as_new=shifted >= 1 - AS_NEW,
                 )
-                near = closeness(considered, row.answer, state.language)
+                near = closeness(considered, row.answer, state)
                 credit = near * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
@@ -157,29 +157,38 @@ def described_steps(
     return sample
 
 
-def closeness(considered: Considered, answer: str, language: Language) -> npt.NDArray[np.float32]:
+def closeness(considered: Considered, answer: str, state: EpisodeState) -> npt.NDArray[np.float32]:
     """How near each candidate is to the answer: 1 for its text.
 
     Where none has it, others stand in for it: those of its wording, the nearer their numbers the more, else those that
-    begin as it does and share the most words with it. A gate that is fitted on the rest alone would take what recurs
-    ("you see nothing") for likelier than it is, since what is seen once is never among the candidates.
+    begin as it does, have the same words of the goal and share the most words with it. A gate that is fitted on the
+    rest alone would take what recurs ("you see nothing") for likelier than it is, since what is seen once is never
+    among the candidates.
     """
     possible, phrase = considered.candidates, considered.step.phrase
     exact = np.array([text == answer for text in possible.texts], np.float32)
     if exact.any():
         return exact
-    worded = language.sort(answer, phrase)
+    worded = state.language.sort(answer, phrase)
     if worded not in considered.wordings.texts:
-        begins = wording(opening(answer), phrase)
-        alike = np.array([wording(opening(text), phrase) == begins for text in possible.texts])
-        if not alike.any():
-            return exact
-        said = blanked(answer, phrase.names)
-        overlaps = np.array([overlap(blanked(text, phrase.names), said) for text in possible.texts])
-        return np.where(alike, np.exp((overlaps - overlaps[alike].max()) / _NEAR), 0.0).astype(np.float32)
+        return _nearest(considered, answer, state)
     alike = considered.wordings.of == considered.wordings.texts.index(worded)
     gaps = np.array([number_gap(text, answer) for text in possible.texts])
     return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
+
+
+def _nearest(considered: Considered, answer: str, state: EpisodeState) -> npt.NDArray[np.float32]:
+    """Of the candidates that begin as the answer does, and of these with its words of the goal, those nearest to it."""
+    phrase, texts = considered.step.phrase, considered.candidates.texts
+    begins, wanted = wording(opening(answer), phrase), state.rare_goal_words - vocabulary(considered.step.action)
+    alike = np.array([wording(opening(text), phrase) == begins for text in texts])
+    if not alike.any():
+        return np.zeros(len(texts), np.float32)
+    of_goal = np.array([vocabulary(text) & wanted == vocabulary(answer) & wanted for text in texts])
+    alike = alike & of_goal if (alike & of_goal).any() else alike
+    said = blanked(answer, phrase.names)
+    overlaps = np.array([overlap(blanked(text, phrase.names), said) for text in texts])
+    return np.where(alike, np.exp((overlaps - overlaps[alike].max()) / _NEAR), 0.0).astype(np.float32)
 
 
 def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread: float) -> npt.NDArray[np.float32]:
