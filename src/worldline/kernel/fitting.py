@@ -295,7 +295,7 @@ def _fit_lists(
         if may_be.ids.size and episode not in held_out
     ]
     if training:
-        model.list_model.fit(training, derive_seed(seed, "lists") % 2**31)
+        model.list_model.fit(training)
     exact = []
     for may_be, there, episode in listed:
         if episode in held_out:

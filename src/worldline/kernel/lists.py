@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+from scipy.special import expit
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from worldline.kernel.candidates import Candidates, history_renaming, latest_phrases
 from worldline.kernel.edits import openings
@@ -27,7 +29,7 @@ from worldline.kernel.words import stable_hash
 
 BUCKETS = 1 << 15
 SOURCES = 5
-_STEPS, _BATCH, _RATE = 1000, 1536, 3e-2
+_STEPS = 200
 _PRIOR = 3.0
 """The variance of a weight before the log is read."""
 _SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN = 12, 2, 40, 12, 4, 3
@@ -316,22 +318,20 @@ class ListModel(nn.Module):
         scores: npt.NDArray[np.float64] = self.weights.numpy()[ids].sum(1, dtype=np.float64)
         return scores
 
-    def fit(self, listed: Sequence[tuple[Ids, npt.NDArray[np.bool_]]], seed: int) -> None:
-        """From the items of logged steps, and which of them were really listed."""
-        used, ids = np.unique(np.concatenate([ids for ids, _ in listed]), return_inverse=True)
-        x = torch.from_numpy(ids.reshape(-1, listed[0][0].shape[1]))
-        y = torch.from_numpy(np.concatenate([there for _, there in listed])).float()
-        weights = torch.zeros(len(used), requires_grad=True)
-        decay = 0.5 / (_PRIOR * len(y))
-        optimizer = torch.optim.Adam([weights], lr=_RATE)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, _STEPS)
-        generator = torch.Generator().manual_seed(seed)
-        for _ in range(_STEPS):
-            rows = torch.randint(len(y), (min(_BATCH, len(y)),), generator=generator)
-            optimizer.zero_grad()
-            loss = F.binary_cross_entropy_with_logits(weights[x[rows]].sum(1), y[rows])
-            (loss + decay * weights.square().sum()).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
-            optimizer.step()
-            schedule.step()
-        with torch.no_grad():
-            self.weights[torch.from_numpy(used)] = weights
+    def fit(self, listed: Sequence[tuple[Ids, npt.NDArray[np.bool_]]]) -> None:
+        """From the items of logged steps, and which of them were really listed; alike items are counted."""
+        ids, of = np.unique(np.concatenate([ids for ids, _ in listed]), axis=0, return_inverse=True)
+        there = np.bincount(of.ravel(), np.concatenate([there for _, there in listed]), len(ids))
+        times = np.bincount(of.ravel(), minlength=len(ids))
+        used, columns = np.unique(ids, return_inverse=True)
+        starts = np.arange(len(ids) + 1) * ids.shape[1]
+        features = csr_matrix((np.ones(ids.size), columns.ravel(), starts), shape=(len(ids), len(used)))
+
+        def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+            scores = features @ weights
+            nats = times * np.logaddexp(0, scores) - there * scores
+            slope = features.T @ (times * expit(scores) - there)
+            return nats.sum() + weights @ weights / (2 * _PRIOR), slope + weights / _PRIOR
+
+        best = minimize(loss, np.zeros(len(used)), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+        self.weights[torch.from_numpy(used)] = torch.from_numpy(best.x).float()
