@@ -27,12 +27,12 @@ from worldline.kernel.phrases import Phrase, Phrasing, blanked, renamed_set
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
 
-BUCKETS = 1 << 15
+BUCKETS = 1 << 18
 SOURCES = 5
 _STEPS = 200
 _PRIOR = 3.0
 """The variance of a weight before the log is read."""
-_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN = 12, 2, 40, 12, 4, 3
+_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN, _RECENT = 12, 2, 40, 12, 4, 3, 6
 _WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
 Ids = npt.NDArray[np.int64]
 
@@ -131,8 +131,8 @@ def items(
     if all(after == before for _, after, _ in sources):
         return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
     own = dict.fromkeys(step.phrase.lowered)
-    recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:3]
-    names = [*own, *fillings.in_view(answer)[:_IN_VIEW], *recent]
+    recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:_RECENT]
+    names = [*own, *recent, *fillings.in_view(answer)[:_IN_VIEW]]
     parse = log.language.phrasing.parse
     related = (a for a in state.last_listed if not own.keys().isdisjoint(parse(a).lowered))
     parts = dict.fromkeys(after for _, after, _ in sources)
@@ -268,7 +268,8 @@ def _buckets(
     """What describes an item (F,): many items of many steps are alike."""
     place = ",".join(where for where, _ in relations)
     used = ",".join(where + use for where, use in relations)
-    verbs = ",".join(use.rstrip("0123456789") for _, use in relations)
+    use_verbs = [use.rstrip("0123456789") for _, use in relations]
+    verbs = ",".join(use_verbs)
     follows, was, move = origin[0], origin[1], f"{verb}>{skeleton}"
     places = "".join(str(int(one)) for one in origin)
     texts = [
@@ -291,7 +292,11 @@ def _buckets(
         f"{move}{place}>{spoken}",
         f"{move}{verbs}|{place}>{spoken}",
         f"{move}{verbs}|{place}{was:d}>{spoken}",
+        f"{places}{move}{verbs}|{place}",
     ]
+    for slot in range(_SLOTS):
+        verb_of = use_verbs[slot] if slot < len(use_verbs) else ""
+        texts += [f"{slot}{verb_of}{move}{place}{was:d}", f"{slot}{verb_of}{move}{place}>{spoken}"]
     shaped = *_shaped(f"{move}{place}", shapes), *_shaped(f"{skeleton}{verbs}", shapes)
     return np.array([*map(_bucket, texts), *shaped])
 
