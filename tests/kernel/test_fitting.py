@@ -91,8 +91,8 @@ def test_where_no_candidate_has_the_number_those_of_its_wording_stand_in(lamp_mo
     possible = Candidates(texts, np.arange(4), np.arange(4), np.zeros(4, np.int64), np.zeros(4, np.int64))
     worded = Wordings(("pay #.", "no."), np.zeros((2, 1), np.int64), of)
     among = replace(considered, candidates=possible, wordings=worded)
-    assert closeness(among, "Pay 14.", state.language).tolist() == [0.0, 1.0, 0.0, 0.0], "the text itself"
-    assert closeness(among, "Pay 11.", state.language).tolist() == pytest.approx([1.0, 2 / 4, 0.0, 2 / 8]), (
+    assert closeness(among, "Pay 14.", state).tolist() == [0.0, 1.0, 0.0, 0.0], "the text itself"
+    assert closeness(among, "Pay 11.", state).tolist() == pytest.approx([1.0, 2 / 4, 0.0, 2 / 8]), (
         "gaps 1, 3 and 7"
     )
-    assert closeness(among, "Well.", state.language).tolist() == [0.0] * 4
+    assert closeness(among, "Well.", state).tolist() == [0.0] * 4

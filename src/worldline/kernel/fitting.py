@@ -61,6 +61,8 @@ class DescribedStep:
     """Before the step."""
     weight: float
     """1; for a last step, the share of the others that are in the sample: all last steps are."""
+    as_new: bool = False
+    """Whether it was answered as if nobody had done it in its task."""
 
     @property
     def sort(self) -> str:
@@ -115,6 +117,7 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     ]
     rng = random.Random(derive_seed(seed, "held out"))
     held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
+    sample = [one for one in sample if not one.as_new or one.row.episode not in held_out]
     nats = model.gate.fit([one.exercise for one in sample], held_out, derive_seed(seed, "gate") % 2**31)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
     _fit_outlook(model, sample, held_out, seed)
@@ -141,19 +144,15 @@ def described_steps(
             last = row.step + 1 == len(episode)
             if rng.random() < share or last:
                 turn, shifted = rng.randrange(1 << 20), rng.random()
+                others, as_new = shifted < OTHER_POLICIES, shifted >= 1 - AS_NEW
                 considered = model.consider(
-                    state,
-                    row.action,
-                    turn=turn,
-                    own=number,
-                    without_policy=shifted < OTHER_POLICIES,
-                    as_new=shifted >= 1 - AS_NEW,
+                    state, row.action, turn=turn, own=number, without_policy=others, as_new=as_new
                 )
                 near = closeness(considered, row.answer, state)
                 credit = near * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
-                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
+                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0, as_new))
     return sample
 
 

@@ -22,6 +22,7 @@ from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.features import NAMES, Features, Seen, features
 from worldline.kernel.gate import Gate
+from worldline.kernel.language import code
 from worldline.kernel.lists import Fillings, ListModel, items
 from worldline.kernel.outcome import (
     OutcomeModel,
@@ -107,7 +108,8 @@ class KernelModel(nn.Module):
         """What may be answered to an action, described.
 
         `own` is the logged episode it belongs to, -1: none. Its record is left out, or all of its policy's; `as_new`,
-        also every step of the task with this action: a new policy does what nobody in the log has done.
+        also every step of the task with this action, where a like-worded one is left: a new policy does what nobody in
+        the log has done.
         """
         step = state.describe(action)
         left_out = None
@@ -115,8 +117,9 @@ class KernelModel(nn.Module):
             left_out = self.log.policy_of == self.log.policy_of[self.log.first_row[own]] if without_policy else None
             left_out = self.log.episode_of == own if left_out is None or left_out.all() else left_out
             if as_new:
-                alike = (self.log.codes == step.codes)[:, [COLUMN["task"], COLUMN["action"]]].all(1)
-                left_out = left_out | alike if not (left_out | alike).all() else left_out
+                done = left_out | (self.log.codes == step.codes)[:, [COLUMN["task"], COLUMN["action"]]].all(1)
+                like_worded = self.log.skeletons == code(step.phrase.skeleton)
+                left_out = done if (like_worded & ~done).any() else left_out
         compared = pool(self.log, state, step, turn, left_out)
         possible = candidates(self.log, self.rules, state, step, compared)
         described = features(self.seen, state, step, compared, possible, own)
