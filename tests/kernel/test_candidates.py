@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from written_logs import Played, episode, shelves, state_after
 
 from worldline.kernel.candidates import KEPT, KINDS, candidates, history_renaming, latest_phrases, pool
+from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
 from worldline.types import Trajectory
 
@@ -165,3 +166,21 @@ def test_another_turn_looks_at_other_rows() -> None:
     assert len(resting) > KEPT
     assert len(set(seen)) > 1
     assert np.mean([len(rows & resting) for rows in seen]) == KEPT
+
+
+def test_a_moved_number_is_none_of_those_that_the_action_names() -> None:
+    """Whoever goes to door 5 is not told of door 4."""
+
+    def view(door: int) -> str:
+        return f"You reach door {door}. Door {door} is shut."
+
+    walks = [[3, 4, 5], [6, 5, 4], [2, 3, 2], [7, 8, 9], [9, 8, 7], [4, 6, 8]]
+    log = [
+        episode(f"{n}", view(1), [Played(f"go to door {door}", view(door)) for door in walk], task=f"t{n % 3}")
+        for n, walk in enumerate(walks)
+    ]
+    model = KernelModel(log)
+    state = EpisodeState(model.log.language, "t0", "", view(6), None)
+    texts = model.consider(state, "go to door 5").candidates.texts
+    assert view(5) in texts
+    assert all(len(set(re.findall(r"\d+", text))) == 1 for text in texts), "one door in each"

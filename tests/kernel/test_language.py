@@ -1,8 +1,17 @@
 from written_logs import Played, episode
 
-from worldline.kernel.language import Language, code, first_number, last_number, neighbours, recurring_wordings, wording
+from worldline.kernel.language import (
+    Language,
+    code,
+    first_number,
+    idle_wordings,
+    last_number,
+    neighbours,
+    recurring_wordings,
+    wording,
+)
 from worldline.kernel.phrases import Phrase, Phrasing
-from worldline.kernel.step_table import StepTable
+from worldline.kernel.step_table import StepTable, replay
 
 
 def test_numbers_of_a_text() -> None:
@@ -69,3 +78,26 @@ def test_lists_have_a_code_and_a_shape() -> None:
     assert spoken.list_code(("take cup", "look")) == code(("take cup", "look"))
     assert spoken.list_code(None) == code(None)
     assert spoken.shape(("take cup", "take fork")) == spoken.shape(("take jar",)) != spoken.shape(("look",))
+
+
+def test_what_leaves_the_list_as_it_was_is_no_use_of_a_thing() -> None:
+    """A cup that is taken is in the hand, though one may then fail to take it from elsewhere."""
+    cups = [f"cup {n}" for n in range(12)]
+    log = [
+        episode(
+            cup,
+            "A box.",
+            [
+                Played(f"take {cup} from box", "You have it.", listed=(f"drop {cup}",)),
+                Played(f"take {cup} from shelf", "It is not there.", listed=(f"drop {cup}",)),
+                Played("wait", "Dust.", listed=(f"drop {cup}",)),
+            ],
+            task=cup,
+            listed=(f"take {cup} from box",),
+        )
+        for cup in cups
+    ]
+    table = StepTable.of(log)
+    assert idle_wordings(log, table.language.phrasing) == {("take cup * from shelf", "it is not there.")}
+    *_, (state, _, _) = replay(table.language, log[0], 0)
+    assert state.last_use == {"0": ("take/0/", 0)}

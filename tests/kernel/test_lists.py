@@ -38,7 +38,8 @@ def test_lists_stay_right_when_an_episode_is_imagined_to_the_end(shelf_model: Ke
 
 def test_names_in_view_and_what_can_be_made_of_them() -> None:
     fillings = Fillings(PHRASING, ["take red cup 1", "put fork in box", "put red cup 2 in box", "rest"])
-    assert fillings.in_view("A red cup 1, a fork; a crimson cup 2.") == ["fork", "red cup 1"]
+    assert fillings.in_view("A red cup 1, a fork; a crimson cup 2.") == ["red cup 1", "fork"]
+    assert fillings.in_view("A red cup 9.") == ["red cup 9"], "numbers aside, it is called so"
     assert list(fillings.filled(["red cup 7", "box"])) == ["put red cup 7 in box", "take red cup 7"]
     assert list(fillings.filled(["cup", "box"])) == [], "neither is what a cup is called there"
 
@@ -48,9 +49,9 @@ def test_log_odds_are_learned_from_what_was_listed() -> None:
     ids = np.array([[1], [2], *[[3]] * 4] * 60)
     there = np.array([True, False, True, True, True, False] * 60)
     model = ListModel()
-    model.fit([(ids, there)], seed=0)
+    model.fit([(ids, there)])
     odds = model.log_odds(np.array([[1], [2], [3], [BUCKETS - 1]]))
     assert odds[0] > 2
     assert odds[1] < -2
-    assert odds[2] == pytest.approx(np.log(3), abs=0.3)
+    assert odds[2] == pytest.approx(np.log(3), abs=0.02), "at its optimum"
     assert odds[3] == 0, "of what was never seen nothing is said"

@@ -9,7 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written_logs import COLOURS, GREEN, OPENS, SHUT, THINGS, TO_GREEN, lamps, shelves, state_after, text_chances, walk
+from written_logs import (
+    COLOURS,
+    GREEN,
+    OPENS,
+    SHUT,
+    THINGS,
+    TO_GREEN,
+    Played,
+    episode,
+    lamps,
+    shelves,
+    state_after,
+    text_chances,
+    walk,
+)
 
 from worldline.envs.household.catalogue import KINDS as HOUSEHOLD_THINGS
 from worldline.envs.household.catalogue import ROOMS
@@ -17,6 +31,7 @@ from worldline.envs.household.wording import GRAMMAR
 from worldline.envs.small import keydoor
 from worldline.kernel import candidates
 from worldline.kernel.answers import StepRequest
+from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel, draw
 
 PACKAGE = Path(candidates.__file__).parent
@@ -147,6 +162,23 @@ def worlds_words() -> set[str]:
 
 ALLOWED = {"a", "an", "the", "to", "from", "with", "on", "old", "some", "open", "map", "try", "use", "move"}
 """Ordinary English and Python."""
+
+
+def test_a_step_as_new_is_answered_by_other_tasks_alone_where_these_have_the_like() -> None:
+    log = [
+        episode(f"{n}", "A hall.", [Played("open chest", f"Cup {n}."), Played("wait", "Dust.")], task=f"t{n % 2}")
+        for n in range(8)
+    ]
+    model = KernelModel(log)
+    state = EpisodeState(model.log.language, "t0", "", "A hall.", None)
+    rows = model.consider(state, "open chest", own=0, as_new=True).candidates.rows
+    like = [model.log.rows[row] for row in rows.tolist() if model.log.rows[row].action == "open chest"]
+    assert like
+    assert {model.log.episodes[row.episode].task_id for row in like} == {"t1"}
+    alone = [one for one in log if one.task_id == "t0"]
+    model = KernelModel(alone)
+    rows = model.consider(state, "open chest", own=0, as_new=True).candidates.rows
+    assert any(model.log.rows[row].action == "open chest" for row in rows.tolist()), "there is no like elsewhere"
 
 
 def test_no_world_lends_the_package_a_word() -> None:
