@@ -33,7 +33,7 @@ from worldline.kernel.words import overlap, vocabulary
 from worldline.types import Trajectory, derive_seed
 
 AS_NEW = 0.2
-"""The share of the steps that are answered as if nobody had done them in their task."""
+"""So many of the steps, as a share, are answered to the gate once more, as if nobody had done them in their task."""
 STEPS = 4000
 """Logged steps that are described for the fit."""
 _NEAR = 0.05
@@ -61,13 +61,16 @@ class DescribedStep:
     """Before the step."""
     weight: float
     """1; for a last step, the share of the others that are in the sample: all last steps are."""
-    as_new: bool = False
-    """Whether it was answered as if nobody had done it in its task."""
 
     @property
     def sort(self) -> str:
         """The sort of what was answered."""
         return self.state.language.sort(self.row.answer, self.considered.step.phrase)
+
+    def worded(self, model: KernelModel) -> "DescribedStep":
+        """With what the wording model says of its candidates."""
+        features = model.described(self.considered, self.row.episode)
+        return replace(self, exercise=replace(self.exercise, features=features))
 
     @property
     def right_wording(self) -> int:
@@ -111,14 +114,13 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     model = KernelModel(episodes)
     sample = described_steps(model, seed, steps)
     _fit_wordings(model, sample, seed)
-    sample = [
-        replace(one, exercise=replace(one.exercise, features=model.described(one.considered, one.row.episode)))
-        for one in sample
-    ]
     rng = random.Random(derive_seed(seed, "held out"))
     held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
-    sample = [one for one in sample if not one.as_new or one.row.episode not in held_out]
-    nats = model.gate.fit([one.exercise for one in sample], held_out, derive_seed(seed, "gate") % 2**31)
+    others = set(range(len(episodes))) - held_out
+    new = described_steps(model, derive_seed(seed, "new"), int(AS_NEW * steps), others, as_new=True)
+    sample, new = ([one.worded(model) for one in part] for part in (sample, new))
+    exercises = [one.exercise for one in (*sample, *new)]
+    nats = model.gate.fit(exercises, held_out, derive_seed(seed, "gate") % 2**31)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
     _fit_outlook(model, sample, held_out, seed)
     weighed = model.weighed([one.considered for one in sample], [one.exercise.features for one in sample])
@@ -129,9 +131,12 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
 
 
 def described_steps(
-    model: KernelModel, seed: int, most: int, episodes: Collection[int] | None = None
+    model: KernelModel, seed: int, most: int, episodes: Collection[int] | None = None, *, as_new: bool = False
 ) -> list[DescribedStep]:
-    """A sample of about `most` logged steps, of these episodes only; all last steps are in it."""
+    """A sample of about `most` logged steps, of these episodes only; all last steps are in it.
+
+    `as_new`: as if nobody had done them in their task; last steps are then as rare as others.
+    """
     rng = random.Random(derive_seed(seed, "exercises"))
     numbers = range(len(model.log.episodes)) if episodes is None else sorted(episodes)
     share = min(1.0, most / sum(len(model.log.episodes[number]) for number in numbers))
@@ -141,18 +146,17 @@ def described_steps(
     for number in numbers:
         episode = model.log.episodes[number]
         for state, _, row in replay(model.log.language, episode, number):
-            last = row.step + 1 == len(episode)
+            last = row.step + 1 == len(episode) and not as_new
             if rng.random() < share or last:
-                turn, shifted = rng.randrange(1 << 20), rng.random()
-                others, as_new = shifted < OTHER_POLICIES, shifted >= 1 - AS_NEW
+                turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
                 considered = model.consider(
-                    state, row.action, turn=turn, own=number, without_policy=others, as_new=as_new
+                    state, row.action, turn=turn, own=number, without_policy=shifted, as_new=as_new
                 )
                 near = closeness(considered, row.answer, state)
                 credit = near * _agreement(model, considered.candidates, row, spread)
                 weight = max(share, _LAST) if last else 1.0
                 exercise = Exercise(number, considered.features, credit, weight)
-                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0, as_new))
+                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
     return sample
 
 
