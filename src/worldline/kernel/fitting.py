@@ -32,7 +32,7 @@ from worldline.kernel.wordings import WordingExercise, fold_of
 from worldline.kernel.words import overlap, vocabulary
 from worldline.types import Trajectory, derive_seed
 
-AS_NEW = 0.2
+AS_NEW = 0.1
 """So many of the steps, as a share, are answered to the gate once more, as if nobody had done them in their task."""
 STEPS = 4000
 """Logged steps that are described for the fit."""
