@@ -116,7 +116,7 @@ def test_each_verb_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(report, "write_report", cut_short)
     assert interrupted(["report", "x"], capsys) == "interrupted; no report was written"
 
-    monkeypatch.setattr(demo, "sft", cut_short)
+    monkeypatch.setattr("worldline.sft.sft", cut_short)
     assert interrupted(["demo", "--out", str(tmp_path / "demo")], capsys) == "interrupted; nothing is kept"
     (tmp_path / "demo" / "clone").mkdir(parents=True)
     line = demo._kept(demo.Settings(out=tmp_path / "demo"))

@@ -189,8 +189,8 @@ def _nearest(considered: Considered, answer: str, state: EpisodeState) -> npt.ND
         return np.zeros(len(texts), np.float32)
     of_goal = np.array([vocabulary(text) & wanted == vocabulary(answer) & wanted for text in texts])
     alike = alike & of_goal if (alike & of_goal).any() else alike
-    said = blanked(answer, phrase.names)
-    overlaps = np.array([overlap(blanked(text, phrase.names), said) for text in texts])
+    wanted_text = blanked(answer, phrase.names)
+    overlaps = np.array([overlap(blanked(text, phrase.names), wanted_text) for text in texts])
     return np.where(alike, np.exp((overlaps - overlaps[alike].max()) / _NEAR), 0.0).astype(np.float32)
 
 

@@ -38,14 +38,14 @@ Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Template:
+class ActionTemplate:
     """An action taken apart at its names: the texts between them, and which name each is."""
 
     texts: tuple[str, ...]
     slots: tuple[int, ...]
 
     @classmethod
-    def of(cls, action: str, names: Sequence[str]) -> "Template":
+    def of(cls, action: str, names: Sequence[str]) -> "ActionTemplate":
         taken_apart = re.split(r"<(\d+)>", blanked(action, names))
         return cls(tuple(taken_apart[::2]), tuple(map(int, taken_apart[1::2])))
 
@@ -59,13 +59,13 @@ class Fillings:
     """Which names stand in which slot of which skeleton, their numbers left out."""
 
     def __init__(self, phrasing: Phrasing, actions: Iterable[str]) -> None:
-        self._templates: dict[str, Template] = {}
+        self._templates: dict[str, ActionTemplate] = {}
         self._kinds: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self._all_kinds: set[str] = set()
         for action in sorted(actions):
             phrase = phrasing.parse(action)
             if phrase.skeleton not in self._templates:
-                self._templates[phrase.skeleton] = Template.of(action, phrase.names)
+                self._templates[phrase.skeleton] = ActionTemplate.of(action, phrase.names)
             for slot, name in enumerate(phrase.names):
                 self._all_kinds.add(_kind(name))
                 self._kinds[phrase.skeleton][slot].add(_kind(name))
