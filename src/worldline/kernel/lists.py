@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 from torch import Tensor, nn
@@ -325,6 +324,8 @@ class ListModel(nn.Module):
 
     def fit(self, listed: Sequence[tuple[Ids, npt.NDArray[np.bool_]]]) -> None:
         """From the items of logged steps, and which of them were really listed; alike items are counted."""
+        from scipy.optimize import minimize  # slow to import, and only a fit needs it
+
         ids, of = np.unique(np.concatenate([ids for ids, _ in listed]), axis=0, return_inverse=True)
         there = np.bincount(of.ravel(), np.concatenate([there for _, there in listed]), len(ids))
         times = np.bincount(of.ravel(), minlength=len(ids))
