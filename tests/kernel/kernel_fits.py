@@ -1,11 +1,14 @@
 """Models of written logs, each fitted once in a process."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
+import pytest
 import torch
 from written_logs import lamps, shelves, walks
 
+from worldline.kernel import gate, outlook
 from worldline.kernel.fitting import fit_kernel
 from worldline.kernel.model import KernelModel
 from worldline.types import Trajectory
@@ -31,6 +34,16 @@ def fit_of_walks() -> Fit:
     return _fitted(walks(50, seed=1))
 
 
+@contextmanager
+def fewer_updates() -> Iterator[None]:
+    """A third of them for gate and outlook, which is enough for worlds of a few words."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (gate, outlook):
+            patch.setattr(module, "_STEPS", module._STEPS // 3)
+        yield
+
+
 def _fitted(episodes: Sequence[Trajectory]) -> Fit:
     torch.set_num_threads(1)
-    return fit_kernel(episodes, seed=0, steps=400)
+    with fewer_updates():
+        return fit_kernel(episodes, seed=0, steps=400)

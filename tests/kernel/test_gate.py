@@ -51,7 +51,7 @@ def test_steps_in_a_batch_are_weighed_as_alone() -> None:
     rng = np.random.default_rng(2)
     gate = Gate(5)
     made = exercises(rng, 60)
-    gate.fit(made, frozenset({0}), seed=0)
+    gate.fit(made, frozenset({0}), seed=0, steps=50)
     together = gate.chances(np.concatenate([e.features for e in made]), [len(e.features) for e in made])
     for one, chances in zip(made, together, strict=True):
         assert chances == pytest.approx(gate.chances(one.features, [len(one.features)])[0], abs=1e-6)
@@ -60,6 +60,6 @@ def test_steps_in_a_batch_are_weighed_as_alone() -> None:
 def test_the_same_seed_is_the_same_fit() -> None:
     made = exercises(np.random.default_rng(3), 60)
     first, second = Gate(5), Gate(5)
-    assert first.fit(made, frozenset({0}), seed=4) == second.fit(made, frozenset({0}), seed=4)
+    assert first.fit(made, frozenset({0}), seed=4, steps=50) == second.fit(made, frozenset({0}), seed=4, steps=50)
     for name, value in first.state_dict().items():
         assert value.equal(second.state_dict()[name]), name
