@@ -1,8 +1,9 @@
 """Estimators of a world model, on a log of the tiny household whose truth can be played."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from worldline.adwm import value
 from worldline.adwm.diffusion import LogPolicy
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, Watch, fit, fit_ensemble
+from worldline.adwm.imagination import IMAGINATION_PRESETS
 from worldline.adwm.model import PRESETS
 from worldline.adwm.soft_tokens.connect import PolicyInterface
 from worldline.adwm.value import Imagined
@@ -38,6 +40,17 @@ TARGETS = (0.0, 0.4, 0.75, 1.0)
 TASKS = 16
 SHORT = tuple(f"train/{number}" for number in range(2))
 """Tasks of the short log."""
+loaded = cache(Ensemble.load)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _brief() -> Iterator[None]:
+    """Latents of two or three reverse steps, and a world model that is read once: many tests here evaluate with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, steps in {"adwm": 2, "adwm-paper": 3}.items():
+            patch.setitem(IMAGINATION_PRESETS, name, replace(IMAGINATION_PRESETS[name], steps=steps))
+        patch.setattr(Ensemble, "load", loaded)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -301,10 +314,11 @@ def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypa
 
     monkeypatch.setattr(world_model, "fit_ensemble", fit_ensemble)
     ensemble = Ensemble.load(folder / "wm")
-    ensemble.members[0].model.architecture = PRESETS["small"].model_copy(update={"latent": 6})
+    other = PRESETS["small"].model_copy(update={"latent": 6})
+    monkeypatch.setattr(ensemble.members[0].model, "architecture", other)
     case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
     WorldModelEstimators(case, ensemble)._refitted(case.trajectories, "all", ["adwm"]).load()
-    assert fitted_with[0].architecture == ensemble.members[0].model.architecture
+    assert fitted_with[0].architecture == other
     assert not fitted_with[0].rivals, "none is certified"
 
 
