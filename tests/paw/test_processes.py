@@ -1,11 +1,10 @@
-"""Two processes of `accelerate launch` with FSDP2 at its defaults do what one does; what cannot work is refused."""
+"""Two processes with the environment of `accelerate launch` and FSDP2 at its defaults do what one does; what cannot work is
+refused."""
 
 import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +12,15 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate.commands import launch
 from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.utils import DistributedType
+from accelerate.utils.launch import prepare_multi_gpu_env
 from counting_recipe import RECIPE
 from safetensors import safe_open
+from sharded_runs import one_of_two
 from start_policy import save_start
+from torch import multiprocessing
 from transformers import AutoModelForCausalLM
 
 from worldline.paw import processes
@@ -26,7 +29,7 @@ from worldline.paw.train import train
 from worldline.types import InputError
 
 TESTS = Path(__file__).parents[1]
-LAUNCH = ("accelerate.commands.launch", "--num_processes=2", "--num_machines=1", "--use_fsdp", "--fsdp_version=2")
+LAUNCH = ("--num_processes=2", "--num_machines=1", "--use_fsdp", "--fsdp_version=2")
 LAST = Path("checkpoints", "update-000004")
 
 
@@ -55,15 +58,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _launch(folder: Path) -> None:
+    """Two forks with the environment that `accelerate launch` gives: they need not import everything again."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    paths = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
-    settings = {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "HF_HOME": str(folder)}
-    script = str(TESTS / "paw" / "sharded_runs.py")
-    command = [sys.executable, "-m", *LAUNCH, f"--main_process_port={port}", script, str(folder)]
-    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+        port = str(free.getsockname()[1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "default_config_file", str(folder / "none.yaml"))
+        given = launch.launch_command_parser().parse_args([*LAUNCH, f"--main_process_port={port}", "sharded_runs.py"])
+        environment = prepare_multi_gpu_env(launch._validate_launch_command(given)[0])
+    places = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": ""}
+    multiprocessing.start_processes(one_of_two, (environment | places, folder), nprocs=2, start_method="fork")
 
 
 @pytest.mark.parametrize("other", ["two", "one-two", "two-one"])
