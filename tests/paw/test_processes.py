@@ -1,8 +1,6 @@
-"""Two processes with the environment of `accelerate launch` and FSDP2 at its defaults do what one does; what cannot work is
-refused."""
+"""Two processes with the environment of `accelerate launch` and FSDP2 do what one does; what cannot work is refused."""
 
 import json
-import os
 import shutil
 import socket
 from collections.abc import Iterator
