@@ -5,7 +5,7 @@ All chance comes from the `random.Random` that is given, so a mutant is named by
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -173,7 +173,7 @@ def _is_lines(data: bytes) -> bool:
 
 def _changed(value: Any, chance: Random) -> Any:
     """`value` with one place in it swapped, renamed, removed, repeated or buried."""
-    places = list(_places(value))
+    places = _places(value, [])
     if not places:
         return chance.choice(HOSTILE)
     holder, key = chance.choice(places)
@@ -194,10 +194,13 @@ def _changed(value: Any, chance: Random) -> Any:
     return value
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
-        yield value, key
-        yield from _places(value[key])
+def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """What was `found` already, and every key and index below a value, each with what holds it."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        found.append((value, key))
+        if isinstance(value[key], dict | list):
+            _places(value[key], found)
+    return found
 
 
 def _buried(value: Any, depth: int, chance: Random) -> Any:
