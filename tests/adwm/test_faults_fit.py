@@ -155,7 +155,8 @@ def test_a_broken_fit_of_a_sampled_log_resumes_to_the_same(
 ) -> None:
     """The sample says of what it is one before it is there."""
     many = [one.model_copy(update={"id": f"{one.id}-{copy}"}) for copy in range(3) for one in episodes[:8]]
-    whole = _break_everywhere(extended(tmp_path / "many", many), "killed", tmp_path, monkeypatch, kernel_steps=100)
+    sampled = {"kernel_steps": 100, "epochs": 1}
+    whole = _break_everywhere(extended(tmp_path / "many", many), "killed", tmp_path, monkeypatch, **sampled)
     assert "sample.json" in whole["names"]
     assert whole["log"] < 24
 
@@ -166,7 +167,7 @@ def _break_everywhere(
     whole = tmp_path / "whole"
     fit(config(log, whole, **changes))
     made = content(whole)
-    assert [row["epoch"] for row in made["metrics"]] == [1, 2]
+    assert [row["epoch"] for row in made["metrics"]] == [1, 2][: changes.get("epochs", 2)]
     broken, begun_once = 0, _begun_once(FittingLog.fit_member)
     for state in faults.states_left(lambda out: fit(config(log, out, **changes)), tmp_path, how):
         left = state.path

@@ -69,7 +69,7 @@ def test_a_saved_ensemble_answers_the_same(fitted: Fitted, tmp_path: Path) -> No
 def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(log: list[Trajectory], tmp_path: Path) -> None:
     _write(log[::8], tmp_path / "log")
     given = {"log": (tmp_path / "log",), "members": 1, "epochs": 3, "text_steps": 20, "rivals": False}
-    given["replayed_episodes"] = 1
+    given["replayed_episodes"] = 0
     whole = fit(FitConfig(out=tmp_path / "whole", **given))
 
     class KilledError(Exception):
@@ -96,7 +96,7 @@ def test_a_large_log_is_sampled_and_streamed_and_goes_on_when_killed(log: list[T
     log = log[::2]
     _write(log, tmp_path / "log")
     given = {"log": (tmp_path / "log",), "members": 1, "epochs": 2, "text_steps": 20, "kernel_steps": 100}
-    given |= {"rivals": False, "replayed_episodes": 1}
+    given |= {"rivals": False, "replayed_episodes": 0}
     whole = fit(FitConfig(out=tmp_path / "whole", **given))
     again = Ensemble.load(tmp_path / "whole")
     assert again.facts == facts_of(log)
@@ -127,7 +127,7 @@ def test_a_large_log_is_sampled_and_streamed_and_goes_on_when_killed(log: list[T
 def test_a_log_as_large_as_the_bound_is_fitted_as_if_there_were_none(log: list[Trajectory]) -> None:
     log = log[::6]
     steps = sum(max(len(episode), 5) for episode in log)
-    given = {"members": 1, "epochs": 1, "text_steps": 20, "rivals": False, "replayed_episodes": 1}
+    given = {"members": 1, "epochs": 1, "text_steps": 20, "rivals": False, "replayed_episodes": 0}
     bound = fit_ensemble(log, FitSettings(kernel_steps=steps, **given))
     free = fit_ensemble(log, FitSettings(**given))
     less = fit_ensemble(log, FitSettings(kernel_steps=steps - 1, **given))
