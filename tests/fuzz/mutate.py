@@ -194,13 +194,13 @@ def _changed(value: Any, chance: Random) -> Any:
     return value
 
 
-def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """What was `found` already, and every key and index below a value, each with what holds it."""
+def _places(value: Any, places: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """The `places` so far, and every key and index below a value, each with what holds it."""
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
-        found.append((value, key))
+        places.append((value, key))
         if isinstance(value[key], dict | list):
-            _places(value[key], found)
-    return found
+            _places(value[key], places)
+    return places
 
 
 def _buried(value: Any, depth: int, chance: Random) -> Any:
