@@ -289,7 +289,8 @@ def _fit_lists(
         if not model.lists or one.row.listed_after is None or not one.right.any():
             continue
         within, step = chances * one.right / (chances * one.right).sum(), one.considered.step
-        may_be = items(model.log, model.fillings, one.state, step, one.row.answer, one.considered.candidates, within)
+        answer, possible, own = one.row.answer, one.considered.candidates, one.row.episode
+        may_be = items(model.log, model.fillings, one.state, step, answer, possible, within, own)
         if may_be is not None:
             listed.append((may_be, frozenset(one.row.listed_after), one.row.episode))
     training = [

@@ -8,7 +8,7 @@ the answer and the episode; a linear model over hashed descriptions is fitted on
 import functools
 import itertools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ SOURCES = 5
 _STEPS = 200
 _PRIOR = 3.0
 """The variance of a weight before the log is read."""
-_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN, _RECENT = 12, 2, 40, 12, 4, 3, 6
+_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN, _RECENT, _DEEDS = 12, 2, 40, 12, 4, 3, 6, 8
 _WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
 Ids = npt.NDArray[np.int64]
 
@@ -55,9 +55,11 @@ class ActionTemplate:
 
 
 class Fillings:
-    """Which names stand in which slot of which skeleton, their numbers left out."""
+    """Which names stand in which slot of which skeleton, their numbers left out, and what each episode listed."""
 
-    def __init__(self, phrasing: Phrasing, actions: Iterable[str]) -> None:
+    def __init__(self, phrasing: Phrasing, log: StepTable) -> None:
+        actions = {a for row in log.rows for a in row.listed or ()}
+        self._listed = _listed_kinds(log)
         self._templates: dict[str, ActionTemplate] = {}
         self._kinds: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self._all_kinds: set[str] = set()
@@ -68,7 +70,15 @@ class Fillings:
             for slot, name in enumerate(phrase.names):
                 self._all_kinds.add(_kind(name))
                 self._kinds[phrase.skeleton][slot].add(_kind(name))
+        done = Counter(phrase.skeleton for row in log.rows if (phrase := phrasing.parse(row.action)).skeleton in self._kinds)
+        self.deeds = tuple(skeleton for skeleton, _ in done.most_common(_DEEDS))
+        """The skeletons of what was most often done."""
         self._longest = min(max((len(kind.split()) for kind in self._all_kinds), default=1), _NAME_WORDS)
+
+    def listed_elsewhere(self, action: str, own: int) -> int:
+        """In how many episodes, but for `own`, an action was listed that has other numbers at most; 2 for more."""
+        episodes = self._listed.get(_kind(action), frozenset())
+        return min(2, len(episodes) - (own in episodes))
 
     def in_view(self, text: str) -> list[str]:
         """What the text has like the names of the log's actions, numbers aside, the longest at each place."""
@@ -100,8 +110,20 @@ class Fillings:
                         yield filled(combination)
 
 
+def _listed_kinds(log: StepTable) -> dict[str, frozenset[int]]:
+    """Of each action that was listed, its numbers left out, the first episodes that listed it: three say enough."""
+    episodes: dict[str, set[int]] = defaultdict(set)
+    for listed, episode in dict.fromkeys((row.listed or (), row.episode) for row in log.rows):
+        for action in listed:
+            those = episodes[_kind(action)]
+            if len(those) < 3:
+                those.add(episode)
+    return {kind: frozenset(those) for kind, those in episodes.items()}
+
+
 @functools.lru_cache(maxsize=1 << 14)
 def _kind(name: str) -> str:
+    """A name or an action without its numbers."""
     return _DIGITS.sub("#", name.lower())
 
 
@@ -121,19 +143,20 @@ def items(
     answer: str,
     possible: Candidates,
     chances: npt.NDArray[np.float64],
+    own: int = -1,
 ) -> Items | None:
-    """What may be listed after `answer`; None where no source had a list."""
-    sources = _sources(log, state, step, answer, possible, chances)
+    """What may be listed after `answer`; None where no source had a list. `own` is the episode's number in the log."""
+    sources = _sources(log, state, step, possible, chances)
     if not sources:
         return None
     before, first = frozenset(state.listed or ()), frozenset(state.first_listed or ())
     if all(after == before for _, after, _ in sources):
         return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
-    own = dict.fromkeys(step.phrase.lowered)
+    acted_on = dict.fromkeys(step.phrase.lowered)
     recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:_RECENT]
-    names = [*own, *recent, *fillings.in_view(answer)[:_IN_VIEW]]
+    names = [*acted_on, *recent, *fillings.in_view(answer)[:_IN_VIEW]]
     parse = log.language.phrasing.parse
-    related = (a for a in state.last_listed if not own.keys().isdisjoint(parse(a).lowered))
+    related = (a for a in state.last_listed if not acted_on.keys().isdisjoint(parse(a).lowered))
     parts = dict.fromkeys(after for _, after, _ in sources)
     actions = tuple(
         dict.fromkeys(
@@ -146,8 +169,9 @@ def items(
             )
         )
     )
-    describe = _ItemDescriber(state, step, answer, sources, before, first, log)
-    described = np.concatenate([describe(action, parse(action)) for action in actions])
+    describe = _ItemDescriber(state, step, answer, sources, before, first, log, fillings.deeds)
+    elsewhere = fillings.listed_elsewhere
+    described = np.concatenate([describe(action, parse(action), elsewhere(action, own)) for action in actions])
     return Items(actions, described.reshape(len(actions), -1))
 
 
@@ -159,7 +183,6 @@ def _sources(
     log: StepTable,
     state: EpisodeState,
     step: StepDescription,
-    answer: str,
     possible: Candidates,
     chances: npt.NDArray[np.float64],
 ) -> list[Listing]:
@@ -167,8 +190,8 @@ def _sources(
     shape = shape_sets[log.language.shape(state.listed)]
     alike: dict[int, float] = {}
     weighed = []
-    for text, row, chance in zip(possible.texts, possible.rows.tolist(), chances.tolist(), strict=True):
-        if row < 0 or text != answer or log.rows[row].listed_after is None:
+    for row, chance in zip(possible.rows.tolist(), chances.tolist(), strict=True):
+        if row < 0 or not chance or log.rows[row].listed_after is None:
             continue
         other = log.language.shape(log.rows[row].listed)
         if other not in alike:
@@ -189,8 +212,9 @@ def _sources(
 _Origin = tuple[bool, bool, bool, bool, int]
 """Whether an item is in the best source's list after the step, in ours before it, in the first, in the source's before
 it; and in which share of the sources, in thirds."""
-_Description = tuple[str, tuple[tuple[str, str], ...], _Origin, str, bool]
-"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action."""
+_Description = tuple[str, tuple[tuple[str, str], ...], _Origin, str, bool, int]
+"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action, and in
+how many other episodes one of its kind was listed."""
 
 
 class _ItemDescriber:
@@ -205,7 +229,10 @@ class _ItemDescriber:
         before: frozenset[str],
         first: frozenset[str],
         log: StepTable,
+        deeds: tuple[str, ...],
     ) -> None:
+        self._deeds = deeds
+        self._orders: dict[str, tuple[str, ...]] = {}
         self._situation, self._top, self._before, self._first = state, sources[0], before, first
         total = sum(weight for weight, _, _ in sources) + 1e-9
         weights: dict[str, float] = defaultdict(float)
@@ -234,7 +261,18 @@ class _ItemDescriber:
             relation = self._named[name] = place, used
         return relation
 
-    def __call__(self, action: str, phrase: Phrase) -> Ids:
+    def _order(self, skeleton: str) -> tuple[str, ...]:
+        """Of each frequent deed, whether it was last done after the last deed with this skeleton, before it, or never."""
+        order = self._orders.get(skeleton)
+        if order is None:
+            done = self._situation.last_done
+            own = done.get(skeleton, -1)
+            order = self._orders[skeleton] = tuple(
+                f"{deed}{'-' if (at := done.get(deed, -1)) < 0 else 'a' if at > own else 'b'}" for deed in self._deeds
+            )
+        return order
+
+    def __call__(self, action: str, phrase: Phrase, elsewhere: int) -> Ids:
         _, after, there_before = self._top
         origin = (
             action in after,
@@ -246,10 +284,10 @@ class _ItemDescriber:
         since = self._situation.last_listed.get(action)
         relations = tuple([self._relation(name) for name in phrase.lowered])
         ago = "n" if since is None else str(min(self._situation.step - since, 4))
-        key = phrase.skeleton, relations, origin, ago, action == self._action
+        key = phrase.skeleton, relations, origin, ago, action == self._action, elsewhere
         buckets = self._alike.get(key)
         if buckets is None:
-            buckets = self._alike[key] = _buckets(self._verb, self._spoken, *key, self._shapes)
+            buckets = self._alike[key] = _buckets(self._verb, self._spoken, *key, self._shapes, self._order(phrase.skeleton))
         return buckets
 
 
@@ -262,7 +300,9 @@ def _buckets(
     origin: _Origin,
     ago: str,
     itself: bool,
+    elsewhere: int,
     shapes: tuple[str, ...],
+    order: tuple[str, ...],
 ) -> Ids:
     """What describes an item (F,): many items of many steps are alike."""
     place = ",".join(where for where, _ in relations)
@@ -292,10 +332,16 @@ def _buckets(
         f"{move}{verbs}|{place}>{spoken}",
         f"{move}{verbs}|{place}{was:d}>{spoken}",
         f"{places}{move}{verbs}|{place}",
+        f"{skeleton}{was:d}={elsewhere}",
+        f"{places}{move}={elsewhere}",
+        f"{move}{place}{was:d}={elsewhere}",
+        f"{move}{verbs}|{place}{was:d}={elsewhere}",
+        f"{move}{verbs}|{place}={elsewhere}>{spoken}",
     ]
     for slot in range(_SLOTS):
         verb_of = use_verbs[slot] if slot < len(use_verbs) else ""
         texts += [f"{slot}{verb_of}{move}{place}{was:d}", f"{slot}{verb_of}{move}{place}>{spoken}"]
+    texts += [f"{move}{place}~{one}" for one in order]
     shaped = *_shaped(f"{move}{place}", shapes), *_shaped(f"{skeleton}{verbs}", shapes)
     return np.array([*map(_bucket, texts), *shaped])
 
