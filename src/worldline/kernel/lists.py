@@ -31,7 +31,7 @@ SOURCES = 5
 _STEPS = 200
 _PRIOR = 3.0
 """The variance of a weight before the log is read."""
-_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN, _RECENT, _DEEDS = 12, 2, 40, 12, 4, 3, 6, 8
+_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN, _RECENT, _DEEDS, _COULD = 12, 2, 40, 12, 4, 3, 6, 8, 3
 _WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
 Ids = npt.NDArray[np.int64]
 
@@ -154,7 +154,8 @@ def items(
         return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
     acted_on = dict.fromkeys(step.phrase.lowered)
     recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:_RECENT]
-    names = [*acted_on, *recent, *fillings.in_view(answer)[:_IN_VIEW]]
+    in_view = [name for name in fillings.in_view(answer) if name not in acted_on] or fillings.in_view(state.observation)
+    names = [*acted_on, *recent, *in_view[:_IN_VIEW]]
     parse = log.language.phrasing.parse
     related = (a for a in state.last_listed if not acted_on.keys().isdisjoint(parse(a).lowered))
     parts = dict.fromkeys(after for _, after, _ in sources)
@@ -212,7 +213,7 @@ def _sources(
 _Origin = tuple[bool, bool, bool, bool, int]
 """Whether an item is in the best source's list after the step, in ours before it, in the first, in the source's before
 it; and in which share of the sources, in thirds."""
-_Description = tuple[str, tuple[tuple[str, str], ...], _Origin, str, bool, int]
+_Description = tuple[str, tuple[tuple[str, str, tuple[str, ...]], ...], _Origin, str, bool, int]
 """An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action, and in
 how many other episodes one of its kind was listed."""
 
@@ -247,18 +248,24 @@ class _ItemDescriber:
         self._spoken = "|".join(sentence for sentence, _ in spoken)
         shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=lambda one: (len(one), one))
         self._shapes = (*shapes[:_SHAPES], *[""] * (_SHAPES - len(shapes[:_SHAPES])))
-        self._named: dict[str, tuple[str, str]] = {}
+        self._could: dict[str, set[str]] = defaultdict(set)
+        for item in before:
+            other = log.language.phrasing.parse(item)
+            for slot, name in enumerate(other.lowered):
+                self._could[name].add(f"{other.skeleton}{slot}")
+        self._named: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         self._alike: dict[_Description, Ids] = {}
 
-    def _relation(self, name: str) -> tuple[str, str]:
-        """Where the name, in lower case, stands in the step, and how it was last used."""
+    def _relation(self, name: str) -> tuple[str, str, tuple[str, ...]]:
+        """Where the name, in lower case, stands in the step, how it was last used, and what could be done with it."""
         relation = self._named.get(name)
         if relation is None:
             use = self._situation.last_use.get(name)
             spoken = f" {' '.join(_WORD.findall(name))} " in f" {self._answer} "
             place = self._own.get(name, "s" if spoken else "-")
             used = "-" if use is None else f"{use[0]}{min(self._situation.step - use[1], 3)}"
-            relation = self._named[name] = place, used
+            could = sorted(self._could.get(name, ()))[:_COULD]
+            relation = self._named[name] = place, used, (*could, *["-"] * (_COULD - len(could)))
         return relation
 
     def _order(self, skeleton: str) -> tuple[str, ...]:
@@ -296,7 +303,7 @@ def _buckets(
     verb: str,
     spoken: str,
     skeleton: str,
-    relations: tuple[tuple[str, str], ...],
+    relations: tuple[tuple[str, str, tuple[str, ...]], ...],
     origin: _Origin,
     ago: str,
     itself: bool,
@@ -305,9 +312,9 @@ def _buckets(
     order: tuple[str, ...],
 ) -> Ids:
     """What describes an item (F,): many items of many steps are alike."""
-    place = ",".join(where for where, _ in relations)
-    used = ",".join(where + use for where, use in relations)
-    use_verbs = [use.rstrip("0123456789") for _, use in relations]
+    place = ",".join(where for where, _, _ in relations)
+    used = ",".join(where + use for where, use, _ in relations)
+    use_verbs = [use.rstrip("0123456789") for _, use, _ in relations]
     verbs = ",".join(use_verbs)
     follows, was, move = origin[0], origin[1], f"{verb}>{skeleton}"
     places = "".join(str(int(one)) for one in origin)
@@ -341,6 +348,9 @@ def _buckets(
     for slot in range(_SLOTS):
         verb_of = use_verbs[slot] if slot < len(use_verbs) else ""
         texts += [f"{slot}{verb_of}{move}{place}{was:d}", f"{slot}{verb_of}{move}{place}>{spoken}"]
+        could = relations[slot][2] if slot < len(relations) else ("",) * _COULD
+        texts += [f"{slot}{one}@{move}{place}" for one in could]
+        texts += [f"{slot}{could}@{move}{place}>{spoken}"]
     texts += [f"{move}{place}~{one}" for one in order]
     shaped = *_shaped(f"{move}{place}", shapes), *_shaped(f"{skeleton}{verbs}", shapes)
     return np.array([*map(_bucket, texts), *shaped])
