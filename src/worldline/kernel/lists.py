@@ -70,7 +70,9 @@ class Fillings:
             for slot, name in enumerate(phrase.names):
                 self._all_kinds.add(_kind(name))
                 self._kinds[phrase.skeleton][slot].add(_kind(name))
-        done = Counter(phrase.skeleton for row in log.rows if (phrase := phrasing.parse(row.action)).skeleton in self._kinds)
+        done = Counter(
+            phrase.skeleton for row in log.rows if (phrase := phrasing.parse(row.action)).skeleton in self._kinds
+        )
         self.deeds = tuple(skeleton for skeleton, _ in done.most_common(_DEEDS))
         """The skeletons of what was most often done."""
         self._longest = min(max((len(kind.split()) for kind in self._all_kinds), default=1), _NAME_WORDS)
@@ -213,9 +215,11 @@ def _sources(
 _Origin = tuple[bool, bool, bool, bool, int]
 """Whether an item is in the best source's list after the step, in ours before it, in the first, in the source's before
 it; and in which share of the sources, in thirds."""
-_Description = tuple[str, tuple[tuple[str, str, tuple[str, ...]], ...], _Origin, str, bool, int]
-"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action, and in
-how many other episodes one of its kind was listed."""
+_Relation = tuple[str, str, bool, tuple[str, ...]]
+"""Where a name stands in the step, how it was last used, if the goal has a word of it, what could be done with it."""
+_Description = tuple[str, tuple[_Relation, ...], _Origin, str, bool, int]
+"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action, and
+in how many other episodes one of its kind was listed."""
 
 
 class _ItemDescriber:
@@ -253,23 +257,25 @@ class _ItemDescriber:
             other = log.language.phrasing.parse(item)
             for slot, name in enumerate(other.lowered):
                 self._could[name].add(f"{other.skeleton}{slot}")
-        self._named: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+        self._named: dict[str, _Relation] = {}
         self._alike: dict[_Description, Ids] = {}
 
-    def _relation(self, name: str) -> tuple[str, str, tuple[str, ...]]:
-        """Where the name, in lower case, stands in the step, how it was last used, and what could be done with it."""
+    def _relation(self, name: str) -> _Relation:
+        """The relation of a name, in lower case."""
         relation = self._named.get(name)
         if relation is None:
             use = self._situation.last_use.get(name)
-            spoken = f" {' '.join(_WORD.findall(name))} " in f" {self._answer} "
+            words = _WORD.findall(name)
+            spoken = f" {' '.join(words)} " in f" {self._answer} "
+            in_goal = not self._situation.goal_words.isdisjoint(words)
             place = self._own.get(name, "s" if spoken else "-")
             used = "-" if use is None else f"{use[0]}{min(self._situation.step - use[1], 3)}"
             could = sorted(self._could.get(name, ()))[:_COULD]
-            relation = self._named[name] = place, used, (*could, *["-"] * (_COULD - len(could)))
+            relation = self._named[name] = place, used, in_goal, (*could, *["-"] * (_COULD - len(could)))
         return relation
 
     def _order(self, skeleton: str) -> tuple[str, ...]:
-        """Of each frequent deed, whether it was last done after the last deed with this skeleton, before it, or never."""
+        """Of each frequent deed, whether it was last done after one with this skeleton, before, or never."""
         order = self._orders.get(skeleton)
         if order is None:
             done = self._situation.last_done
@@ -294,7 +300,9 @@ class _ItemDescriber:
         key = phrase.skeleton, relations, origin, ago, action == self._action, elsewhere
         buckets = self._alike.get(key)
         if buckets is None:
-            buckets = self._alike[key] = _buckets(self._verb, self._spoken, *key, self._shapes, self._order(phrase.skeleton))
+            buckets = self._alike[key] = _buckets(
+                self._verb, self._spoken, *key, self._shapes, self._order(phrase.skeleton)
+            )
         return buckets
 
 
@@ -303,7 +311,7 @@ def _buckets(
     verb: str,
     spoken: str,
     skeleton: str,
-    relations: tuple[tuple[str, str, tuple[str, ...]], ...],
+    relations: tuple[_Relation, ...],
     origin: _Origin,
     ago: str,
     itself: bool,
@@ -312,9 +320,10 @@ def _buckets(
     order: tuple[str, ...],
 ) -> Ids:
     """What describes an item (F,): many items of many steps are alike."""
-    place = ",".join(where for where, _, _ in relations)
-    used = ",".join(where + use for where, use, _ in relations)
-    use_verbs = [use.rstrip("0123456789") for _, use, _ in relations]
+    place = ",".join(where for where, _, _, _ in relations)
+    used = ",".join(where + use for where, use, _, _ in relations)
+    use_verbs = [use.rstrip("0123456789") for _, use, _, _ in relations]
+    in_goal = "".join(str(int(one)) for _, _, one, _ in relations)
     verbs = ",".join(use_verbs)
     follows, was, move = origin[0], origin[1], f"{verb}>{skeleton}"
     places = "".join(str(int(one)) for one in origin)
@@ -344,11 +353,14 @@ def _buckets(
         f"{move}{place}{was:d}={elsewhere}",
         f"{move}{verbs}|{place}{was:d}={elsewhere}",
         f"{move}{verbs}|{place}={elsewhere}>{spoken}",
+        f"{skeleton}{was:d}&{in_goal}",
+        f"{move}{place}{was:d}&{in_goal}",
+        f"{move}{verbs}|{place}&{in_goal}>{spoken}",
     ]
     for slot in range(_SLOTS):
         verb_of = use_verbs[slot] if slot < len(use_verbs) else ""
         texts += [f"{slot}{verb_of}{move}{place}{was:d}", f"{slot}{verb_of}{move}{place}>{spoken}"]
-        could = relations[slot][2] if slot < len(relations) else ("",) * _COULD
+        could = relations[slot][3] if slot < len(relations) else ("",) * _COULD
         texts += [f"{slot}{one}@{move}{place}" for one in could]
         texts += [f"{slot}{could}@{move}{place}>{spoken}"]
     texts += [f"{move}{place}~{one}" for one in order]
