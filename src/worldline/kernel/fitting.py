@@ -283,18 +283,13 @@ def _fit_lists(
     weighed: Sequence[Chances],
     held_out: frozenset[int],
 ) -> dict[str, float]:
-    """Fit the list model on lists after the right answers, or after what stands in for them.
-
-    The result is the share of held-out lists that it has exactly.
-    """
+    """Fit the list model on lists after the right answers; the share of held-out lists that it has exactly."""
     listed: list[tuple[Items, frozenset[str], int]] = []
     for one, chances in zip(sample, weighed, strict=True):
-        mass = chances * (one.right if one.right.any() else one.exercise.credit)
-        if not model.lists or one.row.listed_after is None or not mass.any():
+        if not model.lists or one.row.listed_after is None:
             continue
-        within, step = mass / mass.sum(), one.considered.step
-        answer, possible, own = one.row.answer, one.considered.candidates, one.row.episode
-        may_be = items(model.log, model.fillings, one.state, step, answer, possible, within, own)
+        step, answer, possible, own = one.considered.step, one.row.answer, one.considered.candidates, one.row.episode
+        may_be = items(model.log, model.fillings, one.state, step, answer, possible, chances, own)
         if may_be is not None:
             listed.append((may_be, frozenset(one.row.listed_after), one.row.episode))
     training = [
