@@ -102,6 +102,7 @@ COVERED_BY = {
     "hub/card.py": "hub/test_transfer.py",
     "integrations/tool_answers.py": "integrations/test_trl.py",
     "integrations/trl_environment.py": "integrations/test_trl.py",
+    "kernel/list_items.py": "kernel/test_lists.py",
     "kernel/words.py": "adwm/test_tokenizer.py",
     "logs/columns.py": "logs/test_table.py",
     "logs/fields.py": "logs/test_mapping.py",

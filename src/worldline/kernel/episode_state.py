@@ -104,6 +104,8 @@ class EpisodeState:
         self.last_listed: dict[str, int] = dict.fromkeys(listed or (), 0)
         self.last_use: dict[str, tuple[str, int]] = {}
         """Of each name, the verb it was last used with to some effect, in which place, and when."""
+        self.last_done: dict[str, int] = {}
+        """Of each skeleton, when an action with it was last of some effect."""
         self._codes = code(task), code(goal)
         self._history, self._previous = code(observation), 0
         self._memory = language.observations.vector(language.observations.id(observation)).copy()
@@ -205,6 +207,7 @@ class EpisodeState:
         self._history = code(self._history, action, answer)
         self._index(description, answer)
         if (phrase.skeleton, wording(opening(answer), phrase)) not in language.idle:
+            self.last_done[phrase.skeleton] = at
             self.last_use |= {name: (f"{phrase.verb}/{slot}/", at) for slot, name in enumerate(phrase.lowered)}
         seen, done = language.observations.id(answer), language.actions.id(action)
         self._memory = FADING * self._memory + language.observations.vector(seen) + language.actions.vector(done)

@@ -127,7 +127,8 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     figures = {"nats": nats} | _measured(sample, weighed, held_out)
     judged = [_judged(model, one, chances) for one, chances in zip(sample, weighed, strict=True)]
     figures |= model.outcomes.fit(judged, held_out, derive_seed(seed, "outcomes") % 2**31)
-    return model, figures | _fit_lists(model, sample, weighed, held_out, seed)
+    weighed += model.weighed([one.considered for one in new], [one.exercise.features for one in new])
+    return model, figures | _fit_lists(model, [*sample, *new], weighed, held_out)
 
 
 def described_steps(
@@ -281,15 +282,14 @@ def _fit_lists(
     sample: Sequence[DescribedStep],
     weighed: Sequence[Chances],
     held_out: frozenset[int],
-    seed: int,
 ) -> dict[str, float]:
     """Fit the list model on lists after the right answers; the share of held-out lists that it has exactly."""
     listed: list[tuple[Items, frozenset[str], int]] = []
     for one, chances in zip(sample, weighed, strict=True):
-        if not model.lists or one.row.listed_after is None or not one.right.any():
+        if not model.lists or one.row.listed_after is None:
             continue
-        within, step = chances * one.right / (chances * one.right).sum(), one.considered.step
-        may_be = items(model.log, model.fillings, one.state, step, one.row.answer, one.considered.candidates, within)
+        step, answer, possible, own = one.considered.step, one.row.answer, one.considered.candidates, one.row.episode
+        may_be = items(model.log, model.fillings, one.state, step, answer, possible, chances, own)
         if may_be is not None:
             listed.append((may_be, frozenset(one.row.listed_after), one.row.episode))
     training = [

@@ -1,15 +1,11 @@
 """Which actions are listed after a step: for every action that may be, the log-odds that it is.
 
 Items come from the lists of the most likely sources (with names exchanged), from this episode's own lists, and from
-skeletons filled with names in view. Each is described by where it comes from and by how its names relate to the action,
-the answer and the episode; a linear model over hashed descriptions is fitted on the log's lists.
+skeletons filled with names in view. A linear model over their descriptions (`list_items`) is fitted on the log's lists.
 """
 
-import functools
 import itertools
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,89 +16,19 @@ from scipy.special import expit
 from torch import Tensor, nn
 
 from worldline.kernel.candidates import Candidates, history_renaming, latest_phrases
-from worldline.kernel.edits import openings
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.phrases import Phrase, Phrasing, blanked, renamed_set
+from worldline.kernel.fillings import Fillings
+from worldline.kernel.language import wording
+from worldline.kernel.list_items import BUCKETS, Ids, ItemDescriber, Listing
+from worldline.kernel.paths import opening
+from worldline.kernel.phrases import renamed_set
 from worldline.kernel.step_table import StepTable
-from worldline.kernel.words import stable_hash
 
-BUCKETS = 1 << 18
 SOURCES = 5
 _STEPS = 200
 _PRIOR = 3.0
 """The variance of a weight before the log is read."""
-_SHAPES, _SLOTS, _FILLINGS, _IN_VIEW, _NAME_WORDS, _SPOKEN, _RECENT = 12, 2, 40, 12, 4, 3, 6
-_WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
-Ids = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ActionTemplate:
-    """An action taken apart at its names: the texts between them, and which name each is."""
-
-    texts: tuple[str, ...]
-    slots: tuple[int, ...]
-
-    @classmethod
-    def of(cls, action: str, names: Sequence[str]) -> "ActionTemplate":
-        taken_apart = re.split(r"<(\d+)>", blanked(action, names))
-        return cls(tuple(taken_apart[::2]), tuple(map(int, taken_apart[1::2])))
-
-    def filled(self, names: Sequence[str]) -> str:
-        """The action with these names in the place of its own."""
-        named = [names[slot] + text for slot, text in zip(self.slots, self.texts[1:], strict=True)]
-        return self.texts[0] + "".join(named)
-
-
-class Fillings:
-    """Which names stand in which slot of which skeleton, their numbers left out."""
-
-    def __init__(self, phrasing: Phrasing, actions: Iterable[str]) -> None:
-        self._templates: dict[str, ActionTemplate] = {}
-        self._kinds: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-        self._all_kinds: set[str] = set()
-        for action in sorted(actions):
-            phrase = phrasing.parse(action)
-            if phrase.skeleton not in self._templates:
-                self._templates[phrase.skeleton] = ActionTemplate.of(action, phrase.names)
-            for slot, name in enumerate(phrase.names):
-                self._all_kinds.add(_kind(name))
-                self._kinds[phrase.skeleton][slot].add(_kind(name))
-        self._longest = min(max((len(kind.split()) for kind in self._all_kinds), default=1), _NAME_WORDS)
-
-    def in_view(self, text: str) -> list[str]:
-        """What the text has like the names of the log's actions, numbers aside, the longest at each place."""
-        words = _WORD.findall(text.lower())
-        out: dict[str, None] = {}
-        at = 0
-        while at < len(words):
-            for many in range(min(self._longest, len(words) - at), 0, -1):
-                run = " ".join(words[at : at + many])
-                if _kind(run) in self._all_kinds:
-                    out[run] = None
-                    break
-            else:
-                many = 1
-            at += many
-        return list(out)
-
-    def filled(self, names: Sequence[str]) -> Iterable[str]:
-        """Every action that can be made of these names as the log makes actions."""
-        kinds = [(name, _kind(name)) for name in names]
-        for skeleton, slots in self._kinds.items():
-            if len(slots) > _SLOTS:
-                continue
-            fitting = [[name for name, kind in kinds if kind in slots[slot]] for slot in range(len(slots))]
-            if all(fitting):
-                filled = self._templates[skeleton].filled
-                for combination in itertools.islice(itertools.product(*fitting), _FILLINGS):
-                    if len(set(combination)) == len(combination):
-                        yield filled(combination)
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _kind(name: str) -> str:
-    return _DIGITS.sub("#", name.lower())
+_IN_VIEW, _RECENT = 12, 6
 
 
 @dataclass(frozen=True)
@@ -121,19 +47,24 @@ def items(
     answer: str,
     possible: Candidates,
     chances: npt.NDArray[np.float64],
+    own: int = -1,
 ) -> Items | None:
-    """What may be listed after `answer`; None where no source had a list."""
-    sources = _sources(log, state, step, answer, possible, chances)
+    """What may be listed after `answer`; None where no source had a list.
+
+    The candidates have these chances; `own` is the number of the episode in the log.
+    """
+    sources = _sources(log, state, step, possible, source_chances(step, answer, possible, chances))
     if not sources:
         return None
     before, first = frozenset(state.listed or ()), frozenset(state.first_listed or ())
     if all(after == before for _, after, _ in sources):
         return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
-    own = dict.fromkeys(step.phrase.lowered)
+    acted_on = dict.fromkeys(step.phrase.lowered)
     recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:_RECENT]
-    names = [*own, *recent, *fillings.in_view(answer)[:_IN_VIEW]]
+    in_view = [name for name in fillings.in_view(answer) if name not in acted_on] or fillings.in_view(state.observation)
+    names = [*acted_on, *recent, *in_view[:_IN_VIEW]]
     parse = log.language.phrasing.parse
-    related = (a for a in state.last_listed if not own.keys().isdisjoint(parse(a).lowered))
+    related = (a for a in state.last_listed if not acted_on.keys().isdisjoint(parse(a).lowered))
     parts = dict.fromkeys(after for _, after, _ in sources)
     actions = tuple(
         dict.fromkeys(
@@ -146,20 +77,32 @@ def items(
             )
         )
     )
-    describe = _ItemDescriber(state, step, answer, sources, before, first, log)
-    described = np.concatenate([describe(action, parse(action)) for action in actions])
+    describe = ItemDescriber(state, step, answer, sources, before, first, log, fillings.deeds)
+    elsewhere = fillings.listed_elsewhere
+    described = np.concatenate([describe(action, parse(action), elsewhere(action, own)) for action in actions])
     return Items(actions, described.reshape(len(actions), -1))
 
 
-Listing = tuple[float, frozenset[str], frozenset[str]]
-"""The weight of a source, its list after the step and before it, with its names exchanged for ours."""
+def source_chances(
+    step: StepDescription, answer: str, possible: Candidates, chances: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """How much each logged candidate counts as a source of the list after `answer`.
+
+    Those of its text do; where only this episode has shown it, or nobody, those that begin alike; else all.
+    """
+    begins = wording(opening(answer), step.phrase)
+    logged = np.where(possible.rows >= 0, chances, 0.0)
+    same = logged * [text == answer for text in possible.texts]
+    if same.any():
+        return same
+    alike = logged * [wording(opening(text), step.phrase) == begins for text in possible.texts]
+    return alike if alike.any() else logged
 
 
 def _sources(
     log: StepTable,
     state: EpisodeState,
     step: StepDescription,
-    answer: str,
     possible: Candidates,
     chances: npt.NDArray[np.float64],
 ) -> list[Listing]:
@@ -167,8 +110,8 @@ def _sources(
     shape = shape_sets[log.language.shape(state.listed)]
     alike: dict[int, float] = {}
     weighed = []
-    for text, row, chance in zip(possible.texts, possible.rows.tolist(), chances.tolist(), strict=True):
-        if row < 0 or text != answer or log.rows[row].listed_after is None:
+    for row, chance in zip(possible.rows.tolist(), chances.tolist(), strict=True):
+        if not chance or log.rows[row].listed_after is None:
             continue
         other = log.language.shape(log.rows[row].listed)
         if other not in alike:
@@ -184,129 +127,6 @@ def _sources(
         after, before = source.listed_after or (), source.listed or ()
         out.append((weight, renamed_set(after, renaming), renamed_set(before, renaming)))
     return out
-
-
-_Origin = tuple[bool, bool, bool, bool, int]
-"""Whether an item is in the best source's list after the step, in ours before it, in the first, in the source's before
-it; and in which share of the sources, in thirds."""
-_Description = tuple[str, tuple[tuple[str, str], ...], _Origin, str, bool]
-"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action."""
-
-
-class _ItemDescriber:
-    """Buckets that describe one item."""
-
-    def __init__(
-        self,
-        state: EpisodeState,
-        step: StepDescription,
-        answer: str,
-        sources: Sequence[Listing],
-        before: frozenset[str],
-        first: frozenset[str],
-        log: StepTable,
-    ) -> None:
-        self._situation, self._top, self._before, self._first = state, sources[0], before, first
-        total = sum(weight for weight, _, _ in sources) + 1e-9
-        weights: dict[str, float] = defaultdict(float)
-        for weight, after, _ in sources:
-            for action in after:
-                weights[action] += weight
-        self._shares = {action: int(3 * weight / total) for action, weight in weights.items()}
-        self._own = {name: str(slot) for slot, name in enumerate(step.phrase.lowered)}
-        self._answer = " ".join(_WORD.findall(answer.lower()))
-        self._action, self._verb = step.action, step.phrase.verb
-        spoken = openings(blanked(answer, step.phrase.names))[:_SPOKEN]
-        self._spoken = "|".join(sentence for sentence, _ in spoken)
-        shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=lambda one: (len(one), one))
-        self._shapes = (*shapes[:_SHAPES], *[""] * (_SHAPES - len(shapes[:_SHAPES])))
-        self._named: dict[str, tuple[str, str]] = {}
-        self._alike: dict[_Description, Ids] = {}
-
-    def _relation(self, name: str) -> tuple[str, str]:
-        """Where the name, in lower case, stands in the step, and how it was last used."""
-        relation = self._named.get(name)
-        if relation is None:
-            use = self._situation.last_use.get(name)
-            spoken = f" {' '.join(_WORD.findall(name))} " in f" {self._answer} "
-            place = self._own.get(name, "s" if spoken else "-")
-            used = "-" if use is None else f"{use[0]}{min(self._situation.step - use[1], 3)}"
-            relation = self._named[name] = place, used
-        return relation
-
-    def __call__(self, action: str, phrase: Phrase) -> Ids:
-        _, after, there_before = self._top
-        origin = (
-            action in after,
-            action in self._before,
-            action in self._first,
-            action in there_before,
-            self._shares.get(action, 0),
-        )
-        since = self._situation.last_listed.get(action)
-        relations = tuple([self._relation(name) for name in phrase.lowered])
-        ago = "n" if since is None else str(min(self._situation.step - since, 4))
-        key = phrase.skeleton, relations, origin, ago, action == self._action
-        buckets = self._alike.get(key)
-        if buckets is None:
-            buckets = self._alike[key] = _buckets(self._verb, self._spoken, *key, self._shapes)
-        return buckets
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _buckets(
-    verb: str,
-    spoken: str,
-    skeleton: str,
-    relations: tuple[tuple[str, str], ...],
-    origin: _Origin,
-    ago: str,
-    itself: bool,
-    shapes: tuple[str, ...],
-) -> Ids:
-    """What describes an item (F,): many items of many steps are alike."""
-    place = ",".join(where for where, _ in relations)
-    used = ",".join(where + use for where, use in relations)
-    use_verbs = [use.rstrip("0123456789") for _, use in relations]
-    verbs = ",".join(use_verbs)
-    follows, was, move = origin[0], origin[1], f"{verb}>{skeleton}"
-    places = "".join(str(int(one)) for one in origin)
-    texts = [
-        "b",
-        places,
-        f"{places}{move}",
-        f"{move}{place}",
-        f"{move}{place}{was:d}",
-        f"{move}{used}",
-        f"{move}{used}{was:d}{follows:d}",
-        f"{move}{verbs}|{place}{was:d}",
-        f"{move}{follows:d}{was:d}{place}",
-        f"{places}{itself:d}{place}",
-        f"{skeleton}{verbs}",
-        f"{skeleton}{used}{was:d}",
-        f"{move}{verbs}{follows:d}",
-        f"{move}{place}{ago}{follows:d}",
-        f"{move}{ago}{verbs}",
-        f"{move}{ago}{place}{verbs}",
-        f"{move}{place}>{spoken}",
-        f"{move}{verbs}|{place}>{spoken}",
-        f"{move}{verbs}|{place}{was:d}>{spoken}",
-        f"{places}{move}{verbs}|{place}",
-    ]
-    for slot in range(_SLOTS):
-        verb_of = use_verbs[slot] if slot < len(use_verbs) else ""
-        texts += [f"{slot}{verb_of}{move}{place}{was:d}", f"{slot}{verb_of}{move}{place}>{spoken}"]
-    shaped = *_shaped(f"{move}{place}", shapes), *_shaped(f"{skeleton}{verbs}", shapes)
-    return np.array([*map(_bucket, texts), *shaped])
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _shaped(text: str, shapes: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(_bucket(f"{text}^{shape}") for shape in shapes)
-
-
-def _bucket(text: str) -> int:
-    return 1 + stable_hash(text) % (BUCKETS - 1)
 
 
 class ListModel(nn.Module):

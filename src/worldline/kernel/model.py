@@ -21,9 +21,10 @@ from worldline.kernel.candidates import KINDS, Candidates, candidates, pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.features import NAMES, Features, Seen, features
+from worldline.kernel.fillings import Fillings
 from worldline.kernel.gate import Gate
 from worldline.kernel.language import code
-from worldline.kernel.lists import Fillings, ListModel, items
+from worldline.kernel.lists import ListModel, items
 from worldline.kernel.outcome import (
     OutcomeModel,
     StepOutcome,
@@ -73,8 +74,8 @@ class KernelModel(nn.Module):
             self.rules.learn(actions, episode.next_observations, episode.steps[0].observation)
         self.lists = any(row.listed is not None for row in self.log.rows)
         self.sorts = all(list(row.listed or ()) == sorted(row.listed or ()) for row in self.log.rows)
-        listed = {a for row in self.log.rows for a in (row.action, *(row.listed or ()))}
-        self.fillings = Fillings(self.log.language.phrasing, listed)
+        lists = [(row.episode, row.listed or ()) for row in self.log.rows]
+        self.fillings = Fillings(self.log.language.phrasing, lists, [row.action for row in self.log.rows])
         self.wording_model = WordingModel()
         self.gate = Gate(len(NAMES))
         self.blend = Blend()
@@ -203,7 +204,7 @@ class KernelModel(nn.Module):
         listed: tuple[str, ...] | None = state.listed
         log_odds: dict[str, float] = {}
         if self.lists and not outcome.ended:
-            listed, log_odds = self._listed(state, step, text, possible, within)
+            listed, log_odds = self._listed(request, step, text, possible, chances)
         hazard = float(likely @ [one.ended for one in outcomes])
         mean_reward = float(likely @ [one.reward for one in outcomes])
         return KernelAnswer(text, outcome, listed, log_odds, step, kind, hazard, mean_reward)
@@ -225,11 +226,11 @@ class KernelModel(nn.Module):
         return dict(votes)
 
     def _listed(
-        self, state: EpisodeState, step: StepDescription, text: str, possible: Candidates, within: Chances
+        self, request: StepRequest, step: StepDescription, text: str, possible: Candidates, chances: Chances
     ) -> tuple[tuple[str, ...] | None, dict[str, float]]:
-        may_be = items(self.log, self.fillings, state, step, text, possible, within)
+        may_be = items(self.log, self.fillings, request.state, step, text, possible, chances, request.own)
         if may_be is None or not may_be.ids.size:
-            return state.listed, {}
+            return request.state.listed, {}
         scores = self.list_model.log_odds(may_be.ids)
         log_odds = dict(zip(may_be.actions, scores.tolist(), strict=True))
         kept = [action for action in may_be.actions if log_odds[action] > 0] or [may_be.actions[int(scores.argmax())]]

@@ -1,0 +1,111 @@
+"""How the actions of a log's lists are made of names: which kinds stand in which place, and who listed what.
+
+A kind is a name, or an action, without its numbers.
+"""
+
+import functools
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from worldline.kernel.phrases import Phrasing, blanked
+
+SLOTS = 2
+"""Names that a filled action has at most."""
+_FILLINGS, _NAME_WORDS, _DEEDS, _EPISODES = 40, 4, 8, 3
+EpisodeList = tuple[int, tuple[str, ...]]
+"""The number of an episode, and what it listed at some step."""
+_WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class ActionTemplate:
+    """An action taken apart at its names: the texts between them, and which name each is."""
+
+    texts: tuple[str, ...]
+    slots: tuple[int, ...]
+
+    @classmethod
+    def of(cls, action: str, names: Sequence[str]) -> "ActionTemplate":
+        taken_apart = re.split(r"<(\d+)>", blanked(action, names))
+        return cls(tuple(taken_apart[::2]), tuple(map(int, taken_apart[1::2])))
+
+    def filled(self, names: Sequence[str]) -> str:
+        """The action with these names in the place of its own."""
+        named = [names[slot] + text for slot, text in zip(self.slots, self.texts[1:], strict=True)]
+        return self.texts[0] + "".join(named)
+
+
+class Fillings:
+    """Which names stand in which slot of which skeleton, their numbers left out, and what each episode listed."""
+
+    def __init__(self, phrasing: Phrasing, lists: Sequence[EpisodeList], done: Iterable[str]) -> None:
+        self._listed = _listed_kinds(lists)
+        actions = {action for _, listed in lists for action in listed}
+        self._templates: dict[str, ActionTemplate] = {}
+        self._kinds: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self._all_kinds: set[str] = set()
+        for action in sorted(actions):
+            phrase = phrasing.parse(action)
+            if phrase.skeleton not in self._templates:
+                self._templates[phrase.skeleton] = ActionTemplate.of(action, phrase.names)
+            for slot, name in enumerate(phrase.names):
+                self._all_kinds.add(_kind(name))
+                self._kinds[phrase.skeleton][slot].add(_kind(name))
+        often = Counter(phrasing.parse(action).skeleton for action in done).most_common()
+        self.deeds = tuple(skeleton for skeleton, _ in often if skeleton in self._templates)[:_DEEDS]
+        """The skeletons of what was most often done, of those that were ever listed."""
+        self._longest = min(max((len(kind.split()) for kind in self._all_kinds), default=1), _NAME_WORDS)
+
+    def listed_elsewhere(self, action: str, own: int) -> int:
+        """In how many episodes, but for `own`, an action was listed that has other numbers at most; 2 for more."""
+        episodes = self._listed.get(_kind(action), frozenset())
+        return min(2, len(episodes) - (own in episodes))
+
+    def in_view(self, text: str) -> list[str]:
+        """What the text has like the names of the log's actions, numbers aside, the longest at each place."""
+        words = _WORD.findall(text.lower())
+        out: dict[str, None] = {}
+        at = 0
+        while at < len(words):
+            for many in range(min(self._longest, len(words) - at), 0, -1):
+                run = " ".join(words[at : at + many])
+                if _kind(run) in self._all_kinds:
+                    out[run] = None
+                    break
+            else:
+                many = 1
+            at += many
+        return list(out)
+
+    def filled(self, names: Sequence[str]) -> Iterable[str]:
+        """Every action that can be made of these names as the log makes actions."""
+        kinds = [(name, _kind(name)) for name in names]
+        for skeleton, slots in self._kinds.items():
+            if len(slots) > SLOTS:
+                continue
+            fitting = [[name for name, kind in kinds if kind in slots[slot]] for slot in range(len(slots))]
+            if all(fitting):
+                filled = self._templates[skeleton].filled
+                for combination in itertools.islice(itertools.product(*fitting), _FILLINGS):
+                    if len(set(combination)) == len(combination):
+                        yield filled(combination)
+
+
+def _listed_kinds(lists: Sequence[EpisodeList]) -> dict[str, frozenset[int]]:
+    """Of each kind of action that was listed, the first episodes that listed it: three say enough."""
+    episodes: dict[str, set[int]] = defaultdict(set)
+    for episode, listed in dict.fromkeys(lists):
+        for action in listed:
+            those = episodes[_kind(action)]
+            if len(those) < _EPISODES:
+                those.add(episode)
+    return {kind: frozenset(those) for kind, those in episodes.items()}
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _kind(name: str) -> str:
+    """A name or an action without its numbers."""
+    return _DIGITS.sub("#", name.lower())

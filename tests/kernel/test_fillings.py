@@ -1,0 +1,26 @@
+from worldline.kernel.fillings import Fillings
+from worldline.kernel.phrases import Phrasing
+
+PHRASING = Phrasing(frozenset({"take", "put", "in", "rest"}))
+LISTS = [(0, ("take red cup 1", "put fork in box", "rest")), (1, ("put red cup 2 in box", "take red cup 3"))]
+
+
+def test_names_in_view_and_what_can_be_made_of_them() -> None:
+    fillings = Fillings(PHRASING, LISTS, [])
+    assert fillings.in_view("A red cup 1, a fork; a crimson cup 2.") == ["red cup 1", "fork"]
+    assert fillings.in_view("A red cup 9.") == ["red cup 9"], "numbers aside, it is called so"
+    assert list(fillings.filled(["red cup 7", "box"])) == ["put red cup 7 in box", "take red cup 7"]
+    assert list(fillings.filled(["cup", "box"])) == [], "neither is what a cup is called there"
+
+
+def test_an_action_is_listed_elsewhere_if_another_episode_lists_it_with_any_number() -> None:
+    fillings = Fillings(PHRASING, LISTS, [])
+    assert fillings.listed_elsewhere("take red cup 8", own=-1) == 2
+    assert fillings.listed_elsewhere("take red cup 8", own=0) == 1, "its own list says nothing"
+    assert fillings.listed_elsewhere("put fork in box", own=0) == 0
+    assert fillings.listed_elsewhere("put fork in box", own=1) == 1
+
+
+def test_deeds_are_what_was_done_most_often_of_what_is_ever_listed() -> None:
+    done = ["rest", "rest", "take red cup 1", "dance", "dance", "dance"]
+    assert Fillings(PHRASING, LISTS, done).deeds == ("rest", "take *")
