@@ -119,16 +119,16 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     others = set(range(len(episodes))) - held_out
     new = described_steps(model, derive_seed(seed, "new"), int(AS_NEW * steps), others, as_new=True)
     sample, new = ([one.worded(model) for one in part] for part in (sample, new))
-    exercises = [one.exercise for one in (*sample, *new)]
-    nats = model.gate.fit(exercises, held_out, derive_seed(seed, "gate") % 2**31)
+    described = [*sample, *new]
+    nats = model.gate.fit([one.exercise for one in described], held_out, derive_seed(seed, "gate") % 2**31)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
     _fit_outlook(model, sample, held_out, seed)
-    weighed = model.weighed([one.considered for one in sample], [one.exercise.features for one in sample])
-    figures = {"nats": nats} | _measured(sample, weighed, held_out)
-    judged = [_judged(model, one, chances) for one, chances in zip(sample, weighed, strict=True)]
+    weighed = model.weighed([one.considered for one in described], [one.exercise.features for one in described])
+    of_sample = weighed[: len(sample)]
+    figures = {"nats": nats} | _measured(sample, of_sample, held_out)
+    judged = [_judged(model, one, chances) for one, chances in zip(sample, of_sample, strict=True)]
     figures |= model.outcomes.fit(judged, held_out, derive_seed(seed, "outcomes") % 2**31)
-    weighed += model.weighed([one.considered for one in new], [one.exercise.features for one in new])
-    return model, figures | _fit_lists(model, [*sample, *new], weighed, held_out)
+    return model, figures | _fit_lists(model, described, weighed, held_out)
 
 
 def described_steps(
