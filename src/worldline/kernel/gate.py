@@ -76,7 +76,7 @@ class Gate(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         nn.init.normal_(self.hidden.weight, std=len(self.mean) ** -0.5, generator=generator)
         nn.init.uniform_(self.hidden.bias, -(len(self.mean) ** -0.5), len(self.mean) ** -0.5, generator=generator)
-        optimizer = torch.optim.AdamW(self.parameters(), lr=_RATE, weight_decay=_DECAY)
+        optimizer = torch.optim.AdamW(self.parameters(), lr=_RATE, weight_decay=_DECAY, foreach=True)
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, steps)
         best, kept = float("inf"), {name: value.clone() for name, value in self.state_dict().items()}
         for step in range(steps):

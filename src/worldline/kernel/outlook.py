@@ -246,11 +246,12 @@ class Outlook(nn.Module):
 
         def loss(rows: Tensor) -> Tensor:
             hidden, bias, out, linear, base = parameters
-            scores = torch.tanh(x[rows] @ hidden + bias) @ out + x[rows] @ linear + base
+            inputs = x[rows]
+            scores = torch.tanh(inputs @ hidden + bias) @ out + inputs @ linear + base
             nats = F.cross_entropy(scores, y[rows], reduction="none")
             return (weight[rows] * nats).sum() / weight[rows].sum()
 
-        optimizer = torch.optim.Adam(parameters, lr=_RATE)
+        optimizer = torch.optim.Adam(parameters, lr=_RATE, foreach=True)
         best = float("inf")
         for step in range(_STEPS):
             rows = training[torch.randint(len(training), (min(_BATCH, len(training)),), generator=generator)]
