@@ -1,12 +1,10 @@
-"""Several processes write into one folder and one of them is killed, twenty times: nothing is lost or there twice.
+"""What small processes do that write into one folder and are killed: one after another, and one of several."""
 
-Run as `dying_writers.py FOLDER WRITERS`; prints how often the victim was caught before its end.
-"""
-
+import itertools
 import multiprocessing
+import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +25,17 @@ def wait_for(happened: Callable[[], object]) -> None:
     while not happened():
         assert time.monotonic() < deadline, "the writer never got there"
         time.sleep(0.01)
+
+
+def write_long_rows(folder: Path, name: str, episodes: int, when: str) -> None:
+    """Writes so many episodes, or without end where that is 0."""
+    if when == "die in the middle of a shard":
+        os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+    with store.StoreWriter(folder, flush_every=3) as writer:
+        for number in itertools.islice(itertools.count(), episodes or None):
+            steps = tuple(Step(observation="x" * 500, action=f"{name} {number} {k}") for k in range(number % 9))
+            fields = {"id": f"{name}-{number}", "policy": name, "seed": number, "steps": steps}
+            writer.append(Trajectory(env="e", task_id="t", **fields))
 
 
 def write_rows(folder: Path, name: str, episodes: int) -> None:
@@ -66,8 +75,9 @@ def caught(folder: Path, writers: int, chance: random.Random) -> bool:
     return processes[victim].exitcode == -signal.SIGKILL
 
 
-if __name__ == "__main__":
+def times_caught(folder: Path, writers: int) -> int:
+    """Twenty trials, in which nothing is lost or there twice: how often the victim died before its end."""
     files._sync = lambda path: None  # a dying process loses nothing that it wrote
-    chance = random.Random(int(sys.argv[2]))
-    write_rows(Path(sys.argv[1], "first"), "w", 1)  # pyarrow imports more at its first table: once, before the forks
-    print(sum(caught(Path(sys.argv[1], str(trial)), int(sys.argv[2]), chance) for trial in range(20)))
+    chance = random.Random(writers)
+    write_rows(folder / "first", "w", 1)  # what a first table sets up is there before the forks
+    return sum(caught(folder / str(trial), writers, chance) for trial in range(20))

@@ -1,39 +1,48 @@
 """Whole or not at all: killed writers, several writers, failing disks."""
 
+import multiprocessing
 import os
 import random
-import subprocess
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 import faults
-from store.dying_writers import assert_whole, wait_for
+from store.dying_writers import assert_whole, times_caught, wait_for, write_long_rows
 from worldline import store
 from worldline.types import InputError, Trajectory, WorldlineError
 
-WRITER = """
-import itertools, os, signal, sys
-from worldline import store
-from worldline.types import Step, Trajectory
-
-folder, name, episodes, when = sys.argv[1:]
-if when == "die in the middle of a shard":
-    os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
-with store.StoreWriter(folder, flush_every=3) as writer:
-    for number in itertools.islice(itertools.count(), int(episodes) or None):
-        steps = tuple(Step(observation="x" * 500, action=f"{name} {number} {k}") for k in range(number % 9))
-        writer.append(Trajectory(id=f"{name}-{number}", env="e", task_id="t", policy=name, seed=number, steps=steps))
-"""
+SMALL = multiprocessing.get_context("forkserver")
 
 
-def start_writer(folder: Path, name: str, episodes: int, when: str = "") -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen([sys.executable, "-c", WRITER, folder, name, str(episodes), when], env=environment)
+@pytest.fixture(scope="module", autouse=True)
+def _small_processes() -> Iterator[None]:
+    """Writers are forks of a process that has imported the store alone: a fork of this one takes far longer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        SMALL.set_forkserver_preload(["__main__", "store.dying_writers", "pandas"])  # pyarrow would import it each time
+        forkserver.ensure_running()
+        yield
+
+
+def start_writer(folder: Path, name: str, episodes: int, when: str = "") -> ForkServerProcess:
+    process = SMALL.Process(target=write_long_rows, args=(folder, name, episodes, when))
+    process.start()
+    return process
+
+
+def ended(process: ForkServerProcess) -> int | None:
+    """The exit code of a process, which ends by itself or was killed."""
+    process.join()
+    return process.exitcode
 
 
 @pytest.mark.parametrize("trial", range(3))
@@ -42,7 +51,7 @@ def test_after_kill_9_every_shard_is_readable_and_no_episode_is_cut(tmp_path: Pa
     wait_for(lambda: store.shards(tmp_path))
     time.sleep(random.uniform(0, 0.3))
     process.kill()
-    process.wait()
+    assert ended(process) == -signal.SIGKILL
     episodes = list(store.read(tmp_path))
     assert_whole(episodes)
     # Shards of three: what is there is the beginning of what was written, without a gap.
@@ -52,7 +61,7 @@ def test_after_kill_9_every_shard_is_readable_and_no_episode_is_cut(tmp_path: Pa
 
 def test_two_processes_at_once_give_the_union(tmp_path: Path) -> None:
     processes = [start_writer(tmp_path, name, 150) for name in "ab"]
-    assert [process.wait() for process in processes] == [0, 0]
+    assert [ended(process) for process in processes] == [0, 0]
     episodes = list(store.read(tmp_path))
     assert_whole(episodes)
     assert sorted(episode.id for episode in episodes) == sorted(f"{n}-{k}" for n in "ab" for k in range(150))
@@ -62,7 +71,7 @@ def test_two_processes_at_once_give_the_union(tmp_path: Path) -> None:
 def test_what_a_killed_writer_left_is_ignored_and_then_removed(
     tmp_path: Path, episode: Callable[..., Trajectory]
 ) -> None:
-    assert start_writer(tmp_path, "a", 0, "die in the middle of a shard").wait() == -9
+    assert ended(start_writer(tmp_path, "a", 0, "die in the middle of a shard")) == -signal.SIGKILL
     (left,) = tmp_path.glob("*.tmp")
     assert left.stat().st_size > 0
     assert store.ids(tmp_path) == set()
@@ -74,7 +83,7 @@ def test_what_a_killed_writer_left_is_ignored_and_then_removed(
 
 def test_what_a_living_writer_is_at_stays(tmp_path: Path) -> None:
     process = start_writer(tmp_path, "a", 0, "die in the middle of a shard")
-    process.wait()
+    assert ended(process) == -signal.SIGKILL
     (left,) = tmp_path.glob("*.tmp")
     mine = left.rename(left.with_name(left.name.replace(f"@{process.pid}@", f"@{os.getpid()}@")))
     store.StoreWriter(tmp_path)
@@ -82,7 +91,7 @@ def test_what_a_living_writer_is_at_stays(tmp_path: Path) -> None:
 
 
 def test_no_other_file_is_ever_visible_as_a_shard(tmp_path: Path) -> None:
-    start_writer(tmp_path, "a", 0, "die in the middle of a shard").wait()
+    assert ended(start_writer(tmp_path, "a", 0, "die in the middle of a shard")) == -signal.SIGKILL
     assert not list(tmp_path.glob("*.parquet"))
     assert not list(tmp_path.glob("**/*.parquet"))
 
@@ -238,18 +247,13 @@ def test_whichever_call_fails_an_episode_is_there_once_or_not_at_all(
 
 @pytest.mark.parametrize("writers", [2, 4, 8])
 def test_of_several_writers_one_dies_and_nothing_is_lost_or_there_twice(tmp_path: Path, writers: int) -> None:
-    """In twenty trials, by a small process: a fork of this one, which has imported everything, takes far longer."""
-    script = str(Path(__file__).with_name("dying_writers.py"))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, script, str(tmp_path), str(writers)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert int(done.stdout) >= 3  # victims were caught in the middle
+    with ProcessPoolExecutor(1, mp_context=SMALL) as pool:
+        assert pool.submit(times_caught, tmp_path, writers).result(timeout=300) >= 3  # in the middle
 
 
 def test_two_writers_of_the_same_episodes_leave_each_once(tmp_path: Path) -> None:
     processes = [start_writer(tmp_path, "a", 60) for _ in range(2)]
-    codes = sorted(process.wait() for process in processes)
+    codes = sorted(ended(process) for process in processes)
     assert codes[1] == 1  # one of them is refused
     store.check_unique(tmp_path)
     assert_whole(list(store.read(tmp_path)))
