@@ -62,7 +62,8 @@ def caught(folder: Path, writers: int, chance: random.Random) -> bool:
     processes[victim].kill()
     for process in processes:
         process.join()
-    assert all(process.exitcode == 0 for k, process in enumerate(processes) if k != victim), processes
+    codes = [process.exitcode for process in processes]
+    assert all(code == 0 for k, code in enumerate(codes) if k != victim), codes
     there = list(store.read(folder))  # every shard is readable
     assert_whole(there)
     names = [episode.id for episode in there]
@@ -72,7 +73,7 @@ def caught(folder: Path, writers: int, chance: random.Random) -> bool:
     after = list(store.read(folder))
     assert after[: len(there)] == there
     assert sorted(one.id for one in after) == sorted(f"w{k}-{number}" for k in range(writers) for number in range(6))
-    return processes[victim].exitcode == -signal.SIGKILL
+    return codes[victim] == -signal.SIGKILL
 
 
 def times_caught(folder: Path, writers: int) -> int:

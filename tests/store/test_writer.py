@@ -34,14 +34,14 @@ def _small_processes() -> Iterator[None]:
 
 
 def start_writer(folder: Path, name: str, episodes: int, when: str = "") -> ForkServerProcess:
-    process = SMALL.Process(target=write_long_rows, args=(folder, name, episodes, when))
+    process = SMALL.Process(target=write_long_rows, args=(folder, name, episodes, when), daemon=True)
     process.start()
     return process
 
 
 def ended(process: ForkServerProcess) -> int | None:
-    """The exit code of a process, which ends by itself or was killed."""
-    process.join()
+    """The exit code of a process; None if it never ends."""
+    process.join(timeout=60)
     return process.exitcode
 
 
