@@ -49,14 +49,32 @@ def evaluate(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, cwd=folder, env=safe, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.parametrize("env", ["evil:World", "os:abort", "openenv:http://localhost:9"])
-def test_a_log_names_no_code(tmp_path: Path, env: str) -> None:
-    (tmp_path / "evil.py").write_text(EVIL)
-    import_log(tmp_path, env)
-    done = evaluate(tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+def refusal(env: str) -> str:
     line = f"the log names its environment '{env}', and data runs no code: give --env {env} if you trust it"
-    assert done.stderr == f"worldline evaluate: {line}\n"
+    return f"worldline evaluate: {line}\n"
+
+
+def test_a_log_names_no_code(tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(EVIL)
+    import_log(tmp_path, "evil:World")
+    done = evaluate(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", refusal("evil:World"))
+    assert not (tmp_path / MARKER).exists()
+
+
+@pytest.mark.parametrize("env", ["os:abort", "openenv:http://localhost:9"])
+def test_a_log_names_nothing_that_is_installed_or_listens(
+    tmp_path: Path, env: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def touched(*given: object, **named: object) -> None:
+        (tmp_path / MARKER).touch()
+
+    monkeypatch.setattr("os.abort", touched)
+    monkeypatch.setattr("socket.socket.connect", touched)
+    import_log(tmp_path, env)
+    capsys.readouterr()
+    assert main(["evaluate", "--log", str(tmp_path / "log"), "--policy", "expert"]) == 2
+    assert capsys.readouterr() == ("", refusal(env))
     assert not (tmp_path / MARKER).exists()
 
 

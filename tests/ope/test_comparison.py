@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from worldline.ope.comparison import Comparison, compare, logged_values, posterior
+from worldline.ope.comparison import Comparison, _simultaneous, compare, logged_values, posterior
 from worldline.ope.estimation import EstimatorInput
-from worldline.ope.intervals import interval
+from worldline.ope.intervals import bootstrap_means, interval
 
 
 def comparison(columns: np.ndarray, errors: dict[str, float] | None = None) -> Comparison:
@@ -116,16 +116,20 @@ def test_simultaneous_intervals_hold_together() -> None:
     """Ten independent means: pointwise 95 % intervals hold all ten in 60 % of logs, simultaneous ones in 95 %."""
     rng = np.random.default_rng(0)
     pointwise, together = 0, 0
+    names = [f"c{k}" for k in range(10)]
     for seed in range(200):
         columns = rng.normal(size=(150, 10))
-        names = {f"c{k}": column for k, column in enumerate(columns.T)}
-        result = compare(names, {}, np.arange(150), {}, 1.0, replicates=400, seed=seed)
-        limits = result.simultaneous.values()
-        together += all((each.low or 0) <= 0 <= (each.high or 0) for each in limits)
+        resampled = bootstrap_means(columns, np.arange(150), 400, seed)
+        limits = _simultaneous(names, columns.mean(axis=0), resampled, np.zeros(10), 150, 0.95)
+        together += all((each.low or 0) <= 0 <= (each.high or 0) for each in limits.values())
         half = stats.t.ppf(0.975, 149) * columns.std(axis=0, ddof=1) / np.sqrt(150)
         pointwise += bool((np.abs(columns.mean(axis=0)) <= half).all())
     assert pointwise < 140
     assert 178 <= together <= 199
+    compared = compare(dict(zip(names, columns.T, strict=True)), {}, np.arange(150), {}, 1.0, replicates=400, seed=199)
+    assert compared.simultaneous.keys() == limits.keys()
+    for name, each in compared.simultaneous.items():
+        assert (each.low, each.high) == pytest.approx((limits[name].low, limits[name].high)), "the same in a comparison"
 
 
 def test_loggers_are_valued_by_their_own_episodes(evidence: EstimatorInput) -> None:
