@@ -22,10 +22,12 @@ def test_the_figures_are_the_steps_and_tokens_that_were_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokenizer = small_tokenizer(["count to 3", "at 0", "up", "stay"], 300)
-    save(tiny_llama(tokenizer, 32, intermediate_size=64), tokenizer, tmp_path / "model")
+    save(tiny_llama(tokenizer, 32, intermediate_size=64, num_hidden_layers=1), tokenizer, tmp_path / "model")
     seconds = itertools.count()
     monkeypatch.setattr(env, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
     monkeypatch.setattr(env, "envs", SimpleNamespace(load=lambda name: CountingWorld()))
+    briefly = PolicyConfig(max_new_tokens=12)  # random weights hardly ever end an action by themselves
+    monkeypatch.setattr(env, "PolicyConfig", lambda: briefly)
     words = "bench env --steps 100 --episodes 3 --batch-size 3 --seed 5 --json --model".split()
     assert main([*words, str(tmp_path / "model")]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
@@ -41,7 +43,7 @@ def test_the_figures_are_the_steps_and_tokens_that_were_made(
         episode += 1
     assert {figures[f"{name}_steps_per_second"] for name in ("household", "shop", "searchqa")} == {float(steps)}
 
-    policy = load(f"hf:{tmp_path / 'model'}", settings=PolicyConfig())
+    policy = load(f"hf:{tmp_path / 'model'}", settings=briefly)
     episodes = plan(CountingWorld(), "train", 3, seed=5, run="bench")
     tokens = [
         sum(len(step.token_ids or ()) for step in played.steps)

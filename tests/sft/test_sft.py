@@ -49,7 +49,7 @@ def encoder(demonstrations: list[Demonstration]) -> Encoder:
 def test_a_clone_does_what_the_expert_does_and_transformers_loads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"intermediate_size": 192, "num_hidden_layers": 2})
+    monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"intermediate_size": 192, "num_hidden_layers": 1})
     summary = sft(settings(tmp_path / "run", epochs=40)).summary()
     assert summary["loss"] < 0.05
     assert len(summary["checkpoints"]) == 3
