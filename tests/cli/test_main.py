@@ -55,20 +55,20 @@ def test_bad_words_are_one_line_and_exit_code_two(
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["--model", "./nowhere"], "--model ./nowhere: no such folder"),
-        (["--model=/no/where"], "--model /no/where: no such folder"),
-        ([], "missing --model: the causal LM"),
-    ],
-)
-def test_a_model_that_is_not_there_is_told_before_torch_is_loaded(words: list[str], line: str) -> None:
-    probe = "import sys; from worldline.cli import main; code = main(sys.argv[1:]); print(code, 'torch' in sys.modules)"
-    train = ["train", "household", *words, "--out", "x"]
-    done = subprocess.run([sys.executable, "-c", probe, *train], capture_output=True, text=True, check=True)
-    assert line in done.stderr
-    assert done.stdout.split() == ["2", "False"]
+def test_a_model_that_is_not_there_is_told_before_torch_is_loaded() -> None:
+    lines = {
+        ("--model", "./nowhere"): "--model ./nowhere: no such folder",
+        ("--model=/no/where",): "--model /no/where: no such folder",
+        (): "missing --model: the causal LM",
+    }
+    commands = [["train", "household", *words, "--out", "x"] for words in lines]
+    probe = (
+        "import sys; from worldline.cli import main\n"
+        f"for words in {commands}: print(main(words), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["2 False"] * 3
+    assert all(line in told for line, told in zip(lines.values(), done.stderr.splitlines(), strict=True))
 
 
 def test_progress_is_told_in_lines_where_there_is_no_terminal(
