@@ -68,7 +68,7 @@ def test_a_model_that_is_not_there_is_told_before_torch_is_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["2 False"] * 3
-    assert all(line in told for line, told in zip(lines.values(), done.stderr.splitlines(), strict=True))
+    assert all(line in printed for line, printed in zip(lines.values(), done.stderr.splitlines(), strict=True))
 
 
 def test_progress_is_told_in_lines_where_there_is_no_terminal(
