@@ -26,6 +26,6 @@ def robustness(sensitivity: SensitivityResult) -> str:
     if sensitivity.gamma <= 1:
         return ""
     return (
-        f"{sensitivity.a} stays above {sensitivity.b} unless log-probs are wrong by more than "
+        f"by weights alone, {sensitivity.a} stays above {sensitivity.b} unless log-probs are wrong by more than "
         f"{sensitivity.nats_per_step:.2g} nats a step (an episode's weight by a factor of {sensitivity.gamma:.3g})"
     )

@@ -21,7 +21,7 @@ def comparison(evaluation: Evaluation) -> list[Block]:
     doubt = "" if evaluation.recommended else ", which is not recommended"
     caption = f"By {compared.estimator}{doubt}, on shared resamples of the tasks."
     if (robust := compared.sensitivity) is not None and (line := robustness(robust)):
-        caption += f" {line}."
+        caption += f" {line[0].upper()}{line[1:]}."
     blocks: list[Block] = [Table("Who is better", columns, rows, caption)]
     if len(compared.p_best) > 1:
         blocks.append(_candidates(evaluation))
