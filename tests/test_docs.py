@@ -11,6 +11,7 @@ import yaml
 
 import worldline.api
 from worldline import command_line
+from worldline.bench import BENCHES
 from worldline.cli import VERBS, command_of, main
 from worldline.types import InputError
 
@@ -49,6 +50,28 @@ def test_there_are_commands_in_the_documentation() -> None:
     ("page", "words"), CITED, ids=[f"{page.name}: {' '.join(words)[:60]}" for page, words in CITED]
 )
 def test_every_command_has_flags_that_exist(page: Path, words: list[str]) -> None:
+    assert_accepted(words, page.name)
+
+
+@pytest.mark.parametrize("words", [*([verb] for verb in VERBS if verb != "bench"), ["env", "serve"]], ids=" ".join)
+def test_every_example_of_a_help_text_is_accepted(words: list[str]) -> None:
+    assert_examples(words)
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_every_example_of_a_bench_is_accepted(name: str) -> None:
+    assert_examples(["bench", name])
+
+
+def assert_examples(words: list[str]) -> None:
+    examples = command_of(words[0], words[1:]).Settings.examples
+    assert examples
+    for example in examples:
+        _, _, cited = example.rpartition("worldline ")
+        assert_accepted(shlex.split(cited), f"{' '.join(words)} --help")
+
+
+def assert_accepted(words: list[str], place: str) -> None:
     verb, *rest = [word for word in words if word != "--json"]
     command = command_of(verb, rest)
     if verb == "bench" or (verb == "env" and rest[:1] == ["serve"]):
@@ -59,7 +82,7 @@ def test_every_command_has_flags_that_exist(page: Path, words: list[str]) -> Non
     try:
         command_line.read(command.Settings, variables)
     except InputError as error:
-        pytest.fail(f"{page.name}: worldline {' '.join(words)}: {error}")
+        pytest.fail(f"{place}: worldline {' '.join(words)}: {error}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from worldline.cli import VERBS, main
+from worldline.cli import VERBS, command_of, main
 from worldline.collect import CollectConfig
 from worldline.config import Config, Flag, option
 from worldline.help_text import _listing as options_lines
@@ -36,6 +36,19 @@ def test_the_settings_of_an_environment_are_shown_with_it(capsys: pytest.Capture
         assert "--options.level tiny|small|standard" in shown and "--options.families" in shown
     assert main(["env", "houshold"]) == 2
     assert "did you mean 'household'" in capsys.readouterr().err
+
+
+def test_a_switch_that_is_on_shows_how_to_turn_it_off(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--[no-]refit " in shown and "--overwrite " in shown and "--[no-]overwrite" not in shown
+    flag = Flag("options.halt", bool, option(True, help="ends episodes"))
+    assert options_lines([flag])[0].split() == ["--options.halt", "true|false", "ends", "episodes", "(default:", "on)"]
+
+
+def test_an_argument_that_may_be_left_out_stands_in_brackets() -> None:
+    assert usage(command_of("env", []).Settings, "worldline env").startswith("usage: worldline env [NAME] ")
+    assert usage(CollectConfig, "worldline collect").startswith("usage: worldline collect ENV ")
 
 
 class Choices(Config):

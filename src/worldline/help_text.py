@@ -17,7 +17,7 @@ _WIDEST_FLAG = 26
 def usage(model: type[Config], command: str) -> str:
     """The help text of a command: what must be given comes first, then its own settings, then those it shares."""
     flags = list(flags_of(model))
-    words = " ".join(f.name.upper() + (" ..." if f.many else "") for f in flags if f.positional)
+    words = " ".join(_argument(flag) for flag in flags if flag.positional)
     lines = [f"usage: {command} {words}{' ' if words else ''}[--flag value ...]", ""]
     lines += [line.strip() for line in (model.__doc__ or "").strip().splitlines()]
     for heading, group in _grouped(model, flags).items():
@@ -25,6 +25,11 @@ def usage(model: type[Config], command: str) -> str:
     if model.examples:
         lines += ["", "examples:", *(f"  {example}" for example in model.examples)]
     return "\n".join(lines)
+
+
+def _argument(flag: Flag) -> str:
+    word = flag.name.upper() + (" ..." if flag.many else "")
+    return word if flag.field.is_required() else f"[{word}]"
 
 
 def options_help(model: type[Config]) -> str:
@@ -66,8 +71,10 @@ def _listing(flags: Sequence[Flag]) -> list[str]:
 def _shown(flag: Flag) -> str:
     if flag.positional:
         return flag.name.upper()
+    if flag.switch and flag.name.startswith("options."):  # an environment's settings always take a value
+        return f"--{dashed(flag.name)} true|false"
     if flag.switch:
-        return f"--{dashed(flag.name)}"
+        return f"--{'[no-]' if flag.field.default is True else ''}{dashed(flag.name)}"
     return f"--{dashed(flag.name)}{'.KEY' if flag.free else ''} {_type_name(flag.annotation)}"
 
 
@@ -75,6 +82,8 @@ def _explained(flag: Flag) -> str:
     default = flag.field.default
     if flag.field.is_required():
         note = "required"
+    elif default is True:
+        note = "default: on"
     elif default in (None, "", (), False) or flag.field.default_factory is not None:
         note = ""
     else:

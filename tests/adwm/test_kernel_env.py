@@ -188,6 +188,7 @@ def test_from_a_log_to_a_value_by_the_command_line(tmp_path: Path, capsys: Captu
     assert main(["fit", str(log), *"--members 0 --text-steps 60 --replayed-episodes 4 --out".split(), str(wm)]) == 0
     figures = json.loads((wm / "figures.json").read_text())["figures"]
     assert {"wm_nats", "wm_exact", "wm_replay_error", "wm_replay_error_of_the_bag"} <= figures.keys()
+    assert "wm: share of answers that it can give" in capsys.readouterr().out, "figures are printed in words"
     ensemble = Ensemble.load(wm)
     assert ensemble.members == ()
     assert ensemble.kernel_replay_error == figures["wm_replay_error"]

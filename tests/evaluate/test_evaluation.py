@@ -91,6 +91,25 @@ def test_names_of_policies_are_whole_on_a_narrow_terminal(episodes: list[Traject
     assert "random@0.25" in table and "random@0.75" in table and "largest weight's share" in table
 
 
+def test_agreement_is_whole_on_a_narrow_terminal(episodes: list[Trajectory], write: Write, tmp_path: Path) -> None:
+    truth = tmp_path / "truth.json"
+    truth.write_text(json.dumps({"random": 0.3, "random@0.5": 0.2}))
+    config = EvaluateConfig(
+        log=(write(episodes[:80]),),
+        policy=("random",),
+        epsilon=(0, 0.5),
+        estimators=QUICK,
+        features="ngrams:64",
+        truth=truth,
+    )
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - the console keeps it
+    for part in views(evaluate(config)):
+        console.print(part)
+    table = console.export_text().split("Agreement with the truth")[1]
+    assert "…" not in table
+    assert all(name in table for name in (*QUICK, "behaviour mean", "spearman", "regret@1", "mae", "coverage"))
+
+
 def test_five_lines_of_python(episodes: list[Trajectory], write: Write) -> None:
     result = worldline.evaluate(log=[write(episodes[:80])], policy=["random"], estimators=["wis"], certificate=False)
     estimate = result.value("random", "wis")
@@ -274,6 +293,9 @@ def test_the_answer_is_printed_first(episodes: list[Trajectory], write: Write) -
     text = console.export_text()
     assert text.lstrip().startswith("Who is better")
     assert "P(best): " in text
+    assert result.recommended is not None and "not recommended" not in text
+    console.print(views(result.model_copy(update={"recommended": None}))[0])
+    assert f"Who is better, by {result.comparison.estimator}, which is not recommended" in console.export_text()
 
 
 def test_a_retrained_checkpoint_is_asked_again(

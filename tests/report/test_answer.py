@@ -62,8 +62,8 @@ def test_one_logger_that_always_succeeds_gives_no_certainty() -> None:
 @pytest.mark.parametrize(
     ("diagnostics", "line"),
     [
-        ({"support": 0.1, "ess": 2.0}, "10% of what new would do was ever tried in the log: collect episodes of new"),
-        ({"support": 0.9, "ess": 2.0}, "2.0 episodes' worth of the log is like new (at least "),
+        ({"support": 0.1, "ess": 2.0}, "only 10% of what new would do was ever tried in the log: collect episodes of"),
+        ({"support": 0.9, "ess": 2.0}, "only 2.0 episodes' worth of the log is like new (at least "),
     ],
 )
 def test_it_says_what_to_collect(diagnostics: dict[str, float], line: str) -> None:

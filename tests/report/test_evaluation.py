@@ -87,7 +87,7 @@ def test_the_ranking_says_where_hardly_anything_of_a_policy_was_tried(content: d
     policy["estimates"][best].pop("flag", None)
     rows = page(changed(content | {"policies": [policy, *content["policies"][1:]]}, tmp_path)).tables["Ranking"]
     (own,) = (row for row in rows if row[1].text == label(policy))
-    assert own[-1].text == f"none against {best}, though 29% of what it would do was ever tried"
+    assert own[-1].text == f"none against {best}, though only 29% of what it would do was ever tried"
 
 
 def test_what_the_evaluation_recommends_is_shown_whatever_the_numbers_are(
@@ -120,6 +120,7 @@ def test_where_the_evaluation_recommends_nothing_the_report_recommends_nothing(
     assert "recommended estimator" not in shown.facts
     assert "Ranking" not in shown.tables
     assert "★" not in shown.page
+    assert "which is not recommended, on shared resamples" in shown.page
     assert not [cell.text for row in shown.tables["Every estimator"][2:] for cell in row if "best" in cell.classes]
     assert "★" not in write_report(path, tmp_path / "plot.svg").path.read_text()
 

@@ -211,6 +211,13 @@ def test_a_log(tmp_path: Path) -> None:
     assert "room 3" in shown.text
 
 
+def test_a_log_of_imagined_episodes_says_so(tmp_path: Path) -> None:
+    real = episode(1)
+    imagined = real.model_copy(update={"env": f"imagined:{real.env}"})
+    assert page(write_log(tmp_path / "a", [imagined])).facts["environment"][1] == "a world model: nothing was played"
+    assert page(write_log(tmp_path / "b", [real])).facts["environment"][1] == ""
+
+
 @pytest.mark.parametrize("success", [True, False, None])
 def test_a_log_of_one_outcome_or_none_told(success: bool | None, tmp_path: Path) -> None:
     row = page(write_log(tmp_path, [episode(1, success)])).rows("Policies")["p"]

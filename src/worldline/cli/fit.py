@@ -5,6 +5,7 @@ from typing import Any
 
 from worldline.adwm.fit import FitConfig, fit
 from worldline.cli.verb_result import VerbResult, note, progress, table
+from worldline.report.world_model import named
 from worldline.signals import kept
 
 Settings = FitConfig
@@ -29,7 +30,7 @@ def run(settings: FitConfig) -> VerbResult:
     for text in fitted.notes:
         note(text)
     data = {"out": str(settings.out), "figures": fitted.figures, "notes": fitted.notes}
-    rows = [(name.replace("_", " "), f"{value:.4g}") for name, value in fitted.figures.items()]
+    rows = [(named(name), f"{value:.4g}") for name, value in fitted.figures.items()]
     drawn = table("measured on held-out tasks", ("figure", "value"), rows)
     return VerbResult(data, (drawn, f"the world model is in {settings.out}"))
 

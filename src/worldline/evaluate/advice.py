@@ -13,10 +13,10 @@ def what_to_collect(evaluation: Evaluation) -> list[str]:
         if seen is None:
             continue
         if seen.support is not None and seen.support < LEAST_SUPPORT:
-            share = f"{seen.support:.0%} of what {policy.label} would do was ever tried in the log"
+            share = f"only {seen.support:.0%} of what {policy.label} would do was ever tried in the log"
             lines.append(f"{share}: collect episodes of {policy.label} itself, or of a policy near it")
         elif seen.ess is not None and seen.ess < LEAST_ESS:
-            count = f"{seen.ess:.1f} episodes' worth of the log is like {policy.label}"
+            count = f"only {seen.ess:.1f} episodes' worth of the log is like {policy.label}"
             lines.append(f"{count} (at least {LEAST_ESS:g} are needed): collect more episodes of policies near it")
     return lines
 
@@ -26,6 +26,6 @@ def robustness(sensitivity: SensitivityResult) -> str:
     if sensitivity.gamma <= 1:
         return ""
     return (
-        f"{sensitivity.a} stays above {sensitivity.b} unless log-probs are wrong by more than "
+        f"by weights alone, {sensitivity.a} stays above {sensitivity.b} unless log-probs are wrong by more than "
         f"{sensitivity.nats_per_step:.2g} nats a step (an episode's weight by a factor of {sensitivity.gamma:.3g})"
     )

@@ -10,7 +10,8 @@ from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import Estimate, TrialResult
 from worldline.number_text import probability
 
-MEASURES = ("spearman", "low", "high", "p", "kendall", "pairwise", "regret@1", "mae", "rmse", "coverage")
+MEASURES = ("spearman", "low", "high", "regret@1", "mae", "coverage")
+"""What fits 80 columns; evaluation.json and the report have the other measures of agreement, too."""
 ACROSS = 4
 """Policies in a table: more would not fit on a line."""
 DIAGNOSTICS = {
@@ -45,7 +46,8 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
     comparison = evaluation.comparison
     if comparison is None:
         return []
-    title = f"Who is better, by {comparison.estimator}: differences on shared resamples of the tasks"
+    by = comparison.estimator if evaluation.recommended else f"{comparison.estimator}, which is not recommended"
+    title = f"Who is better, by {by}: differences on shared resamples of the tasks"
     sure = f"{evaluation.meta.confidence:.0%}"
     table = _table(title, ("difference", "value", f"{sure} interval", f"at least ({sure})", "P(> 0)"))
     for each in comparison.differences:
@@ -102,7 +104,8 @@ def _diagnostics(evaluation: Evaluation) -> list[RenderableType]:
 
 def _certificate(evaluation: Evaluation) -> Table:
     table = _table(
-        "How well each estimator values the log's own policies, from their own episodes and from those of others",
+        "How well each estimator values the log's own policies: from their own episodes (null test), from those of "
+        "others (certificate)",
         ("estimator", "null test", "from others: error", "bias", "coverage", "pairs in order"),
     )
     for name in evaluation.estimators:

@@ -1,4 +1,4 @@
-"""One step of an episode as a model of the log is asked for it, and as it answers."""
+"""One step of an episode as a question to a model of the log, and its answer."""
 
 from dataclasses import dataclass
 

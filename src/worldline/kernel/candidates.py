@@ -1,4 +1,4 @@
-"""What the world may answer to a step: answers of logged steps and of this episode, said of this action and moment.
+"""What the world may answer to a step: answers of logged steps and of this episode, adapted to this action and moment.
 
 Rows are collected from the contexts a step shares with the log, from specific to general, and the most similar of them
 are kept. Each offers its answer as it is, with names exchanged, with numbers moved, or with what this episode has shown

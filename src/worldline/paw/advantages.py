@@ -24,8 +24,8 @@ class CreditConfig(Config):
     similarity: float = option(0.9, help="GiGPO: least difflib ratio of similar states", ge=0, le=1)
     penalty: Penalty = option(
         "format",
-        help="what costs a step the penalty: only a response without an action in it (verl-agent; the paper's "
-        "recipes); any action that the world refuses; nothing",
+        help="what costs a step the penalty; inadmissible: any action that the world refuses; format: only a response "
+        "without an action in it (verl-agent; the paper's recipes); none: nothing",
     )
     invalid: float | None = option(
         None, help="that penalty; default: the family's, 0.1 (search 0.01), else 1 % of the best return", ge=0

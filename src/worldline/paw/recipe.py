@@ -30,7 +30,7 @@ class TrainConfig(Config):
         "worldline train household --model runs/clone/model --algo gigpo --wm off --out runs/gigpo",
         "worldline train imagined:runs/wm --model runs/clone/model --out runs/dreamt",
         "worldline train recipes/alfworld.yaml --data ~/alfworld --model Qwen/Qwen2.5-1.5B-Instruct --out runs/alf",
-        "accelerate launch -m worldline train recipes/alfworld.yaml --out runs/alf",
+        "accelerate launch -m worldline train household --model runs/clone/model --out runs/paw",
     )
 
     env: str = positional(

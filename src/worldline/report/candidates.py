@@ -18,9 +18,10 @@ def comparison(evaluation: Evaluation) -> list[Block]:
         for d in compared.differences
     ]
     columns = ("difference", f"value and {sure} interval", f"at least, with {sure}", "P(> 0)")
-    caption = f"By {compared.estimator}, on shared resamples of the tasks."
+    doubt = "" if evaluation.recommended else ", which is not recommended"
+    caption = f"By {compared.estimator}{doubt}, on shared resamples of the tasks."
     if (robust := compared.sensitivity) is not None and (line := robustness(robust)):
-        caption += f" {line}."
+        caption += f" {line[0].upper()}{line[1:]}."
     blocks: list[Block] = [Table("Who is better", columns, rows, caption)]
     if len(compared.p_best) > 1:
         blocks.append(_candidates(evaluation))
@@ -43,8 +44,9 @@ def _candidates(evaluation: Evaluation) -> Table:
             figure(together.high if together else None),
             figure(winner.corrected, winner.low, winner.high) if winner is not None and picked else Cell("–"),
         ])  # packed lines read better  # fmt: skip
-    columns = ("policy", "P(best)", "all hold together: from", "to", "value, corrected for having been picked")
-    return Table("The best candidate", columns, rows, "Blue: the highest estimate.")
+    columns = ("policy", "P(best)", "simultaneous interval: from", "to", "value, corrected for having been picked")
+    caption = "Blue: the highest estimate. Simultaneous intervals: all of them hold at once."
+    return Table("The best candidate", columns, rows, caption)
 
 
 def _breakdown(evaluation: Evaluation) -> Table:

@@ -147,7 +147,8 @@ def _doubt(policy: PolicyResult, estimator: str, estimate: Estimate) -> Cell:
         return Cell(estimate.doubt, tone="doubt")
     support = policy.diagnostics.support if policy.diagnostics else None
     if support is not None and support < LEAST_SUPPORT:
-        return Cell(f"none against {estimator}, though {support:.0%} of what it would do was ever tried", tone="faint")
+        tried = f"only {support:.0%} of what it would do was ever tried"
+        return Cell(f"none against {estimator}, though {tried}", tone="faint")
     return Cell("none", tone="faint")
 
 

@@ -57,11 +57,13 @@ def cut(text: str, most: int = MOST_TEXT) -> str:
 def _facts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
     worlds, splits = sorted({row["env"] for row in rows}), sorted({row["split"] for row in rows} - {""})
     steps = sum(row["length"] for row in rows)
+    imagined = bool(worlds) and all(world.startswith("imagined:") for world in worlds)
+    origin = "a world model: nothing was played" if imagined else ""
     return [
         ("episodes", f"{len(rows):,}", f"{steps:,} steps"),
         ("policies", f"{len({policy_label(row['policy'], row['epsilon']) for row in rows}):,}", ""),
         ("tasks", f"{len({row['task_id'] for row in rows}):,}", cut(", ".join(splits), MOST_NAME)),
-        ("environment", cut(", ".join(worlds), MOST_NAME) or "–", ""),
+        ("environment", cut(", ".join(worlds), MOST_NAME) or "–", origin),
     ]
 
 

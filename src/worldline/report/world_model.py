@@ -64,7 +64,7 @@ def section(folder: Path) -> Section:
     settings = read_optional(folder / "config.json")
     blocks: list[Block] = [Facts(_headlines(rows, figures, settings))] if rows or figures else []
     if figures:
-        cells = [[Cell(_named(name)), figure(_number(value))] for name, value in figures.items()]
+        cells = [[Cell(named(name)), figure(_number(value))] for name, value in figures.items()]
         title = "On held-out tasks" + (", mean of the members" if rows else "")
         blocks.append(Table(title, ("figure", "value"), cells))
     if notes:
@@ -121,7 +121,7 @@ def _horizon(path: Path) -> list[Block]:
             if isinstance(values := by_metric.get(metric), list) and values
         }
         if drawn:
-            panels.append(Panel(_named(metric), drawn, axis="step"))
+            panels.append(Panel(named(metric), drawn, axis="step"))
         elif any(is_number(by_metric.get(metric)) for by_metric in models.values()):
             single.append(metric)
     blocks: list[Block] = []
@@ -132,11 +132,12 @@ def _horizon(path: Path) -> list[Block]:
         cells = [
             [Cell(model), *(figure(_number(by_metric.get(m))) for m in single)] for model, by_metric in models.items()
         ]
-        blocks.append(Table("Over the whole horizon", ("world model", *map(_named, single)), cells))
+        blocks.append(Table("Over the whole horizon", ("world model", *map(named, single)), cells))
     return blocks
 
 
-def _named(metric: str) -> str:
+def named(metric: str) -> str:
+    """What a figure of a fit is called in words."""
     return LABELS.get(metric, metric.replace("_", " ").replace("auc", "AUC"))
 
 

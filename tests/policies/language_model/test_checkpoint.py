@@ -26,11 +26,14 @@ def test_a_run_folder_names_the_model_in_it(
     for name in holds:
         (tmp_path / "runs" / "clone" / name).mkdir(parents=True)
         (tmp_path / "runs" / "clone" / name / "config.json").write_text("{}")
+    (tmp_path / "runs" / "clone" / "config.json").write_text('{"seed": 0}')  # the settings of the run
     with pytest.raises(InputError, match=f"^hf:runs/clone: is a run folder: give hf:runs/clone/{instead}$"):
         load("hf:runs/clone", None, PolicyConfig())
     with pytest.raises(InputError, match=f"^--model runs/clone/: is a run folder: give --model runs/clone/{instead}$"):
         learner.load("runs/clone/")
     assert locate(f"runs/clone/{instead}", "") == f"runs/clone/{instead}"
+    (tmp_path / "runs" / "clone" / "model.safetensors").touch()
+    assert locate("runs/clone", "") == "runs/clone", "a model that has another one beside its weights"
 
 
 def test_a_name_that_is_nowhere_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,8 +52,10 @@ def locate(path: str, written: str) -> str:
     """The folder or hub name that transformers loads for `path`; errors name it as `written` (`--model PATH`)."""
     folder = Path(path).expanduser()
     if folder.is_dir():
+        if (inside := _model_inside(folder)) is not None:
+            raise InputError(f"{written}: is a run folder: give {written.rstrip('/')}/{inside}")
         if not (folder / "config.json").is_file():
-            raise InputError(f"{written}: {_instead(folder, written.rstrip('/'))}")
+            raise InputError(f"{written}: not a model: the folder has no config.json")
         return str(folder)
     if folder.exists() or path.count("/") > 1 or path.startswith((".", "/", "~")):
         raise InputError(f"{written}: no such folder{nearby(folder)}")
@@ -96,13 +98,16 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
         raise OSError(str(error)) from error
 
 
-def _instead(folder: Path, written: str) -> str:
-    """The message for a folder without config.json: `sft` and `train` keep their models one or two levels down."""
+def _model_inside(folder: Path) -> Path | None:
+    """Where a run folder has its newest model, as `sft` and `train` write it; None for any other folder.
+
+    A run folder has a config.json too, that of the run, but no weights.
+    """
+    if any(folder.glob("*.safetensors")):
+        return None
     trained = sorted(folder.glob("checkpoints/update-*/config.json"))
-    for config in (folder / "model" / "config.json", *trained[-1:]):
-        if config.is_file():
-            return f"is a run folder: give {written}/{config.parent.relative_to(folder)}"
-    return "not a model: the folder has no config.json"
+    models = [config.parent for config in (folder / "model" / "config.json", *trained[-1:]) if config.is_file()]
+    return models[0].relative_to(folder) if models else None
 
 
 def _ask_hub(path: str, written: str) -> None:
