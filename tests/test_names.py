@@ -103,6 +103,7 @@ COVERED_BY = {
     "integrations/tool_answers.py": "integrations/test_trl.py",
     "integrations/trl_environment.py": "integrations/test_trl.py",
     "kernel/list_items.py": "kernel/test_lists.py",
+    "kernel/renamings.py": "kernel/test_candidates.py",
     "kernel/words.py": "adwm/test_tokenizer.py",
     "logs/columns.py": "logs/test_table.py",
     "logs/fields.py": "logs/test_mapping.py",

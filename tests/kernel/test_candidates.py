@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from written_logs import Played, episode, shelves, state_after
 
-from worldline.kernel.candidates import KEPT, KINDS, candidates, history_renaming, latest_phrases, pool
+from worldline.kernel.candidates import KEPT, KINDS, candidates, pool
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
+from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.types import Trajectory
 
 KITCHEN = [

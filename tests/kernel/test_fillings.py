@@ -1,8 +1,12 @@
-from worldline.kernel.fillings import Fillings
+from worldline.kernel.fillings import IN_THE_TASK, Fillings
 from worldline.kernel.phrases import Phrasing
 
 PHRASING = Phrasing(frozenset({"take", "put", "in", "rest"}))
-LISTS = [(0, ("take red cup 1", "put fork in box", "rest")), (1, ("put red cup 2 in box", "take red cup 3"))]
+LISTS = [
+    (0, "cups", ("take red cup 1", "put fork in box", "rest")),
+    (1, "forks", ("put red cup 2 in box", "take red cup 3")),
+    (2, "forks", ("put red cup 2 in box",)),
+]
 
 
 def test_names_in_view_and_what_can_be_made_of_them() -> None:
@@ -13,12 +17,20 @@ def test_names_in_view_and_what_can_be_made_of_them() -> None:
     assert list(fillings.filled(["cup", "box"])) == [], "neither is what a cup is called there"
 
 
-def test_an_action_is_listed_elsewhere_if_another_episode_lists_it_with_any_number() -> None:
+def test_an_action_is_listed_elsewhere_if_another_task_lists_it_with_any_number() -> None:
     fillings = Fillings(PHRASING, LISTS, [])
-    assert fillings.listed_elsewhere("take red cup 8", own=-1) == 2
-    assert fillings.listed_elsewhere("take red cup 8", own=0) == 1, "its own list says nothing"
-    assert fillings.listed_elsewhere("put fork in box", own=0) == 0
-    assert fillings.listed_elsewhere("put fork in box", own=1) == 1
+
+    def elsewhere(action: str, task: str, own: int = -1, as_new: bool = False) -> int:
+        return fillings.listed_elsewhere(action, task, own, as_new)
+
+    assert elsewhere("take red cup 8", "pans") == 2
+    assert elsewhere("take red cup 8", "cups") == IN_THE_TASK
+    assert elsewhere("take red cup 8", "cups", own=0) == 1, "its own list says nothing"
+    assert elsewhere("take red cup 8", "cups", as_new=True) == 1
+    assert elsewhere("put red cup 8 in box", "forks", own=1) == IN_THE_TASK
+    assert elsewhere("put red cup 8 in box", "forks", own=1, as_new=True) == 0
+    assert elsewhere("put fork in box", "cups", own=0) == 0
+    assert elsewhere("put fork in box", "forks", own=1) == 1
 
 
 def test_deeds_are_what_was_done_most_often_of_what_is_ever_listed() -> None:

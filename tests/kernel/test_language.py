@@ -98,6 +98,26 @@ def test_what_leaves_the_list_as_it_was_is_no_use_of_a_thing() -> None:
         for cup in cups
     ]
     table = StepTable.of(log)
-    assert idle_wordings(log, table.language.phrasing) == {("take cup * from shelf", "it is not there.")}
+    failed = "take cup * from shelf", "it is not there."
+    assert idle_wordings(log, table.language.phrasing) == ({failed}, {failed})
     *_, (state, _, _) = replay(table.language, log[0], 0)
     assert state.last_use == {"0": ("take/0/", 0)}
+
+
+def test_what_only_one_action_is_answered_is_of_some_effect_though_the_list_stays() -> None:
+    """Washing changes nothing that can be done, nor does what is answered to all that fails."""
+    both = ("wash cup 1", "dry cup 1")
+    steps = [
+        Played("wash cup 1", "You wash it.", listed=both),
+        Played("dry cup 1", "Nothing happens.", listed=both),
+        Played("wash cup 2", "Nothing happens.", listed=both),
+        Played("dry cup 1", "You dry it.", listed=both),
+        Played("wash cup 1", "You wash it.", listed=both),
+    ]
+    log = [episode(f"e{n}", "A cup.", steps, task=f"t{n}", listed=both) for n in range(12)]
+    table = StepTable.of(log)
+    idle, refused = idle_wordings(log, table.language.phrasing)
+    assert {worded for _, worded in idle} == {"you wash it.", "you dry it.", "nothing happens."}
+    assert {worded for _, worded in refused} == {"nothing happens."}
+    *_, (state, _, _) = replay(table.language, log[0], 0)
+    assert state.effective == [True, False, False, True, True]

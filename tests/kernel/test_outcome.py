@@ -11,6 +11,7 @@ from worldline.kernel.outcome import (
     OutcomeModel,
     RewardRules,
     StepOutcome,
+    Votes,
     last_numbers,
     outcome_features,
     outcome_of,
@@ -25,24 +26,41 @@ def row(outcome: StepOutcome) -> LoggedStep:
     return LoggedStep(0, 0, "", "", "", *outcome, None, None)
 
 
+def like(**votes: float) -> Votes:
+    return Votes({{"won": WON, "nothing": NOTHING}[name]: many for name, many in votes.items()}, {})
+
+
 def test_the_prior_is_the_votes_and_two_of_like_happenings() -> None:
     """Of the log's four steps one was won, and that one ran. A step of the fit does not count for itself."""
     model = OutcomeModel([row(NOTHING)] * 3 + [row(WON)], ["sit"] * 3 + ["run"])
     assert model.classes == (NOTHING, WON)
-    assert np.exp(model.prior({}, "fly")) == pytest.approx([0.75, 0.25], abs=1e-5)
-    assert np.exp(model.prior({WON: 2.0}, "fly")) == pytest.approx([1.5 / 4, 2.5 / 4], abs=1e-5)
-    assert np.exp(model.prior({}, "run")) == pytest.approx([0.75 / 2, 1.25 / 2], abs=1e-5)
-    assert np.exp(model.prior({}, "run", own=WON)) == pytest.approx([0.75, 0.25], abs=1e-5)
-    assert np.exp(model.prior({}, "sit", own=NOTHING)) == pytest.approx([2.75 / 3, 0.25 / 3], abs=1e-5)
+    assert np.exp(model.prior(like(), "fly")[0]) == pytest.approx([0.75, 0.25], abs=1e-5)
+    assert np.exp(model.prior(like(won=2), "fly")[0]) == pytest.approx([1.5 / 4, 2.5 / 4], abs=1e-5)
+    assert np.exp(model.prior(like(), "run")[0]) == pytest.approx([0.75 / 2, 1.25 / 2], abs=1e-5)
+    assert np.exp(model.prior(like(), "run", own=WON)[0]) == pytest.approx([0.75, 0.25], abs=1e-5)
+    assert np.exp(model.prior(like(), "sit", own=NOTHING)[0]) == pytest.approx([2.75 / 3, 0.25 / 3], abs=1e-5)
+
+
+def test_what_else_votes_is_a_ratio_to_the_log() -> None:
+    model = OutcomeModel([row(NOTHING)] * 3 + [row(WON)], ["sit"] * 3 + ["run"])
+    assert model.prior(like(won=2), "fly")[1] == pytest.approx([0, 0], abs=1e-4)
+    votes = Votes({}, {WON: 2.0})
+    assert np.exp(model.prior(votes, "fly")[0]) == pytest.approx([0.75, 0.25], abs=1e-5)
+    assert np.exp(model.prior(votes, "fly")[1]) == pytest.approx([0.375 / 0.75, 0.625 / 0.25], abs=1e-4)
 
 
 def test_where_outcomes_are_many_the_sources_alone_vote() -> None:
     many = [row(StepOutcome(float(n), False, False)) for n in range(MOST_CLASSES + 1)]
     model = OutcomeModel(many, [""] * len(many))
     assert model.classes == ()
-    outcomes, chances = model.chances(np.array([5]), {NOTHING: 1.0, WON: 3.0}, "")
+    outcomes, chances = model.chances(np.array([5]), Votes({NOTHING: 1.0, WON: 1.0}, {WON: 2.0}), "")
     assert dict(zip(outcomes, chances.tolist(), strict=True)) == {NOTHING: 0.25, WON: 0.75}
-    assert model.fit([], frozenset({0}), 0) == {}
+    assert model.fit([], frozenset({0})) == {}
+
+
+def test_undecided_is_what_had_several_outcomes() -> None:
+    model = OutcomeModel([row(NOTHING), row(NOTHING), row(WON)], ["sit", "run", "run"])
+    assert [model.undecided(one) for one in ("sit", "run", "fly")] == [False, True, False]
 
 
 def test_it_learns_which_feature_decides() -> None:
@@ -52,13 +70,13 @@ def test_it_learns_which_feature_decides() -> None:
     for number in range(200):
         won = rng.random() < 0.5
         features = np.array([7 if won else 8, 9, 10 + rng.randrange(50)])
-        steps.append(JudgedStep(number, features, {NOTHING: 1.0, WON: 1.0}, "", WON if won else NOTHING))
+        steps.append(JudgedStep(number, features, like(nothing=1, won=1), "", WON if won else NOTHING))
     model = OutcomeModel([row(one.outcome) for one in steps], [""] * len(steps))
-    figures = model.fit(steps, frozenset(range(40)), 0)
+    figures = model.fit(steps, frozenset(range(40)))
     assert figures["outcome nats by votes"] == pytest.approx(np.log(2), abs=0.05)
     assert figures["outcome nats"] < 0.1
     for bucket, likely in ((7, WON), (8, NOTHING)):
-        outcomes, chances = model.chances(np.array([bucket, 9]), {NOTHING: 1.0, WON: 1.0}, "")
+        outcomes, chances = model.chances(np.array([bucket, 9]), like(nothing=1, won=1), "")
         assert chances[outcomes.index(likely)] > 0.9
 
 
@@ -76,8 +94,9 @@ def test_ends_and_rewards_are_near_those_of_the_log(lamp_model: KernelModel) -> 
                     continue
                 described = lamp_model.described(considered)
                 mass = lamp_model.gate.chances(described, [len(described)])[0] * same
-                votes = lamp_model.votes(state.rewards, considered.candidates, mass / mass.sum())
-                ids, happening = outcome_features(state, considered.step, text), state.happening(considered.step, text)
+                happening = state.happening(considered.step, text)
+                votes = lamp_model.votes(state.rewards, considered.candidates, mass / mass.sum(), happening)
+                ids = outcome_features(state, considered.step, text)
                 outcomes, chances = lamp_model.outcomes.chances(ids, votes, happening)
                 sums[action, text] += [
                     sum(c * o.reward for o, c in zip(outcomes, chances, strict=True)),

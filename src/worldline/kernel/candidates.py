@@ -1,12 +1,13 @@
 """What the world may answer to a step: answers of logged steps and of this episode, adapted to this action and moment.
 
 Rows are collected from the contexts a step shares with the log, from specific to general, and the most similar of them
-are kept. Each offers its answer as it is, with names exchanged, with numbers moved, or with what this episode has shown
-before in its place. Which of these is right is for the gate to learn; nothing else can be answered.
+are kept. Each offers its answer as it is, with names exchanged (the action's, those of earlier actions, the goal's),
+with numbers moved, or with what this episode has shown before in its place. Which of these is right is for the gate to
+learn; nothing else can be answered.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,22 +17,25 @@ from worldline.kernel.edits import EditRules, transferred
 from worldline.kernel.episode_state import Codes, EpisodeState, StepDescription
 from worldline.kernel.language import code
 from worldline.kernel.numerals import between, shifted
-from worldline.kernel.phrases import Phrase, Renaming, blanked, renamed
+from worldline.kernel.phrases import Renaming, blanked, renamed
+from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.kernel.step_table import COLUMN, CONTEXTS, LoggedStep, Rows, StepTable
 from worldline.kernel.vectors import Array
+from worldline.kernel.words import vocabulary
 
 KINDS = (
     "exact",
     "renamed",
     "other",
     "renamed by history",
+    "renamed by goal",
     "shifted",
     "between",
     "transferred",
     "recalled",
     "edited",
 )
-EXACT, RENAMED, OTHER, BY_HISTORY, SHIFTED, BETWEEN, TRANSFERRED, RECALLED, EDITED = range(len(KINDS))
+EXACT, RENAMED, OTHER, BY_HISTORY, BY_GOAL, SHIFTED, BETWEEN, TRANSFERRED, RECALLED, EDITED = range(len(KINDS))
 KEPT = 48
 """Rows whose answers are considered."""
 _OF_A_SORT, _OTHERS = 2, 8
@@ -40,8 +44,8 @@ _ADAPTED = 20
 """Of these, the first so many are also adapted by history, numbers and views."""
 _OWN = 6
 """Earlier steps of the episode that are considered."""
-_HISTORY = 5
-"""Earlier steps by whose names an answer is renamed."""
+_SHOWN = 4
+"""Rows whose answers show what their goals name, at least, where there are so many."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def pool(
     jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
     score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
     order = np.argsort(-score, kind="stable")
-    kept = np.concatenate([order[:KEPT], _of_other_sorts(log, step, rows, order)])
+    kept = _distinct_in_order([order[:KEPT], _of_other_sorts(log, step, rows, order), _shown(log, step, rows, order)])
     rows, codes, same, compared = rows[kept], codes[kept], same[kept], compared[kept]
     _complete(compared, log, state, step, codes, log.deeds[rows])
     related = [log.relations[row] for row in rows.tolist()]
@@ -166,6 +170,18 @@ def _of_other_sorts(log: StepTable, step: StepDescription, rows: Rows, order: Ro
         if taken[sort] <= _OF_A_SORT and len(out) < _OTHERS:
             out.append(at)
     return np.array(out, np.int64)
+
+
+def _shown(log: StepTable, step: StepDescription, rows: Rows, order: Rows) -> Rows:
+    """Of rows with a like-worded action of another goal, the first whose answers show what the goal names."""
+    shown = log.goal_shown[rows[order]] & (log.skeletons[rows[order]] == code(step.phrase.skeleton))
+    shown &= log.codes[rows[order], COLUMN["goal"]] != step.codes[COLUMN["goal"]]
+    first: Rows = order[shown][:_SHOWN]
+    return first
+
+
+def _distinct_in_order(parts: Sequence[Rows]) -> Rows:
+    return np.array(list(dict.fromkeys(np.concatenate(parts).tolist())), np.int64)
 
 
 def _distinct(parts: Sequence[Rows]) -> Rows:
@@ -259,9 +275,12 @@ def candidates(
         places.append(place)
         kinds.append(kind)
         renames.append(len(renaming))
-        if place >= _ADAPTED or kind == OTHER:
+        if kind == OTHER:
             continue
-        for other, how in adapter.adaptations(row, source, renaming, text):
+        adaptations = [*adapter.by_goal(row, text)]
+        if place < _ADAPTED:
+            adaptations += adapter.adaptations(row, source, renaming, text)
+        for other, how in adaptations:
             if (other, how) not in adapted and other != text:
                 adapted.add((other, how))
                 texts.append(other)
@@ -303,6 +322,15 @@ class _Adapter:
         self._moved: set[tuple[str, str, str]] = set()
         self._recalled: set[str] = set()
 
+    def by_goal(self, row: int, text: str) -> Iterator[tuple[str, int]]:
+        """The answer of a logged step that shows what its goal names, said of what ours names."""
+        if row >= 0 and self._log.goal_shown[row]:
+            goal = self._log.episodes[self._log.rows[row].episode].goal
+            ours, settled = self._log.goal_names.renaming(goal, self._state.goal), vocabulary(self._step.action)
+            renaming = tuple(pair for pair in ours if pair[0] not in settled)
+            if renaming:
+                yield renamed(text, renaming), BY_GOAL
+
     def adaptations(self, row: int, source: Source, renaming: Renaming, text: str) -> Iterator[tuple[str, int]]:
         """Other answers that `source` suggests, whose own is `text` with names exchanged, and their kinds."""
         names, state = self._step.phrase.names, self._state
@@ -330,28 +358,3 @@ class _Adapter:
         """Whether a text with numbers moved names what the action names as often as `text` does."""
         names = self._step.phrase.names
         return not names or blanked(other, names).count("<") >= blanked(text, names).count("<")
-
-
-def latest_phrases(state: EpisodeState) -> dict[str, Phrase]:
-    """Of each skeleton, the latest action of the episode that has it."""
-    return {skeleton: state.descriptions[steps[-1]].phrase for skeleton, steps in state.steps_of.items()}
-
-
-def history_renaming(
-    log: StepTable, row: int, latest: Mapping[str, Phrase], step: StepDescription, renaming: Renaming
-) -> Renaming:
-    """Names of a logged step to ours: by its action, then by its latest actions and our `latest` ones worded alike."""
-    settled = {old.lower() for old, _ in renaming}.union(step.phrase.lowered)
-    pairs = list(renaming)
-    used = set()
-    first = row - min(_HISTORY, log.rows[row].step)
-    for logged in reversed(log.phrases[first:row]):
-        mine = latest.get(logged.skeleton)
-        if mine is None or logged.skeleton in used:
-            continue
-        used.add(logged.skeleton)
-        for key, old, new in zip(logged.lowered, logged.names, mine.names, strict=True):
-            if old != new and key not in settled:
-                settled.add(key)
-                pairs.append((old, new))
-    return tuple(pairs)

@@ -89,6 +89,8 @@ class EpisodeState:
         self.happened: Counter[str] = Counter()
         """How often each event was answered so, less names and numbers."""
         self.descriptions: list[StepDescription] = []
+        self.effective: list[bool] = []
+        """Of each step, whether it was of some effect."""
         self.action_counts: Counter[str] = Counter()
         self.event_counts: Counter[str] = Counter()
         self.steps_of: dict[str, tuple[int, ...]] = {}
@@ -99,6 +101,8 @@ class EpisodeState:
         self.answers_to: dict[str, frozenset[str]] = {}
         self.goal_words = frozenset(_WORD.findall(goal.lower()))
         self.rare_goal_words = frozenset(word for word in self.goal_words if language.rare(word))
+        self.owed = self.goal_words & language.deed_words
+        """Words of the goal that actions have, and none so far that was of some effect."""
         self.likely_listed: dict[str, float] = {}
         """Log-odds of what was nearly listed: the list is a guess."""
         self.last_listed: dict[str, int] = dict.fromkeys(listed or (), 0)
@@ -137,6 +141,13 @@ class EpisodeState:
     def related(self, phrase: Phrase) -> list[int]:
         """The steps so far whose actions share a name with this one, in order."""
         return sorted({at for name in phrase.lowered for at in self.steps_with.get(name, ())})
+
+    def done_with(self, phrase: Phrase) -> list[str]:
+        """What was done to some effect with names of this action: each deed, and where those names stood in it."""
+        own = {name: place for place, name in enumerate(phrase.lowered)}
+        deeds = [self.descriptions[at].phrase for at in self.related(phrase) if self.effective[at]]
+        places = (",".join(str(own.get(name, "-")) for name in deed.lowered) for deed in deeds)
+        return list(dict.fromkeys(f"{deed.skeleton} {place}" for deed, place in zip(deeds, places, strict=True)))
 
     def offered(self, action: str) -> bool:
         """Whether the action is listed, or was nearly: the list of an imagined step is a guess."""
@@ -206,7 +217,11 @@ class EpisodeState:
         self.path = language.moves.after(self.path, action, answer)
         self._history = code(self._history, action, answer)
         self._index(description, answer)
-        if (phrase.skeleton, wording(opening(answer), phrase)) not in language.idle:
+        happening = phrase.skeleton, wording(opening(answer), phrase)
+        self.effective.append(happening not in language.refused)
+        if self.effective[-1]:
+            self.owed = self.owed - vocabulary(phrase.skeleton)
+        if happening not in language.idle:
             self.last_done[phrase.skeleton] = at
             self.last_use |= {name: (f"{phrase.verb}/{slot}/", at) for slot, name in enumerate(phrase.lowered)}
         seen, done = language.observations.id(answer), language.actions.id(action)

@@ -9,7 +9,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.candidates import COMPARED, EXACT, KINDS, OTHER, RENAMED, Candidates, ComparedRows
+from worldline.kernel.candidates import (
+    COMPARED,
+    EDITED,
+    EXACT,
+    KINDS,
+    OTHER,
+    RECALLED,
+    RENAMED,
+    Candidates,
+    ComparedRows,
+)
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
 from worldline.kernel.step_table import COLUMN, CONTEXTS
@@ -56,6 +66,8 @@ NAMES = (
     "agreeing rows of these deeds",
     "share among same shapes",
     *(f"rows of this {name}" for name in list(CONTEXTS)[:_CONTEXTS]),
+    "one is recalled",
+    "one is edited",
     "log-share of its wording among the candidates",
     "log-probability of the wording",
 )
@@ -123,7 +135,9 @@ def features(
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
     of_texts = _of_texts(log, state, step, possible, but, same[possible.places])
-    of_query = np.broadcast_to(np.log1p(compared.sizes[:_CONTEXTS]) / 4, (len(possible), _CONTEXTS))
+    remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
+    of_query = np.concatenate([np.log1p(compared.sizes[:_CONTEXTS]) / 4, remembered])
+    of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
     return np.concatenate([of_rows[possible.places], kinds, of_texts, of_query], 1, dtype=np.float32)
 
 

@@ -9,14 +9,17 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from worldline.kernel.phrases import Phrasing, blanked
 
 SLOTS = 2
 """Names that a filled action has at most."""
-_FILLINGS, _NAME_WORDS, _DEEDS, _EPISODES = 40, 4, 8, 3
-EpisodeList = tuple[int, tuple[str, ...]]
-"""The number of an episode, and what it listed at some step."""
+_FILLINGS, _NAME_WORDS, _DEEDS, _TASKS = 40, 4, 8, 3
+IN_THE_TASK = 3
+"""What `listed_elsewhere` says where another episode of the task listed it."""
+EpisodeList = tuple[int, str, tuple[str, ...]]
+"""The number of an episode, its task, and what it listed at some step."""
 _WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
 
 
@@ -42,8 +45,14 @@ class Fillings:
     """Which names stand in which slot of which skeleton, their numbers left out, and what each episode listed."""
 
     def __init__(self, phrasing: Phrasing, lists: Sequence[EpisodeList], done: Iterable[str]) -> None:
-        self._listed = _listed_kinds(lists)
-        actions = {action for _, listed in lists for action in listed}
+        self._episodes: dict[tuple[str, str], set[int]] = defaultdict(set)
+        """Of each kind of action and task, two episodes at most that listed it; below, of each kind, three tasks."""
+        self._tasks: dict[str, set[str]] = defaultdict(set)
+        for episode, task, listed in dict.fromkeys(lists):
+            for kind in {_kind(action) for action in listed}:
+                _add(self._episodes[kind, task], episode, 2)
+                _add(self._tasks[kind], task, _TASKS)
+        actions = {action for _, _, listed in lists for action in listed}
         self._templates: dict[str, ActionTemplate] = {}
         self._kinds: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self._all_kinds: set[str] = set()
@@ -59,10 +68,15 @@ class Fillings:
         """The skeletons of what was most often done, of those that were ever listed."""
         self._longest = min(max((len(kind.split()) for kind in self._all_kinds), default=1), _NAME_WORDS)
 
-    def listed_elsewhere(self, action: str, own: int) -> int:
-        """In how many episodes, but for `own`, an action was listed that has other numbers at most; 2 for more."""
-        episodes = self._listed.get(_kind(action), frozenset())
-        return min(2, len(episodes) - (own in episodes))
+    def listed_elsewhere(self, action: str, task: str, own: int, as_new: bool) -> int:
+        """In how many other tasks an action was listed that has other numbers at most; 2 for more.
+
+        `IN_THE_TASK` where an episode of this task did, but for `own`, and the task is not taken `as_new`.
+        """
+        kind = _kind(action)
+        if not as_new and self._episodes.get((kind, task), frozenset()) - {own}:
+            return IN_THE_TASK
+        return min(2, len(self._tasks.get(kind, frozenset()) - {task}))
 
     def in_view(self, text: str) -> list[str]:
         """What the text has like the names of the log's actions, numbers aside, the longest at each place."""
@@ -94,15 +108,9 @@ class Fillings:
                         yield filled(combination)
 
 
-def _listed_kinds(lists: Sequence[EpisodeList]) -> dict[str, frozenset[int]]:
-    """Of each kind of action that was listed, the first episodes that listed it: three say enough."""
-    episodes: dict[str, set[int]] = defaultdict(set)
-    for episode, listed in dict.fromkeys(lists):
-        for action in listed:
-            those = episodes[_kind(action)]
-            if len(those) < _EPISODES:
-                those.add(episode)
-    return {kind: frozenset(those) for kind, those in episodes.items()}
+def _add(those: set[Any], one: object, most: int) -> None:
+    if len(those) < most:
+        those.add(one)
 
 
 @functools.lru_cache(maxsize=1 << 14)

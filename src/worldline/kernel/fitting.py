@@ -44,8 +44,10 @@ LEAST_SHARED = 3000
 """Steps of a log below which no other process is worth its start."""
 OTHER_POLICIES = 0.5
 """Share of the steps that are answered by episodes of other policies alone: so will those of a new policy be."""
-_LAST = 0.3
-"""Weight of an episode's last step where few of the others are in the sample: all last steps are."""
+_UNDECIDED = 0.25
+"""Share of the steps, at most, that are in the sample since their outcome might have been another."""
+_LEAST_WEIGHT = 0.3
+"""Of a step to the gate, where few of the others are in the sample."""
 _TEXT_ALONE = 0.1
 """Credit of the right text from a step with another outcome."""
 
@@ -60,7 +62,8 @@ class DescribedStep:
     state: EpisodeState
     """Before the step."""
     weight: float
-    """1; for a last step, the share of the others that are in the sample: all last steps are."""
+    """1; less for a step that was likelier to be in the sample than others."""
+    as_new: bool
 
     @property
     def sort(self) -> str:
@@ -127,20 +130,23 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     of_sample = weighed[: len(sample)]
     figures = {"nats": nats} | _measured(sample, of_sample, held_out)
     judged = [_judged(model, one, chances) for one, chances in zip(sample, of_sample, strict=True)]
-    figures |= model.outcomes.fit(judged, held_out, derive_seed(seed, "outcomes") % 2**31)
+    figures |= model.outcomes.fit(judged, held_out)
     return model, figures | _fit_lists(model, described, weighed, held_out)
 
 
 def described_steps(
     model: KernelModel, seed: int, most: int, episodes: Collection[int] | None = None, *, as_new: bool = False
 ) -> list[DescribedStep]:
-    """A sample of about `most` logged steps, of these episodes only; all last steps are in it.
+    """A sample of about `most` logged steps, of these episodes only.
 
-    `as_new`: as if nobody had done them in their task; last steps are then as rare as others.
+    All last steps are in it, and a fourth as many again of those that might have been. `as_new`: as if nobody had done
+    them in their task; last steps are then as rare as others.
     """
     rng = random.Random(derive_seed(seed, "exercises"))
     numbers = range(len(model.log.episodes)) if episodes is None else sorted(episodes)
     share = min(1.0, most / sum(len(model.log.episodes[number]) for number in numbers))
+    undecided = [model.outcomes.undecided(happening) for happening in model.log.happenings]
+    share_of_undecided = share if as_new else min(1.0, max(share, _UNDECIDED * most / max(1, sum(undecided))))
     rewards = [row.reward for row in model.log.rows]
     spread = max(0.02, 0.03 * (max(rewards) - min(rewards)))
     sample = []
@@ -148,16 +154,18 @@ def described_steps(
         episode = model.log.episodes[number]
         for state, _, row in replay(model.log.language, episode, number):
             last = row.step + 1 == len(episode) and not as_new
-            if rng.random() < share or last:
+            chance = share_of_undecided if undecided[model.log.first_row[number] + row.step] else share
+            chance = 1.0 if last else chance
+            if rng.random() < chance:
                 turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
                 considered = model.consider(
                     state, row.action, turn=turn, own=number, without_policy=shifted, as_new=as_new
                 )
                 near = closeness(considered, row.answer, state)
                 credit = near * _agreement(model, considered.candidates, row, spread)
-                weight = max(share, _LAST) if last else 1.0
-                exercise = Exercise(number, considered.features, credit, weight)
-                sample.append(DescribedStep(row, considered, exercise, state.copy(), share if last else 1.0))
+                weight = share / chance
+                exercise = Exercise(number, considered.features, credit, max(weight, _LEAST_WEIGHT))
+                sample.append(DescribedStep(row, considered, exercise, state.copy(), weight, as_new))
     return sample
 
 
@@ -271,9 +279,9 @@ def _measured(
 
 def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> JudgedStep:
     mass = chances * one.right if one.right.any() else chances
-    votes = model.votes(one.state.rewards, one.considered.candidates, mass / mass.sum())
-    ids = outcome_features(one.state, one.considered.step, one.row.answer)
     happening = one.state.happening(one.considered.step, one.row.answer)
+    votes = model.votes(one.state.rewards, one.considered.candidates, mass / mass.sum(), happening)
+    ids = outcome_features(one.state, one.considered.step, one.row.answer)
     return JudgedStep(one.row.episode, ids, votes, happening, outcome_of(one.row), one.weight)
 
 
@@ -289,7 +297,7 @@ def _fit_lists(
         if not model.lists or one.row.listed_after is None:
             continue
         step, answer, possible, own = one.considered.step, one.row.answer, one.considered.candidates, one.row.episode
-        may_be = items(model.log, model.fillings, one.state, step, answer, possible, chances, own)
+        may_be = items(model.log, model.fillings, one.state, step, answer, possible, chances, own, one.as_new)
         if may_be is not None:
             listed.append((may_be, frozenset(one.row.listed_after), one.row.episode))
     training = [

@@ -62,8 +62,14 @@ def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> fr
     )
 
 
-def idle_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> frozenset[Happening]:
-    """How actions are answered that leave the list of what can be done as it was."""
+def idle_wordings(
+    episodes: Sequence[Trajectory], phrasing: Phrasing
+) -> tuple[frozenset[Happening], frozenset[Happening]]:
+    """How actions are answered that leave the list of what can be done as it was, and which of these do nothing.
+
+    An action may do something and leave the list ("you clean the cup"). Then no unlike action is answered so, and no
+    other answer to its verb changes the list.
+    """
     seen: Counter[Happening] = Counter()
     kept: Counter[Happening] = Counter()
     for episode in episodes:
@@ -73,7 +79,15 @@ def idle_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> frozens
                 happening = phrase.skeleton, wording(opening(after.observation), phrase)
                 seen[happening] += 1
                 kept[happening] += step.admissible == after.admissible
-    return frozenset(one for one, times in seen.items() if times >= FEWEST and kept[one] >= SURE * times)
+    frequent = {one for one, times in seen.items() if times >= FEWEST}
+    idle = frozenset(one for one in frequent if kept[one] >= SURE * seen[one])
+    changing = {_verb(one) for one in frequent - idle}
+    answered = Counter(worded for _, worded in frequent)
+    return idle, frozenset(one for one in idle if _verb(one) in changing or answered[one[1]] > 1)
+
+
+def _verb(happening: Happening) -> str:
+    return happening[0].partition(" ")[0]
 
 
 def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
@@ -125,7 +139,10 @@ class Language:
     recurring: frozenset[str] = frozenset()
     """Wordings that few numbers fill, again and again: these are told apart by their numbers."""
     idle: frozenset[Happening] = frozenset()
-    """What leaves the list of what can be done as it was."""
+    """What leaves the list of what can be done as it was; below, what does nothing at all."""
+    refused: frozenset[Happening] = frozenset()
+    deed_words: frozenset[str] = frozenset()
+    """The words of its actions that are no names."""
     _shapes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _list_codes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _outlines: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)

@@ -32,7 +32,7 @@ _Relation = tuple[str, str, bool, tuple[str, ...]]
 was last used; if the goal has a word of it; what could be done with it."""
 _Description = tuple[str, tuple[_Relation, ...], _Origin, str, bool, int]
 """An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action, and
-in how many other episodes one of its kind was listed."""
+how widely one of its kind was listed elsewhere."""
 
 
 class ItemDescriber:
@@ -169,6 +169,9 @@ def _buckets(
         f"{skeleton}{was:d}&{in_goal}",
         f"{move}{place}{was:d}&{in_goal}",
         f"{move}{verbs}|{place}&{in_goal}>{spoken}",
+        f"{skeleton}{was:d}={elsewhere}&{in_goal}",
+        f"{move}{place}{was:d}={elsewhere}&{in_goal}",
+        f"{move}{verbs}|{place}={elsewhere}&{in_goal}",
     ]
     for slot in range(SLOTS):
         verb_of = use_verbs[slot] if slot < len(use_verbs) else ""

@@ -15,13 +15,14 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit
 from torch import Tensor, nn
 
-from worldline.kernel.candidates import Candidates, history_renaming, latest_phrases
+from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.fillings import Fillings
 from worldline.kernel.language import wording
 from worldline.kernel.list_items import BUCKETS, Ids, ItemDescriber, Listing
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import renamed_set
+from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.kernel.step_table import StepTable
 
 SOURCES = 5
@@ -48,10 +49,11 @@ def items(
     possible: Candidates,
     chances: npt.NDArray[np.float64],
     own: int = -1,
+    as_new: bool = False,
 ) -> Items | None:
     """What may be listed after `answer`; None where no source had a list.
 
-    The candidates have these chances; `own` is the number of the episode in the log.
+    The candidates have these chances; `own` is the number of the episode in the log; `as_new`, as in `consider`.
     """
     sources = _sources(log, state, step, possible, source_chances(step, answer, possible, chances))
     if not sources:
@@ -78,8 +80,8 @@ def items(
         )
     )
     describe = ItemDescriber(state, step, answer, sources, before, first, log, fillings.deeds)
-    elsewhere = fillings.listed_elsewhere
-    described = np.concatenate([describe(action, parse(action), elsewhere(action, own)) for action in actions])
+    elsewhere = [fillings.listed_elsewhere(action, state.task, own, as_new) for action in actions]
+    described = np.concatenate([describe(a, parse(a), often) for a, often in zip(actions, elsewhere, strict=True)])
     return Items(actions, described.reshape(len(actions), -1))
 
 

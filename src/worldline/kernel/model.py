@@ -28,6 +28,7 @@ from worldline.kernel.lists import ListModel, items
 from worldline.kernel.outcome import (
     OutcomeModel,
     StepOutcome,
+    Votes,
     last_numbers,
     outcome_features,
     outcome_of,
@@ -74,7 +75,7 @@ class KernelModel(nn.Module):
             self.rules.learn(actions, episode.next_observations, episode.steps[0].observation)
         self.lists = any(row.listed is not None for row in self.log.rows)
         self.sorts = all(list(row.listed or ()) == sorted(row.listed or ()) for row in self.log.rows)
-        lists = [(row.episode, row.listed or ()) for row in self.log.rows]
+        lists = [(row.episode, episodes[row.episode].task_id, row.listed or ()) for row in self.log.rows]
         self.fillings = Fillings(self.log.language.phrasing, lists, [row.action for row in self.log.rows])
         self.wording_model = WordingModel()
         self.gate = Gate(len(NAMES))
@@ -194,8 +195,8 @@ class KernelModel(nn.Module):
         state, step, possible = request.state, considered.step, considered.candidates
         mass = np.where([other == text for other in possible.texts], chances, 0.0)
         within = mass / mass.sum() if mass.any() else chances
-        votes = self.votes(state.rewards, possible, within)
         happening = state.happening(step, text)
+        votes = self.votes(state.rewards, possible, within, happening)
         outcomes, likely = self.outcomes.chances(outcome_features(state, step, text), votes, happening)
         ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
         if ruled is not None:
@@ -209,8 +210,8 @@ class KernelModel(nn.Module):
         mean_reward = float(likely @ [one.reward for one in outcomes])
         return KernelAnswer(text, outcome, listed, log_odds, step, kind, hazard, mean_reward)
 
-    def votes(self, rewards: Sequence[float], possible: Candidates, within: Chances) -> dict[StepOutcome, float]:
-        """The outcomes of the sources, each with its share of the effective number of sources.
+    def votes(self, rewards: Sequence[float], possible: Candidates, within: Chances, happening: str) -> Votes:
+        """What the sources of an answer say of its outcome.
 
         `rewards` are those of this episode so far; `within` sums to one over the candidates that count.
         """
@@ -218,12 +219,13 @@ class KernelModel(nn.Module):
         if logged.any():  # an earlier step of this episode cannot have ended it: it has no vote where others have one
             within = logged / logged.sum()
         total = 1.0 / max(float(np.square(within).sum()), 1e-9)
-        votes: dict[StepOutcome, float] = defaultdict(float)
+        votes = Votes(defaultdict(float), defaultdict(float))
         for row, share in zip(possible.rows.tolist(), within.tolist(), strict=True):
             if share > 0:
                 here = StepOutcome(rewards[-1 - row], False, False) if row < 0 else outcome_of(self.log.rows[row])
-                votes[here] += total * share
-        return dict(votes)
+                like = row < 0 or self.log.happenings[row] == happening
+                (votes.like if like else votes.other)[here] += total * share
+        return votes
 
     def _listed(
         self, request: StepRequest, step: StepDescription, text: str, possible: Candidates, chances: Chances

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.sparse import csr_matrix
+from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from worldline.kernel.episode_state import EpisodeState, StepDescription
@@ -25,10 +27,11 @@ from worldline.kernel.words import stable_hash
 Array = npt.NDArray[np.float64]
 MOST_CLASSES = 12
 """More different outcomes than this are not told apart by a classifier."""
-BUCKETS = 1 << 13
-_LONGEST = 160
-"""Features of a step that are read."""
-_STEPS, _BATCH, _RATE, _DECAY, _EVERY = 400, 384, 3e-2, 3e-4, 20
+BUCKETS = 1 << 15
+_GOAL_WORDS, _DEEDS, _STRONG = 16, 8, 3
+_STEPS = 100
+_VARIANCES = 0.01, 0.03, 0.1, 0.3, 1.0
+"""Of a weight, before the log is read. Held-out steps say which is right."""
 _FLOOR = 1e-3
 """Probability that a held-out outcome against all evidence is granted, so that one does not say where the fit stops."""
 _PRIOR = 2.0
@@ -51,25 +54,37 @@ def outcome_of(row: LoggedStep) -> StepOutcome:
 
 
 def outcome_features(state: EpisodeState, step: StepDescription, answer: str) -> npt.NDArray[np.int64]:
-    """Buckets 1..BUCKETS-1 of everything an outcome may depend on."""
+    """Buckets 1..BUCKETS-1 of everything an outcome may depend on; what is likely to decide it, `_STRONG` times."""
     event, past = state.event(step.action), state.event_counts
     happening, happened = state.happening(step, answer), state.happened
     says = blanked(answer, step.phrase.names).lower()
     named = {word for name in step.phrase.names for word in name.lower().split()}
     left = sorted(state.goal_words - named)
-    count = min(past[event], 3)
-    texts = ["bias", f"event {event}", f"says {says[:90]}", f"ends {says[-25:]}", f"again {event} {count}"]
-    texts += [f"says {event} {says[:60]}"]
+    count, owed = min(past[event], 3), min(len(state.owed.intersection(left)), 3)
+    again = f"{happening} {min(happened[happening], 3)}"
+    deeds = state.done_with(step.phrase)[-_DEEDS:]
+    strong = ["bias", f"event {event}", f"happens {happening}", f"again {event} {count}", f"happens again {again}"]
+    strong += [f"owed {owed}", f"owed {event} {owed}", f"owed {happening} {owed}"]
+    strong += [f"done {event} {deed}" for deed in deeds]
+    for word in left[:_GOAL_WORDS]:
+        strong += [f"goal {event} {word}", f"goal {event} {word} {count}", f"goal happens {again} {word}"]
+    texts = [f"says {says[:90]}", f"ends {says[-25:]}", f"says {event} {says[:60]}"]
     for relation in sorted(step.relations)[:12]:
         texts += [f"relation {relation}", f"relation {event} {relation}"]
     texts += [f"fact {event} {fact}" for fact in state.facts()]
-    texts += [f"goal {event} {word}" for word in left[:16]]
-    texts += [f"goal {event} {word} {count}" for word in left[:16]]
     texts += [f"before {event} {other}" for other in sorted(past)[:24]]
     texts += [f"lately {event} {state.event(other)}" for other in dict.fromkeys(state.actions[-6:])]
-    texts += [f"happens again {happening} {min(happened[happening], 3)}"]
-    texts += [f"goal happens {happening} {min(happened[happening], 3)} {word}" for word in left[:16]]
-    return np.array([1 + stable_hash(text) % (BUCKETS - 1) for text in texts[:_LONGEST]], dtype=np.int64)
+    texts += [f"goal done {event} {deed} {word}" for deed in deeds for word in left[:_GOAL_WORDS]]
+    return np.array([1 + stable_hash(text) % (BUCKETS - 1) for text in _STRONG * strong + texts], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Votes:
+    """The outcomes of the sources, each with its share of the effective number of sources."""
+
+    like: dict[StepOutcome, float]
+    """Of steps that were the same happening; below, of others."""
+    other: dict[StepOutcome, float]
 
 
 @dataclass(frozen=True)
@@ -78,7 +93,7 @@ class JudgedStep:
 
     episode: int
     features: npt.NDArray[np.int64]
-    votes: dict[StepOutcome, float]
+    votes: Votes
     happening: str
     outcome: StepOutcome
     weight: float = 1.0
@@ -93,6 +108,7 @@ class OutcomeModel(nn.Module):
     def __init__(self, rows: Sequence[LoggedStep], happenings: Sequence[str]) -> None:
         super().__init__()
         counts = Counter(outcome_of(row) for row in rows)
+        self._steps = len(rows)
         self.classes = tuple(sorted(counts)) if len(counts) <= MOST_CLASSES else ()
         self._index = {one: at for at, one in enumerate(self.classes)}
         share = np.array([counts[one] for one in self.classes], dtype=np.float64)
@@ -103,73 +119,107 @@ class OutcomeModel(nn.Module):
             if self.classes:
                 self._like[happening][self._index[outcome_of(row)]] += 1
         self.register_buffer("table", torch.zeros(BUCKETS, max(1, len(self.classes))))
-        self.register_buffer("trust", torch.tensor(1.0))
+        self.register_buffer("trust", torch.ones(2))
         self.rules = RewardRules()
 
-    def prior(self, votes: dict[StepOutcome, float], happening: str, own: StepOutcome | None = None) -> Array:
-        """log-probabilities of the classes by votes and by like happenings, one with the outcome `own` left out."""
+    def undecided(self, happening: str) -> bool:
+        """Whether the log has more than one outcome of it."""
+        return happening in self._like and bool((self._like[happening] > 0).sum() > 1)
+
+    def prior(self, votes: Votes, happening: str, own: StepOutcome | None = None) -> Array:
+        """log-probabilities of the classes by like happenings, and log-ratios to them by what else votes (2, C).
+
+        One like happening, with the outcome `own`, is left out.
+        """
         like = _LEAST * self._share
         if happening in self._like:
             like = like + self._like[happening]
             if own is not None:
                 like[self._index[own]] -= 1
-        counted = _PRIOR * like / like.sum() + [votes.get(one, 0.0) for one in self.classes] + 1e-6
-        out: Array = np.log(counted / counted.sum())
+        of_like = _PRIOR * like / like.sum() + [votes.like.get(one, 0.0) for one in self.classes] + 1e-6
+        of_other = _PRIOR * self._share + [votes.other.get(one, 0.0) for one in self.classes] + 1e-6
+        ratio = of_other / of_other.sum() / (self._share + 1e-6)
+        out: Array = np.log(np.stack([of_like / of_like.sum(), ratio]))
         return out
 
     def chances(
-        self, features: npt.NDArray[np.int64], votes: dict[StepOutcome, float], happening: str
+        self, features: npt.NDArray[np.int64], votes: Votes, happening: str
     ) -> tuple[tuple[StepOutcome, ...], Array]:
         """The possible outcomes and their probabilities."""
         if len(self.classes) < 2:
-            total = sum(votes.values())
-            return tuple(votes), np.array([vote / total for vote in votes.values()])
-        logits = float(self.trust) * self.prior(votes, happening) + self.table.numpy()[features].sum(0)
+            counted = Counter(votes.like) + Counter(votes.other)
+            return tuple(counted), np.array(list(counted.values())) / counted.total()
+        logits = self.trust.numpy() @ self.prior(votes, happening) + self.table.numpy()[features].sum(0)
         weights = np.exp(logits - logits.max())
         return self.classes, weights / weights.sum()
 
-    def fit(self, steps: Sequence[JudgedStep], held_out: frozenset[int], seed: int) -> dict[str, float]:
+    def fit(self, steps: Sequence[JudgedStep], held_out: frozenset[int]) -> dict[str, float]:
         """Fit the correction where there are classes; held-out nats per step of the votes alone and corrected."""
-        if len(self.classes) < 2 or not any(one.episode in held_out for one in steps):
+        testing = np.array([one.episode in held_out for one in steps], bool)
+        if len(self.classes) < 2 or not testing.any():
             return {}
-        widest = max(len(one.features) for one in steps)
-        table = np.zeros((len(steps), widest), np.int64)
-        for row, one in zip(table, steps, strict=True):
-            row[: len(one.features)] = one.features
-        used, ids = np.unique(table, return_inverse=True)  # bucket 0, for no feature, comes first
-        x = torch.from_numpy(ids.reshape(table.shape))
-        prior = torch.from_numpy(np.stack([self.prior(one.votes, one.happening, one.outcome) for one in steps])).float()
-        y = torch.tensor([self._index[one.outcome] for one in steps])
-        weight = torch.tensor([one.weight for one in steps])
-        training = torch.tensor([at for at, one in enumerate(steps) if one.episode not in held_out])
-        testing = torch.tensor([at for at, one in enumerate(steps) if one.episode in held_out])
-        weights = torch.zeros(len(used), len(self.classes), requires_grad=True)
-        trust = torch.ones((), requires_grad=True)
-        real = (torch.arange(len(used)) > 0).float()[:, None]
-
-        def loss(rows: Tensor, floor: float = 0.0) -> Tensor:
-            logits = trust * prior[rows] + (weights * real)[x[rows]].sum(1)
-            right = logits.log_softmax(1).gather(1, y[rows, None])[:, 0]
-            nats = -torch.log((1 - floor) * right.exp() + floor) if floor else -right
-            return (weight[rows] * nats).sum() / weight[rows].sum()
-
-        generator = torch.Generator().manual_seed(seed)
-        optimizer = torch.optim.Adam([weights, trust], lr=_RATE)
-        with torch.no_grad():
-            best = by_votes = loss(testing, _FLOOR).item()
-        for step in range(_STEPS):
-            rows = training[torch.randint(len(training), (min(_BATCH, len(training)),), generator=generator)]
-            optimizer.zero_grad()
-            (loss(rows) + _DECAY * weights.square().sum()).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
-            optimizer.step()
-            if (step + 1) % _EVERY == 0:
-                with torch.no_grad():
-                    score = loss(testing, _FLOOR).item()
-                    if score < best:
-                        best = score
-                        self.table[torch.from_numpy(used)] = weights * real
-                        self.trust.copy_(trust)
+        used, columns = np.unique(np.concatenate([one.features for one in steps]), return_inverse=True)
+        starts = np.cumsum([0, *(len(one.features) for one in steps)])
+        judged = _Judged(
+            csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(steps), len(used))),
+            np.stack([self.prior(one.votes, one.happening, one.outcome) for one in steps]),
+            np.array([self._index[one.outcome] for one in steps]),
+            np.array([one.weight for one in steps]) * self._steps / sum(one.weight for one in steps),
+        )
+        training, tested = judged.part(~testing), judged.part(testing)
+        by_votes = best = tested.nats(np.ones(2), np.zeros((len(used), len(self.classes))))
+        for variance in _VARIANCES:
+            nats = tested.nats(*training.fitted(variance))
+            if nats < best:
+                best = nats
+                trust, weights = judged.fitted(variance)
+                self.trust.copy_(torch.from_numpy(trust))
+                self.table[torch.from_numpy(used)] = torch.from_numpy(weights).float()
         return {"outcome nats by votes": by_votes, "outcome nats": best}
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Logged steps as a regression: features (n, F), priors (n, 2, C), classes and weights (n,)."""
+
+    features: csr_matrix
+    priors: Array
+    right: npt.NDArray[np.int64]
+    weights: Array
+
+    def part(self, rows: npt.NDArray[np.bool_]) -> "_Judged":
+        return _Judged(self.features[rows], self.priors[rows], self.right[rows], self.weights[rows])
+
+    def log_chances(self, trust: Array, table: Array) -> Array:
+        out: Array = log_softmax(np.einsum("p,npc->nc", trust, self.priors) + self.features @ table, axis=1)
+        return out
+
+    def nats(self, trust: Array, table: Array) -> float:
+        """Per step."""
+        chances = np.exp(self.log_chances(trust, table)[np.arange(len(self.right)), self.right])
+        return float(np.average(-np.log((1 - _FLOOR) * chances + _FLOOR), weights=self.weights))
+
+    def fitted(self, variance: float) -> tuple[Array, Array]:
+        """The likeliest trust (2,) and table (F, C)."""
+        from scipy.optimize import minimize  # slow to import, and only a fit needs it
+
+        rows, classes = np.arange(len(self.right)), self.priors.shape[2]
+
+        def loss(values: Array) -> tuple[float, Array]:
+            trust, table = values[:2], values[2:].reshape(-1, classes)
+            log_chances = self.log_chances(trust, table)
+            slopes = np.exp(log_chances)
+            slopes[rows, self.right] -= 1
+            slopes *= self.weights[:, None]
+            nats = -self.weights @ log_chances[rows, self.right]
+            penalty = np.square(trust - 1).sum() / 2 + np.square(table).sum() / (2 * variance)
+            of_trust = np.einsum("nc,npc->p", slopes, self.priors) + trust - 1
+            of_table = self.features.T @ slopes + table / variance
+            return nats + penalty, np.concatenate([of_trust, of_table.ravel()])
+
+        start = np.concatenate([np.ones(2), np.zeros(self.features.shape[1] * classes)])
+        best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+        return best.x[:2], best.x[2:].reshape(-1, classes)
 
 
 def last_numbers(state: EpisodeState, action: str, answer: str) -> Array:

@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, StepDescription
+from worldline.kernel.goals import GoalNames
 from worldline.kernel.language import Language, code, idle_wordings, recurring_wordings
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrase, Phrasing
 from worldline.kernel.vectors import Array, TextTable, WordWeights
+from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
 Rows = npt.NDArray[np.int64]
@@ -69,6 +71,9 @@ class StepTable:
     sorts: Rows
     happenings: tuple[str, ...]
     """What each step was, and how it was answered."""
+    goal_names: GoalNames
+    goal_shown: npt.NDArray[np.bool_]
+    """Whether each answer shows a name of the goal that the action has not."""
     episode_of: Rows
     policy_of: Rows
     """The number of the policy that made each row."""
@@ -81,8 +86,11 @@ class StepTable:
         weights = WordWeights(_texts(episodes))
         seen = NumberRanges(text for e in episodes for text in (e.steps[0].observation, *e.next_observations))
         phrasing, tables = Phrasing.of(episodes), (TextTable(weights), TextTable(weights))
-        recurring, idle = recurring_wordings(episodes, phrasing), idle_wordings(episodes, phrasing)
-        language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring, idle)
+        recurring, (idle, refused) = recurring_wordings(episodes, phrasing), idle_wordings(episodes, phrasing)
+        skeletons = {phrasing.parse(step.action).skeleton for episode in episodes for step in episode.steps}
+        deed_words = frozenset(word for skeleton in skeletons for word in vocabulary(skeleton))
+        language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring, idle, refused, deed_words)
+        goal_names = GoalNames(episodes, phrasing)
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []
         happenings: list[str] = []
@@ -111,6 +119,8 @@ class StepTable:
             np.array([code(description.phrase.skeleton) for description in described]),
             np.array([code(language.sort(row.answer, one.phrase)) for row, one in zip(rows, described, strict=True)]),
             tuple(happenings),
+            goal_names,
+            np.array([goal_names.shows(episodes[row.episode].goal, row.action, row.answer) for row in rows], bool),
             episode_of,
             np.unique([episode.policy for episode in episodes], return_inverse=True)[1][episode_of],
             np.searchsorted(episode_of, np.arange(len(episodes))),
