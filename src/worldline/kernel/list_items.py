@@ -28,8 +28,8 @@ _Origin = tuple[bool, bool, bool, bool, int]
 """Whether an item is in the best source's list after the step, in ours before it, in the first, in the source's before
 it; and in which share of the sources, in thirds."""
 _Relation = tuple[str, str, bool, tuple[str, ...]]
-"""Where a name stands: its place in the action, s: in the answer, o: in the observation before it, -: nowhere; how it
-was last used; if the goal has a word of it; what could be done with it."""
+"""Where a name stands: its place in the action, s: in the answer, o: in the observation before it, w: in an earlier text
+with a name of the action, e: in another, -: nowhere; how it was last used; if the goal has a word of it; what could be done with it."""
 _Description = tuple[str, tuple[_Relation, ...], _Origin, str, bool, int]
 """An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action, and
 how widely one of its kind was listed elsewhere."""
@@ -59,7 +59,10 @@ class ItemDescriber:
                 weights[action] += weight
         self._shares = {action: int(3 * weight / total) for action, weight in weights.items()}
         self._own = {name: str(slot) for slot, name in enumerate(step.phrase.lowered)}
-        self._answer, self._seen = _spaced(answer), _spaced(state.observation)
+        texts = [_spaced(text) for text in (state.first_observation, *state.answers)]
+        names = [_spaced(name) for name in step.phrase.lowered]
+        together = [text for text in texts if any(name in text for name in names)]
+        self._shown = (("s", _spaced(answer)), ("o", texts[-1]), ("w", "".join(together)), ("e", "".join(texts)))
         self._action, self._verb = step.action, step.phrase.verb
         spoken = openings(blanked(answer, step.phrase.names))[:_SPOKEN]
         self._spoken = "|".join(sentence for sentence, _ in spoken)
@@ -79,7 +82,7 @@ class ItemDescriber:
         if relation is None:
             use = self._situation.last_use.get(name)
             spaced = _spaced(name)
-            where = "s" if spaced in self._answer else "o" if spaced in self._seen else "-"
+            where = next((place for place, text in self._shown if spaced in text), "-")
             in_goal = not self._situation.goal_words.isdisjoint(spaced.split())
             place = self._own.get(name, where)
             used = "-" if use is None else f"{use[0]}{min(self._situation.step - use[1], 3)}"
@@ -189,6 +192,7 @@ def _shaped(text: str, shapes: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(_bucket(f"{text}^{shape}") for shape in shapes)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _spaced(text: str) -> str:
     """The words of a text in lower case, each between spaces."""
     return f" {' '.join(_WORD.findall(text.lower()))} "
