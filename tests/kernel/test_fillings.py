@@ -17,6 +17,15 @@ def test_names_in_view_and_what_can_be_made_of_them() -> None:
     assert list(fillings.filled(["cup", "box"])) == [], "neither is what a cup is called there"
 
 
+def test_what_a_goal_names_may_stand_where_those_of_its_kind_stood() -> None:
+    """Cups and pans were taken, and cups were washed."""
+    lists = [(0, "t", ("take cup", "take pan", "take rag", "wash cup"))]
+    fillings = Fillings(Phrasing(frozenset({"take", "wash"})), lists, [])
+    assert list(fillings.filled(["pan"])) == ["take pan"]
+    assert list(fillings.filled(["pan", "rag"], frozenset({"pan"}))) == ["take pan", "take rag", "wash pan"]
+    assert list(fillings.filled(["lid"], frozenset({"lid"}))) == []
+
+
 def test_an_action_is_listed_elsewhere_if_another_task_lists_it_with_any_number() -> None:
     fillings = Fillings(PHRASING, LISTS, [])
 

@@ -63,6 +63,12 @@ class Fillings:
             for slot, name in enumerate(phrase.names):
                 self._all_kinds.add(_kind(name))
                 self._kinds[phrase.skeleton][slot].add(_kind(name))
+        self._fitting = {
+            skeleton: [(kinds, self._stand_ins(kinds)) for _, kinds in sorted(slots.items())]
+            for skeleton, slots in self._kinds.items()
+            if len(slots) <= SLOTS
+        }
+        """Of each skeleton and slot, the kinds that stood in it, and those that may."""
         often = Counter(phrasing.parse(action).skeleton for action in done).most_common()
         self.deeds = tuple(skeleton for skeleton, _ in often if skeleton in self._templates)[:_DEEDS]
         """The skeletons of what was most often done, of those that were ever listed."""
@@ -94,13 +100,19 @@ class Fillings:
             at += many
         return list(out)
 
-    def filled(self, names: Sequence[str]) -> Iterable[str]:
-        """Every action that can be made of these names as the log makes actions."""
-        kinds = [(name, _kind(name)) for name in names]
-        for skeleton, slots in self._kinds.items():
-            if len(slots) > SLOTS:
-                continue
-            fitting = [[name for name, kind in kinds if kind in slots[slot]] for slot in range(len(slots))]
+    def _stand_ins(self, kinds: set[str]) -> set[str]:
+        """The fewest kinds of one slot that all of these stand in, and more: what was taken may be cooled."""
+        wider = (other for slots in self._kinds.values() for other in slots.values() if kinds < other)
+        return min(wider, key=len, default=kinds)
+
+    def filled(self, names: Sequence[str], goal_words: frozenset[str] = frozenset()) -> Iterable[str]:
+        """Every action that can be made of these names as the log makes actions; of those of the goal, as it may."""
+        kinds = [(name, _kind(name), not goal_words.isdisjoint(_WORD.findall(name))) for name in names]
+        for skeleton, slots in self._fitting.items():
+            fitting = [
+                [name for name, kind, of_goal in kinds if kind in (stand_ins if of_goal else those)]
+                for those, stand_ins in slots
+            ]
             if all(fitting):
                 filled = self._templates[skeleton].filled
                 for combination in itertools.islice(itertools.product(*fitting), _FILLINGS):

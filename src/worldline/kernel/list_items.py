@@ -28,8 +28,9 @@ _Origin = tuple[bool, bool, bool, bool, int]
 """Whether an item is in the best source's list after the step, in ours before it, in the first, in the source's before
 it; and in which share of the sources, in thirds."""
 _Relation = tuple[str, str, bool, tuple[str, ...]]
-"""Where a name stands: its place in the action, s: in the answer, o: in the observation before it, w: in an earlier text
-with a name of the action, e: in another, -: nowhere; how it was last used; if the goal has a word of it; what could be done with it."""
+"""Where a name stands: its place in the action, s: in the answer, o: in the observation before it, w: in an earlier
+text with a name of the action, e: in another, -: nowhere; how it was last used; if the goal has a word of it; what
+could be done with it."""
 _Description = tuple[str, tuple[_Relation, ...], _Origin, str, bool, int]
 """An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action, and
 how widely one of its kind was listed elsewhere."""

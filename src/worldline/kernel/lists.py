@@ -74,7 +74,7 @@ def items(
                 *(sorted(part) for part in parts),
                 sorted(before),
                 sorted(first),
-                fillings.filled(list(dict.fromkeys(names))),
+                fillings.filled(list(dict.fromkeys(names)), state.goal_words),
                 related,
             )
         )
