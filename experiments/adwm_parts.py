@@ -281,20 +281,21 @@ class Parts:
         return {"trials": {trial.policy: [trial.truth, trial.estimates[KERNEL[0]].value] for trial in trials}}
 
     def judged(self, model: str) -> list[str]:
-        """The targets that were played in truth and in this model."""
-        return [name for name in self.plan.targets if self.result(f"truth.{name}")
-                and self.result(f"imagine.{name}.{model}")]  # fmt: skip
+        """The targets that were played in truth and in this model, and whose log-probs of the log are there."""
+        return [name for name in self.plan.targets
+                if all(map(self.result, (f"truth.{name}", f"imagine.{name}.{model}", f"score.{name}")))]  # fmt: skip
 
     def _evaluate(self, model: str) -> dict[str, Any]:
         names = self.judged(model)
         if len(names) < 2:
-            raise InputError(f"{self.results}: fewer than two targets are played in truth and in world model {model}")
+            raise InputError(f"{self.results}: fewer than two targets are played and scored, also in world model {model}")
         truth = self.work / f"truth-{model}.json"
         rows = [{"name": name, "epsilon": 0.0, "value": self.result(f"truth.{name}")["value"]} for name in names]
         files.write_json(truth, {"policies": rows})
         classical = self.plan.classical if model == "0" else DEFAULT
         estimators = (*classical, *self.worlds(model), "am-dr" if model == NETWORKS else "wm-dr")
-        config = self.evaluation(model, truth=truth, estimators=estimators, refit=model != NETWORKS)
+        refit = model != NETWORKS and all(self.result(f"refit.{fold}") for fold in range(FOLDS))
+        config = self.evaluation(model, truth=truth, estimators=estimators, refit=refit)
         loggers = {name: self.source(name) for name in self.plan.loggers}
         evaluation = evaluate(config, {name: self.source(name) for name in names}, loggers=loggers)
         best: dict[str, float] = {}
