@@ -1,9 +1,12 @@
+import itertools
 import random
 
 import numpy as np
 import pytest
 from written_logs import GREEN, OVER, PAID, RED, Played, episode, lamps, state_after
 
+from worldline.kernel.answers import StepRequest
+from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import (
     MOST_CLASSES,
@@ -18,6 +21,7 @@ from worldline.kernel.outcome import (
     reward_wording,
 )
 from worldline.kernel.step_table import LoggedStep
+from worldline.types import Trajectory
 
 NOTHING, WON = StepOutcome(0.0, False, False), StepOutcome(1.0, True, True)
 
@@ -109,6 +113,50 @@ def test_ends_and_rewards_are_near_those_of_the_log(lamp_model: KernelModel) -> 
         logged = np.mean(rows, 0) if rows else np.zeros(2)
         assert logged == pytest.approx(expected.get(key, (0, 0)), abs=0.1), "the log is no chance one"
         assert total / times[key] == pytest.approx(logged, abs=0.1), key
+
+
+THINGS, PLACES = (
+    ("cup", "egg", "pan", "hat", "jar", "net", "lid", "bag"),
+    ("desk", "bin", "sofa", "shelf", "bed", "cart"),
+)
+
+
+def errand(number: int, thing: str, place: str, *, washed: bool, moved: str, to: str) -> Trajectory:
+    """A goal asks for a thing in a place, every second one for a clean thing; something is moved somewhere."""
+    clean, name = number % 2, f"{moved} {number % 3}"
+    goal = f"put a {'clean ' * clean}{thing} in {place}"
+    steps = [Played(f"take {name}", f"You have the {name}.")]
+    steps += [Played(f"clean {name}", f"You wash the {name}." if washed else "Nothing happens.")]
+    won = moved == thing and to == place and (washed or not clean)
+    steps += [Played(f"move {name} to {to}", f"You move the {name} to the {to}.", float(won))]
+    return episode(f"e{number}", "A room.", steps, task=f"{goal} {number % 4}", goal=goal, ended=won, success=won)
+
+
+def test_a_win_takes_the_thing_and_the_place_of_the_goal_and_what_was_to_be_done_with_it(briefly: None) -> None:
+    """One errand in five is of another thing, one in five to another place; half of those to be clean are not.
+
+    A new goal, of which the log has nothing: all combinations, each with the chance of a win that the model sees.
+    """
+    rng = random.Random(0)
+    log = []
+    for number in range(120):
+        thing, place = rng.choice(THINGS), rng.choice(PLACES)
+        moved = rng.choice(THINGS) if rng.random() < 0.2 else thing
+        to = rng.choice(PLACES) if rng.random() < 0.2 else place
+        log.append(errand(number, thing, place, washed=rng.random() < 0.5, moved=moved, to=to))
+    model = fit_once(log, steps=700)[0]
+    for number in (200, 201):
+        for moved, to, washed in itertools.product(("mop", "cup"), ("rack", "desk"), (True, False)):
+            new = errand(number, "mop", "rack", washed=washed, moved=moved, to=to)
+            request = StepRequest(state_after(model, new, 2), new.steps[2].action, 0.5, 0.5, 0)
+            considered = model.considered(request)
+            (chances,) = model.request_chances([request], [considered])
+            answer = model.followed(request, considered, chances, new.final_observation, "logged")
+            assert answer.hazard == pytest.approx(float(bool(new.success)), abs=0.15), (
+                new.goal,
+                request.action,
+                washed,
+            )
 
 
 def test_a_reward_that_is_a_line_in_a_number_is_exact_also_beyond_the_log() -> None:
