@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import adwm_probe
 import adwm_real
 import adwm_select
 import adwm_tables
@@ -25,7 +26,7 @@ from worldline.evaluate import EvaluateConfig
 from worldline.paw.recipe import TrainConfig
 from worldline.policies.faulty_expert import Faults
 from worldline.rollout import Episode, Rollout
-from worldline.types import InputError, Trajectory
+from worldline.types import Exchange, InputError, Trajectory, Turn
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_an_evaluation_is_done_again_where_more_targets_can_be_judged(tmp_path: 
     parts = Parts(adwm_real.tiny(adwm_real.ALFWORLD), Given("alfworld", tmp_path))
     first, second, third, *_ = parts.plan.targets
     for name in (first, second):
-        for part in (f"truth.{name}", f"imagine.{name}.0"):
+        for part in (f"truth.{name}", f"imagine.{name}.0", f"score.{name}"):
             files.write_json(parts.path(part), {"value": 1.0})
     assert not parts.done("evaluate.0")
     judged = {"evaluation": {"policies": [{"name": name} for name in (first, second)]}}
@@ -154,7 +155,22 @@ def test_an_evaluation_is_done_again_where_more_targets_can_be_judged(tmp_path: 
     assert parts.done("evaluate.0")
     for part in (f"truth.{third}", f"imagine.{third}.0"):
         files.write_json(parts.path(part), {"value": 1.0})
+    assert parts.done("evaluate.0"), "nobody has its log-probs yet"
+    files.write_json(parts.path(f"score.{third}"), {"value": 1.0})
     assert not parts.done("evaluate.0")
+
+
+def test_a_chooser_prefers_words_of_the_goal_that_it_has_not_tried() -> None:
+    """Two words of the goal against one, once done; at temperature 1 each word counts e^2, each time before e^-1.5."""
+    chooser = adwm_probe.Chooser(1.0)
+    listed = ("put cup on desk", "take cup 1", "wait")
+    done = Exchange("A room.", "put cup on desk")
+    turn = Turn("w", "the cup belongs on the desk", "A room.", listed, [done], seed=3)
+    (chances,) = chooser.logprobs([turn], [[*listed, "dance"]])
+    weights = np.exp([4 - 1.5, 2, 0])
+    assert np.exp(chances) == pytest.approx([*(weights / weights.sum()), 0])
+    (decision,) = chooser.act([turn])
+    assert decision.logprob == pytest.approx(chances[listed.index(decision.action)])
 
 
 def test_who_picks_which_checkpoint() -> None:
