@@ -84,6 +84,20 @@ def test_it_learns_which_feature_decides() -> None:
         assert chances[outcomes.index(likely)] > 0.9
 
 
+def test_nothing_is_read_from_what_a_step_leaves_out_of_its_own_prior() -> None:
+    """Sixty happenings, four steps each, all of chance. Of a win, one win less is left: nobody may gain by that."""
+    rng = random.Random(0)
+    happenings = [f"happening {number % 60}" for number in range(240)]
+    outcomes = [rng.choice((NOTHING, WON)) for _ in happenings]
+    model = OutcomeModel([row(one) for one in outcomes], happenings)
+    steps = [
+        JudgedStep(number, np.array([1, 2 + number % 60]), like(), happening, outcome)
+        for number, (happening, outcome) in enumerate(zip(happenings, outcomes, strict=True))
+    ]
+    assert model.fit(steps, frozenset(range(40)))["outcome nats"] > 0.9 * np.log(2)
+    assert model.trust.min() >= 0
+
+
 def test_ends_and_rewards_are_near_those_of_the_log(lamp_model: KernelModel) -> None:
     """Pressing is paid with PAID when green follows and ends with OVER; waiting does neither. In 20 new episodes."""
     sums = {(action, text): np.zeros(2) for action in ("wait", "press") for text in (RED, GREEN)}

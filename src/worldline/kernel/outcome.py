@@ -33,7 +33,7 @@ _STEPS = 100
 _VARIANCES = 0.01, 0.03, 0.1, 0.3, 1.0
 """Of a weight, before the log is read. Held-out steps say which is right."""
 _FLOOR = 1e-3
-"""Probability that a held-out outcome against all evidence is granted, so that one does not say where the fit stops."""
+"""Probability that a held-out outcome against all evidence is granted: one alone does not choose the variance."""
 _PRIOR = 2.0
 """Votes that the outcomes of all like happenings have beside those of the candidates."""
 _LEAST = 1.0
@@ -127,7 +127,7 @@ class OutcomeModel(nn.Module):
         return happening in self._like and bool((self._like[happening] > 0).sum() > 1)
 
     def prior(self, votes: Votes, happening: str, own: StepOutcome | None = None) -> Array:
-        """log-probabilities of the classes by like happenings, and log-ratios to them by what else votes (2, C).
+        """log-probabilities of the classes by like happenings; by what else votes, log-ratios to the whole log (2, C).
 
         One like happening, with the outcome `own`, is left out.
         """
@@ -167,15 +167,14 @@ class OutcomeModel(nn.Module):
             np.array([one.weight for one in steps]) * self._steps / sum(one.weight for one in steps),
         )
         training, tested = judged.part(~testing), judged.part(testing)
-        by_votes = best = tested.nats(np.ones(2), np.zeros((len(used), len(self.classes))))
-        for variance in _VARIANCES:
-            nats = tested.nats(*training.fitted(variance))
-            if nats < best:
-                best = nats
-                trust, weights = judged.fitted(variance)
-                self.trust.copy_(torch.from_numpy(trust))
-                self.table[torch.from_numpy(used)] = torch.from_numpy(weights).float()
-        return {"outcome nats by votes": by_votes, "outcome nats": best}
+        by_votes = tested.nats(np.ones(2), np.zeros((len(used), len(self.classes))))
+        nats = {variance: tested.nats(*training.fitted(variance)) for variance in _VARIANCES}
+        best = min(_VARIANCES, key=nats.__getitem__)
+        if nats[best] < by_votes:
+            trust, weights = judged.fitted(best)
+            self.trust.copy_(torch.from_numpy(trust))
+            self.table[torch.from_numpy(used)] = torch.from_numpy(weights).float()
+        return {"outcome nats by votes": by_votes, "outcome nats": min(by_votes, nats[best])}
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,11 @@ class _Judged:
         return float(np.average(-np.log((1 - _FLOOR) * chances + _FLOOR), weights=self.weights))
 
     def fitted(self, variance: float) -> tuple[Array, Array]:
-        """The likeliest trust (2,) and table (F, C)."""
+        """The likeliest trust (2,), never negative, and table (F, C).
+
+        A step is not among the like happenings of its own prior, so that of a win has one win less than that of a loss
+        at which the same happened. A negative trust would read the outcome from this.
+        """
         from scipy.optimize import minimize  # slow to import, and only a fit needs it
 
         rows, classes = np.arange(len(self.right)), self.priors.shape[2]
@@ -218,7 +221,8 @@ class _Judged:
             return nats + penalty, np.concatenate([of_trust, of_table.ravel()])
 
         start = np.concatenate([np.ones(2), np.zeros(self.features.shape[1] * classes)])
-        best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+        bounds = [(0, None)] * 2 + [(None, None)] * (len(start) - 2)
+        best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS})
         return best.x[:2], best.x[2:].reshape(-1, classes)
 
 
