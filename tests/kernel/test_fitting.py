@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from written_logs import TO_GREEN, lamps, state_after
+from written_logs import TO_GREEN, lamps, shelves, state_after
 
 from worldline.kernel.candidates import Candidates
-from worldline.kernel.fitting import closeness, fit_kernel
+from worldline.kernel.fitting import _fit_lists, closeness, described_steps, fit_kernel
 from worldline.kernel.model import KernelModel
 from worldline.kernel.wordings import Wordings
 
@@ -51,6 +51,17 @@ def test_lists_by_a_rule_are_exact_on_held_out_episodes(shelf_fit: Fit) -> None:
     figures = shelf_fit[1]
     assert figures["exact lists"] == figures["exact"] == 1.0
     assert "outcome nats" not in figures, "there is one outcome only"
+
+
+def test_a_step_that_is_likelier_to_be_in_the_sample_counts_less_among_held_out_lists() -> None:
+    """Of two held-out lists one is right, and one that nobody has ever seen stands for three steps."""
+    model = KernelModel(shelves(12, seed=1))
+    sample = [one for one in described_steps(model, 0, 1000) if one.row.listed_after is not None]
+    right, wrong = (one for one in sample if one.row.episode == 0 and one.row.step < 2)
+    wrong = replace(wrong, row=replace(wrong.row, listed_after=("fly",)), weight=3.0)
+    steps = [right, wrong, *(one for one in sample if one.row.episode)]
+    chances = [np.full(len(one.considered.candidates), 1 / len(one.considered.candidates)) for one in steps]
+    assert _fit_lists(model, steps, chances, frozenset({0})) == {"exact lists": 0.25}
 
 
 def test_chance_is_right_as_often_as_the_table_lets_it(lamp_fit: Fit) -> None:

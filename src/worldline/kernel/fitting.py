@@ -1,8 +1,8 @@
 """Fitting the kernel model: a sample of logged steps, each answered by the other episodes of the log.
 
 First the wording model, on folds of the log; then the gate, with what the folds say of each other's steps among its
-features; then outcomes and lists, given the right answer. One episode in six decides when to stop, and is what the
-held-out figures are of.
+features; then outcomes and lists, given the right answer. One episode in six decides when to stop, and how far outcomes
+may be corrected, and is what the held-out figures are of.
 """
 
 import random
@@ -45,7 +45,7 @@ LEAST_SHARED = 3000
 OTHER_POLICIES = 0.5
 """Share of the steps that are answered by episodes of other policies alone: so will those of a new policy be."""
 _UNDECIDED = 0.25
-"""Share of the steps, at most, that are in the sample since their outcome might have been another."""
+"""As a share of the sample, the steps that are sought for it since their outcome might have been another."""
 _LEAST_WEIGHT = 0.3
 """Of a step to the gate, where few of the others are in the sample."""
 _TEXT_ALONE = 0.1
@@ -139,8 +139,8 @@ def described_steps(
 ) -> list[DescribedStep]:
     """A sample of about `most` logged steps, of these episodes only.
 
-    All last steps are in it, and a fourth as many again of those that might have been. `as_new`: as if nobody had done
-    them in their task; last steps are then as rare as others.
+    All last steps are in it, and of those whose outcome might have been another, all or a fourth of `most`, whichever
+    is less. `as_new`: as if nobody had done them in their task; none of these is then likelier to be in it than others.
     """
     rng = random.Random(derive_seed(seed, "exercises"))
     numbers = range(len(model.log.episodes)) if episodes is None else sorted(episodes)
@@ -292,24 +292,25 @@ def _fit_lists(
     held_out: frozenset[int],
 ) -> dict[str, float]:
     """Fit the list model on lists after the right answers; the share of held-out lists that it has exactly."""
-    listed: list[tuple[Items, frozenset[str], int]] = []
+    listed: list[tuple[Items, frozenset[str], DescribedStep]] = []
     for one, chances in zip(sample, weighed, strict=True):
         if not model.lists or one.row.listed_after is None:
             continue
         step, answer, possible, own = one.considered.step, one.row.answer, one.considered.candidates, one.row.episode
         may_be = items(model.log, model.fillings, one.state, step, answer, possible, chances, own, one.as_new)
         if may_be is not None:
-            listed.append((may_be, frozenset(one.row.listed_after), one.row.episode))
+            listed.append((may_be, frozenset(one.row.listed_after), one))
     training = [
         (may_be.ids, np.array([action in there for action in may_be.actions]))
-        for may_be, there, episode in listed
-        if may_be.ids.size and episode not in held_out
+        for may_be, there, one in listed
+        if may_be.ids.size and one.row.episode not in held_out
     ]
     if training:
         model.list_model.fit(training)
-    exact = []
-    for may_be, there, episode in listed:
-        if episode in held_out:
+    exact, weights = [], []
+    for may_be, there, one in listed:
+        if one.row.episode in held_out:
             scores = model.list_model.log_odds(may_be.ids) if may_be.ids.size else np.ones(len(may_be.actions))
             exact.append({a for a, score in zip(may_be.actions, scores, strict=True) if score > 0} == there)
-    return {"exact lists": float(np.mean(exact))} if exact else {}
+            weights.append(one.weight)
+    return {"exact lists": float(np.average(exact, weights=weights))} if exact else {}
