@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +63,12 @@ class Fillings:
             for slot, name in enumerate(phrase.names):
                 self._all_kinds.add(_kind(name))
                 self._kinds[phrase.skeleton][slot].add(_kind(name))
+        slots_with: dict[str, list[set[str]]] = defaultdict(list)
+        for kinds in (kinds for slots in self._kinds.values() for kinds in slots.values()):
+            for kind in kinds:
+                slots_with[kind].append(kinds)
         self._fitting = {
-            skeleton: [(kinds, self._stand_ins(kinds)) for _, kinds in sorted(slots.items())]
+            skeleton: [(kinds, _stand_ins(kinds, slots_with)) for _, kinds in sorted(slots.items())]
             for skeleton, slots in self._kinds.items()
             if len(slots) <= SLOTS
         }
@@ -100,13 +104,11 @@ class Fillings:
             at += many
         return list(out)
 
-    def _stand_ins(self, kinds: set[str]) -> set[str]:
-        """The fewest kinds of one slot that all of these stand in, and more: what was taken may be cooled."""
-        wider = (other for slots in self._kinds.values() for other in slots.values() if kinds < other)
-        return min(wider, key=len, default=kinds)
-
     def filled(self, names: Sequence[str], goal_words: frozenset[str] = frozenset()) -> Iterable[str]:
-        """Every action that can be made of these names as the log makes actions; of those of the goal, as it may."""
+        """Every action that can be made of these names as the log makes actions.
+
+        A name with a word of the goal may also stand where others of its kind stood (`_stand_ins`).
+        """
         kinds = [(name, _kind(name), not goal_words.isdisjoint(_WORD.findall(name))) for name in names]
         for skeleton, slots in self._fitting.items():
             fitting = [
@@ -118,6 +120,15 @@ class Fillings:
                 for combination in itertools.islice(itertools.product(*fitting), _FILLINGS):
                     if len(set(combination)) == len(combination):
                         yield filled(combination)
+
+
+def _stand_ins(kinds: set[str], slots_with: Mapping[str, Sequence[set[str]]]) -> set[str]:
+    """The kinds of the narrowest slot that has all of these and more: what was taken may be cooled.
+
+    `slots_with`: of each kind, the slots that it stood in.
+    """
+    fewest = min((slots_with[kind] for kind in kinds), key=len)
+    return min((other for other in fewest if kinds < other), key=len, default=kinds)
 
 
 def _add(those: set[Any], one: object, most: int) -> None:
