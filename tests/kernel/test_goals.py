@@ -1,5 +1,9 @@
+import itertools
+
+import pytest
 from written_logs import Played, episode, state_after
 
+from worldline.kernel import goals
 from worldline.kernel.candidates import KINDS
 from worldline.kernel.goals import GoalNames
 from worldline.kernel.model import KernelModel
@@ -30,6 +34,21 @@ def test_a_name_stands_for_one_with_the_same_roles_however_the_goals_are_worded(
     assert dict(names.renaming(LOG[0].goal, LOG[1].goal)) == {"cup": "egg", "desk": "bin"}
     half = fetched("cup", "bin", polite=True).goal
     assert dict(names.renaming(LOG[0].goal, half)) == {"desk": "bin"}, "the cup is the same"
+
+
+def test_goals_that_are_long_texts_have_no_counterparts(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = GoalNames(LOG, StepTable.of(LOG).language.phrasing)
+    monkeypatch.setattr(goals, "_NAMES", 2)
+    assert dict(names.renaming("cup desk", "egg bin")) == {"cup": "egg", "desk": "bin"}
+    assert names.renaming("cup desk", "egg bin sofa") == names.renaming("cup desk shelf", "egg bin") == ()
+
+
+def test_renamings_are_forgotten_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(goals, "_REMEMBERED", 2)
+    names = GoalNames(LOG, StepTable.of(LOG).language.phrasing)
+    for first, second in itertools.permutations(LOG, 2):
+        assert names.renaming(first.goal, second.goal)
+        assert len(names._renamings) <= 2
 
 
 def test_what_a_goal_names_is_shown_if_the_action_has_it_not() -> None:

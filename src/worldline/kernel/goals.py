@@ -14,6 +14,8 @@ from worldline.types import Trajectory
 
 ALIKE = 0.5
 """Roles that two words must share, as a share of all that either has."""
+_NAMES, _REMEMBERED = 16, 1 << 14
+"""Goals that differ in more names have no counterparts: every pair is compared. Renamings that are kept at once."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 _Role = tuple[str, int]
 """A skeleton, and a place in it."""
@@ -46,10 +48,14 @@ class GoalNames:
         renaming = self._renamings.get((old, new))
         if renaming is None:
             theirs, ours = self.of(old), self.of(new)
+            if len(self._renamings) >= _REMEMBERED:
+                self._renamings.clear()
             renaming = self._renamings[old, new] = tuple(self._counterparts(theirs - ours, ours - theirs))
         return renaming
 
-    def _counterparts(self, theirs: Iterable[str], ours: Iterable[str]) -> Iterable[tuple[str, str]]:
+    def _counterparts(self, theirs: frozenset[str], ours: frozenset[str]) -> Iterable[tuple[str, str]]:
+        if max(len(theirs), len(ours)) > _NAMES:
+            return
         likeness = sorted((-self._likeness(old, new), old, new) for old in theirs for new in ours)
         used: set[str] = set()
         for unlike, old, new in likeness:
