@@ -288,7 +288,9 @@ class Parts:
     def _evaluate(self, model: str) -> dict[str, Any]:
         names = self.judged(model)
         if len(names) < 2:
-            raise InputError(f"{self.results}: fewer than two targets are scored and played in world model {model}")
+            raise InputError(
+                f"{self.results}: fewer than two targets have a truth, log-probs and values of world model {model}"
+            )
         truth = self.work / f"truth-{model}.json"
         rows = [{"name": name, "epsilon": 0.0, "value": self.result(f"truth.{name}")["value"]} for name in names]
         files.write_json(truth, {"policies": rows})
