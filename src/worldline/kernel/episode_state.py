@@ -143,11 +143,16 @@ class EpisodeState:
         return sorted({at for name in phrase.lowered for at in self.steps_with.get(name, ())})
 
     def done_with(self, phrase: Phrase) -> list[str]:
-        """What was done to some effect with names of this action: each deed, and where those names stood in it."""
-        own = {name: place for place, name in enumerate(phrase.lowered)}
-        deeds = [self.descriptions[at].phrase for at in self.related(phrase) if self.effective[at]]
-        places = (",".join(str(own.get(name, "-")) for name in deed.lowered) for deed in deeds)
-        return list(dict.fromkeys(f"{deed.skeleton} {place}" for deed, place in zip(deeds, places, strict=True)))
+        """What was done to some effect with names of this action, as `_deeds_at` has it."""
+        return list(self._deeds_at(phrase, [at for at in self.related(phrase) if self.effective[at]]))
+
+    def _deeds_at(self, phrase: Phrase, steps: Iterable[int]) -> Iterable[str]:
+        """What was done at these steps, each deed once, with the place in `phrase` of each of its names."""
+        own = {name: str(place) for place, name in enumerate(phrase.lowered)}
+        deeds = dict.fromkeys(self.descriptions[at].phrase for at in steps)
+        return dict.fromkeys(
+            f"{deed.skeleton} {','.join(own.get(name, '-') for name in deed.lowered)}" for deed in deeds
+        )
 
     def offered(self, action: str) -> bool:
         """Whether the action is listed, or was nearly: the list of an imagined step is a guess."""
@@ -181,10 +186,8 @@ class EpisodeState:
 
     def relations(self, phrase: Phrase, words: list[str], action: str) -> Iterable[str]:
         """How the action's names, words and numbers stand to what was done and seen before."""
-        own = {name: place for place, name in enumerate(phrase.lowered)}
-        for other in dict.fromkeys(self.descriptions[at].phrase for at in self.related(phrase)):
-            places = ",".join(str(own.get(name, "-")) for name in other.lowered)
-            yield f"did {other.skeleton} {places}"
+        for deed in self._deeds_at(phrase, self.related(phrase)):
+            yield f"did {deed}"
         for word in dict.fromkeys(words):
             for sentence in self._sentences.get(word, ()):
                 yield f"read {words.index(word)} {sentence}"
