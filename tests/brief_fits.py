@@ -39,7 +39,7 @@ def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50) -> None:
     """Until the patch is undone: few updates of every part, few replays, no fits without some of the policies."""
     for module in (gate, lists, outcome, outlook, wordings):
         patch.setattr(module, "_STEPS", updates)
-    for module in (gate, outcome, outlook):  # else the weights of a brief fit would be those it began with
+    for module in (gate, outlook):  # else the weights of a brief fit would be those it began with
         patch.setattr(module, "_EVERY", min(module._EVERY, max(1, updates // 2)))
     replay_error = fit.replay_error
 
