@@ -14,8 +14,8 @@ checkpoint in OUT/ENV/work, or begun anew where that is gone; the clones are mad
 - Starts: the model, cloned from the walkthroughs of the first N train games (WebShop: the expert's first N wins), once
   with `--target action`, once with `--target both`. N is searched for each: from FIRST it doubles while the clone's
   success is below WINDOW and halves while it is above, then goes to the geometric mean; the first inside is taken.
-- Rate: of RATES, the one with the highest success (mean of the last three evaluations) of plain GRPO, averaged over one
-  run from each start with seeds of their own; of those within CLOSE of the best, the smallest. It serves every arm.
+- Rate: of RATES, the one with the highest success (mean of the last three evaluations) of plain GRPO, in one run from
+  the start with a seed of its own; of those within CLOSE of the best, the smallest. It serves every arm of the start.
 - Order: GRPO and GRPO + PaW with all seeds from both starts; then GiGPO, ECHO, lambda = 1 and rho = 1. The first
   question is `success` of GRPO + PaW against GRPO over both starts; all else is a further question.
 - Evaluations: every game four times (WebShop: 280 test goals, so 1,120 episodes). The judged mean of three evaluations
@@ -35,7 +35,7 @@ from paw_stages import Given, Plan, Stages
 
 from worldline.types import InputError, WorldlineError
 
-WINDOW, FIRST = (0.1, 0.2), 100
+WINDOW, FIRST = (0.1, 0.2), 50
 RATES, CLOSE, TUNE_SEEDS = (1e-5, 3e-5, 1e-4), 0.015, {"action": 101, "both": 102}
 STARTS = tuple(TUNE_SEEDS)
 SEEDS = 6
@@ -135,12 +135,13 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--result", type=Path, help="figures: the JSON to write; the curves get its name with .svg")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="of each arm: 0, 1, ...")
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="run: only these")
-    parser.add_argument("--starts", nargs="+", choices=STARTS, default=STARTS, help="clone, run: only these")
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=STARTS, help="clone, tune, run: only these")
     parser.add_argument("--jobs", type=int, default=1, help="runs beside each other")
     parser.add_argument("--minutes", type=float, help="tune, run: stop after so many; default: when all is done")
     parser.add_argument("--batch-size", type=int, default=280, help="episodes played at once")
     parser.add_argument("--cache-gib", type=float, default=8.0, help="memory of a run for cached keys and values")
     parser.add_argument("--batch-tokens", type=int, default=8192, help="tokens in one forward pass of an update")
+    parser.add_argument("--rollout-tokens", type=int, default=262144, help="tokens of the prompts read at once")
     parser.add_argument("--scale", choices=("full", "tiny"), default="full", help="tiny: a rehearsal")
     given = parser.parse_args(words)
     try:

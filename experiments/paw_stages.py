@@ -5,7 +5,6 @@ of its own.
 """
 
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -79,6 +78,7 @@ class Given:
     batch_size: int = 128
     cache_gib: float = 4.0
     batch_tokens: int = 8192
+    rollout_tokens: int = 65536
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,19 @@ class Stages:
 
     def tune(self) -> bool:
         """Plain GRPO at each rate; the rule's choice."""
-        if not self._played([run for rate in self.plan.rates for run in self._tuning(rate)]):
+        if not self._played([self._tuning(start, rate) for start in self.given.starts for rate in self.plan.rates]):
             return False
-        print(f"learning rate: {self.rate():g}", file=sys.stderr)
+        for start in self.given.starts:
+            print(f"start '{start}': learning rate {self.rate(start):g}", file=sys.stderr)
         return True
 
     def run(self) -> bool:
         """The arms, phase by phase and seed by seed, so that whatever is done can be compared."""
-        rate, seeds = self.rate(), range(self.given.seeds)
+        rates = {start: self.rate(start) for start in self.given.starts}
         runs = [
-            Run("run", start, arm, seed, rate)
+            Run("run", start, arm, seed, rates[start])
             for phase in self.plan.phases
-            for seed in seeds
+            for seed in range(self.given.seeds)
             for start in self.given.starts
             for arm in phase
             if arm in self.given.arms
@@ -141,9 +142,11 @@ class Stages:
             raise InputError(f"{self.results}: no finished run: `run` makes them")
         for row in rows:
             self._finished(Run("run", row["start"], row["variant"], row["seed"], row["rate"]))  # with these settings
-        clones = {start: self.clones(start) for start in self.plan.tune_seeds}
-        tuned = [_json(path) for path in sorted(self.results.glob("tune-*.json"))]
-        figures(self.given.result, self.given.env, rows, {"clones": clones, "rate": self.rate(), "tuning": tuned})
+        starts = sorted({row["start"] for row in rows})
+        chosen = {"clones": {start: self.clones(start) for start in starts}}
+        chosen |= {"rates": {start: self.rate(start) for start in starts}}
+        chosen |= {"tuning": [_json(path) for path in sorted(self.results.glob("tune-*.json"))]}
+        figures(self.given.result, self.given.env, rows, chosen)
         return True
 
     def clones(self, start: str) -> dict[int, float]:
@@ -162,19 +165,18 @@ class Stages:
 
         return searched(success, self.plan.first, self.plan.window)
 
-    def rate(self) -> float:
-        """The learning rate that the rule has chosen."""
-        means = {}
+    def rate(self, start: str) -> float:
+        """The learning rate that the rule has chosen for runs from `start`."""
+        successes = {}
         for rate in self.plan.rates:
-            paths = [self._path(run.name) for run in self._tuning(rate)]
-            for path in paths:
-                if not path.exists():
-                    raise InputError(f"{path}: missing: `tune` makes it")
-            means[rate] = statistics.mean(measures(_json(path))["success"] for path in paths)
-        return chosen_rate(means, self.plan.close)
+            path = self._path(self._tuning(start, rate).name)
+            if not path.exists():
+                raise InputError(f"{path}: missing: `tune` makes it")
+            successes[rate] = measures(_json(path))["success"]
+        return chosen_rate(successes, self.plan.close)
 
-    def _tuning(self, rate: float) -> list[Run]:
-        return [Run("tune", start, "grpo", seed, rate) for start, seed in self.plan.tune_seeds.items()]
+    def _tuning(self, start: str, rate: float) -> Run:
+        return Run("tune", start, "grpo", self.plan.tune_seeds[start], rate)
 
     def _success(self, start: str, number: int) -> float:
         """The success of a clone; it is made and played now unless its result is there."""
@@ -191,7 +193,7 @@ class Stages:
         settings = {"base": self._base(), "sft": self._cloning(start, number), "collect": playing}
         if not path.exists():
             place = {"policy": f"hf:{self._model(start, number)}", "batch-size": self.given.batch_size}
-            place |= {"cache-gib": self.given.cache_gib}
+            place |= {"cache-gib": self.given.cache_gib, "batch-tokens": self.given.rollout_tokens}
             played = _printed([*self._world("collect"), *_flags({**playing, **place})])
             figures = {name: played[name] for name in ("success", "episodes", "mean_length", "invalid_actions")}
             files.write_json(path, {"start": start, "walkthroughs": number, **figures, "settings": settings})
@@ -259,6 +261,7 @@ class Stages:
         machine = {
             "batch-size": self.given.batch_size,
             "rollout.cache-gib": self.given.cache_gib,
+            "rollout.batch-tokens": self.given.rollout_tokens,
             "update.batch-tokens": self.given.batch_tokens,
             "checkpoint-every": max(1, self.plan.train["updates"] // 2),
             "keep-checkpoints": 1,
@@ -289,10 +292,10 @@ class Stages:
         return [verb, self.given.env, *_flags({**({"data": self.given.data} if self.given.data else {}), **options})]
 
 
-def chosen_rate(means: Mapping[float, float], close: float) -> float:
-    """The smallest rate whose mean is within `close` of the best."""
-    best = max(means.values())
-    return min(rate for rate, mean in means.items() if mean >= best - close)
+def chosen_rate(successes: Mapping[float, float], close: float) -> float:
+    """The smallest rate whose success is within `close` of the best."""
+    best = max(successes.values())
+    return min(rate for rate, success in successes.items() if success >= best - close)
 
 
 def _printed(words: Sequence[str]) -> dict[str, Any]:

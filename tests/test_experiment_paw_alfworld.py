@@ -272,7 +272,8 @@ def test_all_stages_go_on_where_they_stopped(stages: list[str], tmp_path: Path) 
 
     assert play("figures", "--result", str(result)) == 0
     content = json.loads(result.read_text())
-    assert content["rate"] == 3e-5 and content["clones"]["both"] == {"3": 0.003, "6": 0.006}
+    assert content["rates"] == {"action": 3e-5, "both": 3e-5}
+    assert content["clones"]["both"] == {"3": 0.003, "6": 0.006}
     assert len(content["rows"]) == 12 and content["pairs_with_different_starts"] == []
     first = next(c for c in content["comparisons"] if (c["measure"], c["start"]) == ("success", "all"))
     expected = [(0.1 + 0.001 * seed) / 2 for seed in range(3)]  # the mean over updates 0, 1, 2 is half of the last

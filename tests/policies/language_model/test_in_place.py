@@ -16,6 +16,7 @@ from worldline.policies.language_model.decoding import Response, Sampling, gener
 from worldline.policies.language_model.forward import Prefix, read
 from worldline.policies.language_model.in_place import InPlaceSampler, sampler_of, suits
 from worldline.policies.language_model.stack import TransformersStack
+from worldline.policies.language_model.stepper import stepping_time
 from worldline.types import Exchange, Turn
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="records CUDA graphs: needs a GPU")
@@ -204,3 +205,10 @@ def test_decisions_on_a_gpu_do_not_depend_on_recording(
     policy.forget()
     growing = [policy.act(turns) for _ in range(3)] + [policy.act(longer) for _ in range(3)]
     assert [[d.token_ids for d in step] for step in recorded] == [[d.token_ids for d in step] for step in growing]
+
+
+def test_a_growing_transcript_meets_few_lengths_and_none_is_much_too_long() -> None:
+    lengths = {length: stepping_time(length) for length in range(1, 4097)}
+    assert all(length <= rounded <= max(length + 63, 1.25 * length) for length, rounded in lengths.items())
+    assert all(stepping_time(rounded) == rounded for rounded in lengths.values())
+    assert len(set(lengths.values())) == 8 + 4 * 3, "by 64 to 512, then four for each doubling"

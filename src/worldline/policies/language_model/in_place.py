@@ -25,10 +25,10 @@ from worldline.policies.language_model.forward import (
     shares_prefix,
 )
 from worldline.policies.language_model.memory import CacheShape, KeyValueMemory
-from worldline.policies.language_model.reader import Ids, PromptReader, length_bucket, parts
+from worldline.policies.language_model.reader import Ids, PromptReader, parts
 from worldline.policies.language_model.recording import Countdown, Recorder, sent
 from worldline.policies.language_model.stack import stack_of
-from worldline.policies.language_model.stepper import BLOCK, TokenStepper, stepping_rows
+from worldline.policies.language_model.stepper import BLOCK, TokenStepper, stepping_rows, stepping_time
 
 MOST_KEPT = 64
 """Shapes of each kind that stay recorded."""
@@ -173,7 +173,7 @@ class InPlaceSampler:
         )
 
     def _stepper(self, prompts: int, most: int, temperature: float) -> TokenStepper:
-        rows, time = stepping_rows(prompts), length_bucket(most)
+        rows, time = stepping_rows(prompts), stepping_time(most)
         if not self._stepping.fits(rows, time):
             self._steppers.clear()
             self._stepping.grow(rows, time)

@@ -19,8 +19,21 @@ BLOCK = 32
 
 
 def stepping_rows(rows: int) -> int:
-    """8, then multiples of 16: memory for rows that are not there is memory too, though a step takes no longer."""
-    return 8 if rows <= 8 else -(-rows // 16) * 16
+    """8, multiples of 16 to 64, then of 32: memory for missing rows is memory too, though a step takes no longer."""
+    if rows <= 8:
+        return 8
+    multiple = 16 if rows <= 64 else 32
+    return -(-rows // multiple) * multiple
+
+
+def stepping_time(length: int) -> int:
+    """A multiple of 64 up to 512, then of 128 up to 1,024, and so on.
+
+    A transcript grows at every tick of a rollout: few lengths mean that the next rollout replays what this one
+    recorded. A step reads at most a quarter more than it needs.
+    """
+    multiple = max(64, (1 << (length - 1).bit_length()) // 8)
+    return -(-length // multiple) * multiple
 
 
 class TokenStepper:
