@@ -47,7 +47,7 @@ def test_a_network_judged_on_some_logs_is_no_constant_choice() -> None:
 def test_calibration_counts_the_likelier_side() -> None:
     pairs = [["a", "b", 0.95], ["b", "a", 0.05], ["b", "a", 0.92], ["a", "b", 0.55]]
     rows = calibration_rows([log("good", 200, [0.5, 0.4, 0.6, False], pairs=pairs)])
-    assert [(row["told"], row["pairs"]) for row in rows] == [("0.5-0.6", 1), ("0.9-1", 3)]
+    assert [(row["stated"], row["pairs"]) for row in rows] == [("0.5-0.6", 1), ("0.9-1", 3)]
     assert rows[1]["right"] == pytest.approx(2 / 3)
     assert rows[1]["gap"] == pytest.approx(2 / 3 - (0.95 + 0.95 + 0.92) / 3)
 

@@ -18,7 +18,7 @@ from worldline.bench import Figures
 from worldline.bench.coverage_figures import NETWORK, summary
 from worldline.bench.small_mdp import KINDS, LoggedSituation, equal_candidates
 from worldline.config import Config, Folder, option
-from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared, judged, known_errors
+from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared, judged, trial_errors
 from worldline.evaluate.recommendation import recommend
 from worldline.evaluate.result import Recommendation
 from worldline.evaluate.result_parts import PolicyResult
@@ -110,7 +110,7 @@ def judge(situation: LoggedSituation, names: tuple[str, ...], replicates: int = 
     audit = given.audited(targets)
     evidence, _ = given.weighted(audit.shared_tasks)
     trials = given.leave_out(names, audit.shared_tasks, how) if loggers else []
-    errors = known_errors(trials, names)
+    errors = trial_errors(trials, names)
     judgements = {
         label: judged(evidence.aimed(target), names, ESTIMATORS, how, audit.reasons, errors, given.places)
         for label, target in targets.items()

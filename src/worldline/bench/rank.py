@@ -25,7 +25,7 @@ WORLD_MODELS = ("adwm", "am-dr", "adwm-paper", "wm-ar", "wm-joint", "wm-knn", "w
 
 
 class Settings(ExperimentConfig):
-    """Spearman, error and coverage of every estimator on ten policies whose true value is known.
+    """Spearman, error and coverage of every estimator on ten policies, against their true values.
 
     Three other policies log 171 tasks each; the truth is 3 x 171 episodes of each target at the same tasks.
     """

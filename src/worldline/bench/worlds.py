@@ -1,4 +1,4 @@
-"""Which estimator holds in which world? Small worlds of many kinds, and the larger ones, each with ten known targets.
+"""Which estimator holds in which world? Small worlds of many kinds, and the larger ones, each with ten targets.
 
 Three policies log at most 450 episodes, each with chances of its own; ten others are judged. A part is one world with
 one seed: another log and other world models, the same targets and the same truth. Parts are kept in --out and used

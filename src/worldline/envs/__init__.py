@@ -3,7 +3,7 @@
 `load("household")`, `load("webshop", data=path)`, `load("package.module:attr")` for your own code,
 `load("gym:ID")` for a Gymnasium text environment, `load("textarena:ID")` for a game of TextArena,
 `load("openenv:URL")` for an OpenEnv server, `load("imagined:FOLDER")` for a world model that `worldline fit` made. A
-world's module is imported only when it is asked for.
+world's module is imported only when that world is loaded.
 
 A name that was read from data goes through `load_builtin`: nothing read from data names code.
 """
@@ -112,7 +112,7 @@ WORLDS: dict[str, WorldSource] = {
 
 
 IMAGINED = "worldline.adwm.pessimistic_world"
-"""Above this package, like the networks it loads: imported by name, when it is asked for."""
+"""Above this package, like the networks it loads: imported by name, when such a world is loaded."""
 
 
 def load(

@@ -1,7 +1,7 @@
 """`evaluate`: a log and candidate policies in; value, interval, rank and reasons for doubt of each, per estimator, out.
 
 The order is that of trust: what the log can tell about each candidate (diagnostics), what the estimators are worth on
-this log (null test, certificate), then the estimates, then, where the truth is known, how well they agreed with it.
+this log (null test, certificate), then the estimates, then, where `--truth` is given, how well they agreed with it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from worldline.evaluate.judgement import (
     LogEvidence,
     compared,
     judged,
-    known_errors,
     robustness,
+    trial_errors,
 )
 from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
 from worldline.evaluate.out_folder import reserved, save
@@ -84,7 +84,7 @@ def evaluate(
     """Evaluate the candidates that `config` names or that are given as objects; `extra` adds estimators from above.
 
     `loggers` are policies that made the log, given as objects, by their name in it. What a policy says and does is kept
-    in `config.cache` if what decides it is known: that of a specification or a `PolicySource`, not of a bare object.
+    in `config.cache` for a specification or a `PolicySource`, which have an identity; not for a bare object.
     """
     refuse_idle(config)
     check_engine(config.engine)
@@ -118,7 +118,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     null, trials = (
         _measured(case, names, given, checked, how, world) if config.certificate and not only_logged else ([], [])
     )
-    errors = known_errors(trials, [name for name in names if name in ESTIMATORS])
+    errors = trial_errors(trials, [name for name in names if name in ESTIMATORS])
     inputs = {label: evidence.aimed(target) for label, target in targets.items()}
     judgements: dict[str, Judged] = {}
     policies: list[PolicyResult] = []
@@ -185,7 +185,7 @@ def _world_model(case: Case) -> ModelBasedEstimators | None:
 
 
 def _names(config: EvaluateConfig, world: ModelBasedEstimators | None, extra: Extra | None) -> list[str]:
-    """Checked before anything is computed; the names that `extra` adds are not known before it is called."""
+    """Checked before anything is computed; `extra` adds its names only when it is called."""
     available = [*ESTIMATORS, *(world.names if world is not None else ())]
     if "all" in config.estimators:
         return available
@@ -206,7 +206,7 @@ def _names(config: EvaluateConfig, world: ModelBasedEstimators | None, extra: Ex
 def _targets(
     case: Case, names: Sequence[str], world: ModelBasedEstimators | None, extra: Extra | None
 ) -> dict[str, TargetLog | None]:
-    """Each candidate's log-probs; none where no estimator that is asked for needs them: scoring a log can take long."""
+    """Each candidate's log-probs; none where no estimator of `names` needs them: scoring a log can take long."""
     table = _table(case.candidates[0], case.plain, world, None)
     scored = extra is not None or any(name in table and table[name].needs for name in names)
     return {candidate.label: case.target(candidate) if scored else None for candidate in case.candidates}

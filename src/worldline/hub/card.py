@@ -42,7 +42,7 @@ def log_card(folder: Path, name: str, licence: str | None) -> str:
     }
     metadata |= {"configs": [{"config_name": "default", "data_files": "log/*.parquet"}]}
     rows = [
-        (policy, f"{epsilon:g}", f"{n:,.0f}", f"{total / n:.4g}", f"{good / judged:.4g}" if judged else "not known")
+        (policy, f"{epsilon:g}", f"{n:,.0f}", f"{total / n:.4g}", f"{good / judged:.4g}" if judged else "unknown")
         for (policy, epsilon), (n, total, judged, good) in sorted(returns.items())
     ]
     lines = [
@@ -118,7 +118,7 @@ def _counts(counted: Mapping[str, int]) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) else "not known"
+    return f"{value:.4g}" if isinstance(value, int | float) else "unknown"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -44,7 +44,7 @@ PER_STEP = (
 
 
 class EpisodeFields(BaseModel):
-    """What is known of an episode. Fields of a step are lists."""
+    """The fields of an episode that a file gives. Fields of a step are lists."""
 
     model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True, allow_inf_nan=False)
 

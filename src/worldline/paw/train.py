@@ -189,7 +189,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
 
 
 def _needs_scores(pool: Pool, config: TrainConfig) -> bool:
-    """Whether the old policy must be asked again: not if there is one step, for then it is the present one."""
+    """Whether the old policy must score its actions again: not if there is one step, whose policy is the old one."""
     one_step = config.update.epochs * mini_batch_count(len(pool.rows), config.update.mini_batch) == 1
     has_entropies = config.wm == "off" or all(step.entropy is not None for step in pool.steps)
     return config.algo == "ppo" or not one_step or not has_entropies or bool(config.server.url)

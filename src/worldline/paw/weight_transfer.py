@@ -27,7 +27,7 @@ from worldline.policies.language_model.completions import CompletionServer
 from worldline.types import InputError, WorldlineError
 
 Ask = Callable[[dict[str, Any]], None]
-"""Sends the server one request with this information, and returns when it has done what was asked."""
+"""Sends the server one request with this information, and returns when the server has carried it out."""
 
 
 LONGEST = 600.0

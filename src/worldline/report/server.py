@@ -46,7 +46,7 @@ _MOST_DIGITS = 15
 
 
 class Shelf:
-    """What is shown: the sources under some paths, found anew for every list, and the logs opened so far."""
+    """What is shown: the sources under some paths, searched anew for every list, and the logs opened so far."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = list(paths)
@@ -78,7 +78,7 @@ class Shelf:
         return [at for at, source in enumerate(self.sources) if source.kind == "log"]
 
     def log(self, at: int) -> EpisodeIndex:
-        """The index of a log, made when it is first asked for and when the log has grown."""
+        """The index of a log, made at the first request and when the log has grown."""
         source = self.source(at)
         if source.kind != "log":
             raise InputError(f"{source.path}: is no log")
@@ -243,7 +243,7 @@ class _ViewHandler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What is no request that we know, answered like everything else."""
-        self.request_version = "HTTP/1.0"  # of a request that was not read to its end it is not known
+        self.request_version = "HTTP/1.0"  # a request that was not read to its end has none
         self._answer(int(code), _problem(message or explain or "not understood"))
 
     def _answer(self, status: int, content: str | dict[str, Any], *, scripts: bool = False) -> None:
