@@ -85,7 +85,7 @@ def test_pairs_share_seed_and_start() -> None:
     assert compare(rows, "grpo+paw", "grpo", "pass@4", "both") is None, "not measured"
 
 
-def test_a_clone_that_was_made_twice_is_told() -> None:
+def test_a_clone_that_was_made_twice_is_listed() -> None:
     rows = [row("grpo", seed, [0.1], model="a") for seed in (0, 1)] + [row("grpo+paw", 1, [0.1], model="b")]
     assert differently_started(rows) == ["both 1"]
 

@@ -19,7 +19,7 @@ for part in (gate, lists, outcome, outlook, wordings):
     part._STEPS = 20
 sys.exit(main(sys.argv[1:]))
 """
-"""`python -m worldline`, with few updates of every part of the kernel model: it is not asked how good they are."""
+"""`python -m worldline`, with few updates of every part of the kernel model: no test here needs a good fit."""
 
 
 def test_the_log_is_as_long_as_it_should_be_and_kept(tmp_path: Path) -> None:

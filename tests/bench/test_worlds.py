@@ -1,4 +1,4 @@
-"""`bench worlds` at a tiny size, and its table from rows that are known."""
+"""`bench worlds` at a tiny size, and its table from given rows."""
 
 import json
 from pathlib import Path

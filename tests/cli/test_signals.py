@@ -76,7 +76,7 @@ def test_no_worker_process_outlives_a_terminated_run(tmp_path: Path) -> None:
     assert err == "worldline collect: interrupted; without --out nothing is kept\n"
     workers = [int(number) for number in children.read_text().split()]
     assert len(workers) >= 2
-    deadline = time.monotonic() + 10  # a process that was told to end needs a moment
+    deadline = time.monotonic() + 10  # a process needs a moment to end
     while any(map(_runs, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert [number for number in workers if _runs(number)] == []

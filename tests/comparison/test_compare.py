@@ -84,7 +84,7 @@ def test_costs_and_groups(tmp_path: Path) -> None:
     assert pair.difference.value == 0.5
 
 
-def test_what_the_log_does_not_say_is_left_out_and_told(tmp_path: Path) -> None:
+def test_episodes_without_an_outcome_are_left_out_with_a_warning(tmp_path: Path) -> None:
     episodes = [episode(policy, str(k), float(k % 2)) for policy in ("v2", "v3") for k in range(6)]
     log = log_of(tmp_path / "log", [*episodes, episode("v3", "9", None)])
     comparison = compare(CompareConfig(log=(log,)))

@@ -1,4 +1,4 @@
-"""The rivals on data where the best they can do is known."""
+"""The rivals on data with a closed-form optimum."""
 
 import pytest
 import torch
