@@ -44,7 +44,7 @@ def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path, monkeypa
         return subprocess.Popen(words, **streams)
 
     monkeypatch.setattr(fit, "subprocess", SimpleNamespace(Popen=briefly))
-    settings = fit.Settings(steps=(1000,), members=0, kernel_steps=100, out=tmp_path)
+    settings = fit.FitBenchConfig(steps=(1000,), members=0, kernel_steps=100, out=tmp_path)
     measured = fit.run(settings)
     row = measured.rows[0]
     assert 1000 <= row["steps"] < 1100
@@ -59,4 +59,4 @@ def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path, monkeypa
 
 def test_a_log_too_small_to_say_anything_is_refused() -> None:
     with pytest.raises(InputError, match="--steps"):
-        fit.run(fit.Settings(steps=(10,)))
+        fit.run(fit.FitBenchConfig(steps=(10,)))

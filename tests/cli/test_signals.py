@@ -119,10 +119,10 @@ def test_each_verb_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("worldline.sft.sft", cut_short)
     assert interrupted(["demo", "--out", str(tmp_path / "demo")], capsys) == "interrupted; nothing is kept"
     (tmp_path / "demo" / "clone").mkdir(parents=True)
-    line = demo._kept(demo.Settings(out=tmp_path / "demo"))
+    line = demo._kept(demo.DemoConfig(out=tmp_path / "demo"))
     assert line == f"{tmp_path / 'demo'} holds half a demo, which cannot go on: --overwrite starts anew"
 
-    measured = bench.Bench("rank", demo.Settings, cut_short)
+    measured = bench.Bench("rank", demo.DemoConfig, cut_short)
     monkeypatch.setattr(bench, "choose", lambda words: measured)
     line = interrupted(["bench", "rank", "--out", str(out)], capsys)
     assert line == f"interrupted; what is finished is kept in {out}: the same command goes on"

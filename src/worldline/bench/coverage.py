@@ -33,7 +33,7 @@ REFERENCE = "wdr"
 """The estimator whose comparisons are judged where every candidate must have a value."""
 
 
-class Settings(Config):
+class CoverageBenchConfig(Config):
     """Coverage of the 95 % intervals, silent errors, false flags, calibration of P(a > b), the winner's bias, and the
     recommendation against every constant choice, per estimator, situation and number of episodes.
     """
@@ -57,7 +57,10 @@ class Settings(Config):
     out: Folder = option(Path("bench-coverage"), help="folder of what is finished: used again")
 
 
-def run(settings: Settings) -> Figures:
+Settings = CoverageBenchConfig
+
+
+def run(settings: CoverageBenchConfig) -> Figures:
     """All cells, each kept as soon as it is finished; then the tables."""
     for kind in settings.kinds:
         if kind not in KINDS:
@@ -79,13 +82,13 @@ def _watch(done: int, total: int, name: str) -> None:
     print(f"{done}/{total} {name}", file=sys.stderr, flush=True)
 
 
-def _path(settings: Settings, kind: str, n: int, logs: int) -> Path:
+def _path(settings: CoverageBenchConfig, kind: str, n: int, logs: int) -> Path:
     seeds = f"{settings.first_seed}-{settings.first_seed + logs - 1}"
     network = f"-fqe{settings.network}" if settings.network and kind != EQUAL else ""
     return settings.out / f"{kind.replace(' ', '-')}-{n}-{seeds}-{settings.replicates}{network}.json"
 
 
-def _cell(settings: Settings, kind: str, n: int, logs: int) -> None:
+def _cell(settings: CoverageBenchConfig, kind: str, n: int, logs: int) -> None:
     """The rows of all logs of one kind and size."""
     rows: list[dict[str, Any]] = []
     make = equal_candidates if kind == EQUAL else KINDS[kind]

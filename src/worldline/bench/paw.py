@@ -37,7 +37,7 @@ UPDATES = 2
 """Of a run. The last is measured: what is recorded or compiled at first serves all that follow."""
 
 
-class Settings(Config):
+class PawBenchConfig(Config):
     """Seconds and peak memory of whole updates, rollouts included, with PaW over without, measured turn about in one
     run; then tokens per second of the update with PaW against a plain transformers cross-entropy step on them.
     """
@@ -62,7 +62,10 @@ class Settings(Config):
     seed: int = option(0, help="decides tasks and draws")
 
 
-def run(settings: Settings) -> Figures:
+Settings = PawBenchConfig
+
+
+def run(settings: PawBenchConfig) -> Figures:
     """Measure whole updates both ways, then the update alone against cross-entropy."""
     with TemporaryDirectory() as folder:
         model = _model(settings, Path(folder))
@@ -123,7 +126,7 @@ def _seconds_of(line: dict[str, float], *phases: str) -> float:
     return sum(line.get(f"seconds_{phase}", 0.0) for phase in phases)
 
 
-def _recipe(settings: Settings, model: str, out: Path, wm: str, updates: int) -> TrainConfig:
+def _recipe(settings: PawBenchConfig, model: str, out: Path, wm: str, updates: int) -> TrainConfig:
     bf16 = settings.precision == "bf16"
     return TrainConfig.model_validate(
         {
@@ -151,7 +154,7 @@ def _recipe(settings: Settings, model: str, out: Path, wm: str, updates: int) ->
     )
 
 
-def _updates(settings: Settings, model: str, folder: Path, wm: str, updates: int) -> list[dict[str, float]]:
+def _updates(settings: PawBenchConfig, model: str, folder: Path, wm: str, updates: int) -> list[dict[str, float]]:
     """The metrics of one training run. Without a GPU in a process of its own: its peak memory never goes down."""
     recipe = _recipe(settings, model, folder / "run", wm, updates)
     if torch.cuda.is_available():
@@ -179,7 +182,7 @@ def _trained(recipe: TrainConfig) -> list[dict[str, float]]:
     return [json.loads(line) for line in (recipe.out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def _against_cross_entropy(settings: Settings, model: str, folder: Path) -> dict[str, float]:
+def _against_cross_entropy(settings: PawBenchConfig, model: str, folder: Path) -> dict[str, float]:
     """Tokens per second of PaW's update over those of a plain cross-entropy step on the same tokens."""
     config = _recipe(settings, model, folder / "run", "paw", 1)
     session = Session(config)
@@ -240,7 +243,7 @@ def _seconds(step: Any, device: torch.device) -> float:
     return time.perf_counter() - started
 
 
-def _model(settings: Settings, folder: Path) -> str:
+def _model(settings: PawBenchConfig, folder: Path) -> str:
     """The model's path; a small clone that answers in actions, where none is given."""
     if settings.model:
         kind, _, path = settings.model.partition(":")
