@@ -26,7 +26,7 @@ def episode(policy: str, task: str, value: float | None, steps: int = 1, **more:
     )
     success = None if value is None else value == 1.0
     name = f"{policy}/{task}/{len(str(more))}/{more.pop('trial', 0)}"
-    return Trajectory(id=name, env="e", task_id=task, policy=policy, steps=played, success=success, **more)  # type: ignore[arg-type]  # fields of several types
+    return Trajectory(id=name, env="e", task_id=task, policy=policy, steps=played, success=success, **more)
 
 
 def log_of(folder: Path, episodes: list[Trajectory]) -> Path:

@@ -87,15 +87,21 @@ def probes(log: RaggedLog, targets: Mapping[str, TargetLog]) -> list[Probe]:
     made: list[Probe] = []
     for label, target in targets.items():
         try:
-            ratios = log_ratios(log, target)
+            ratios = _step_ratios(log, target)
         except RefusalError:
             return []
-        made += _probes(label, log.each_step(lambda _, steps, ratios=ratios: exp(ratios[steps])), log)  # type: ignore[misc]
+        made += _probes(label, ratios, log)
     listed = next((target.choices for target in targets.values() if target.choices is not None), None)
     if listed is not None:
         chance = -np.log(np.maximum(np.diff(listed.offsets), 1))
         made += _probes(UNIFORM, exp(chance - log.behaviour), log)
     return made
+
+
+def _step_ratios(log: RaggedLog, target: TargetLog) -> Steps:
+    """pi(a|h) / b(a|h) of every step."""
+    ratios = log_ratios(log, target)
+    return log.each_step(lambda _, steps: exp(ratios[steps]))
 
 
 def _probes(label: str, ratios: Steps, log: RaggedLog) -> list[Probe]:

@@ -121,7 +121,7 @@ def test_a_model_without_outcomes_leaves_them_to_the_kernel(
     world = TextWorld(policy, fitted.ensemble)
     won = next(episode for episode in few if episode.success)
     written = iter(won.next_observations)
-    world.generator.answers = lambda turns, actions, seeds: [next(written)]  # type: ignore[method-assign]
+    world.generator.answers = lambda turns, actions, seeds: [next(written)]  # type: ignore[method-assign]  # answers that were logged, without the model
     environment = world.make()
     environment.reset(seed=0, task=won.task_id)
     ends = [environment.step(step.action)[1:3] for step in won.steps]
