@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch import Tensor
 
 from worldline.bench import Figures
 from worldline.config import Config, option, positional
@@ -204,20 +205,7 @@ def _against_cross_entropy(settings: PawBenchConfig, model: str, folder: Path) -
         update(session.learner, session.optimizer, experience, one_step, session.accelerator)
 
     def plain() -> None:
-        session.optimizer.zero_grad(set_to_none=True)
-        for batch, length in zip(batches, lengths, strict=True):
-            ids = batch.to(session.accelerator.device)
-            real = torch.arange(ids.shape[1]) < length[:, None]
-            labels = ids.masked_fill(~real.to(ids.device), -100)
-            with session.accelerator.autocast():
-                loss = (
-                    session.accelerator.unwrap_model(session.learner)
-                    .lm(input_ids=ids, labels=labels, use_cache=False)
-                    .loss
-                )
-            session.accelerator.backward(loss / len(batches))
-        session.accelerator.clip_grad_norm_(session.learner.parameters(), 1.0)
-        session.optimizer.step()
+        _cross_entropy_step(session, batches, lengths)
 
     seconds: dict[str, list[float]] = {"ours": [], "plain": []}
     for repeat in range(settings.repeats + 1):
@@ -231,6 +219,22 @@ def _against_cross_entropy(settings: PawBenchConfig, model: str, folder: Path) -
         "cross_entropy_tokens_per_second": rates["plain"],
         "update_over_cross_entropy": rates["ours"] / rates["plain"],
     }
+
+
+def _cross_entropy_step(session: Session, batches: Sequence[Tensor], lengths: Sequence[Tensor]) -> None:
+    """One step of the optimiser on the cross-entropy of every token, as a plain training script takes it."""
+    accelerator = session.accelerator
+    session.optimizer.zero_grad(set_to_none=True)
+    for batch, length in zip(batches, lengths, strict=True):
+        ids = batch.to(accelerator.device)
+        real = torch.arange(ids.shape[1]) < length[:, None]
+        labels = ids.masked_fill(~real.to(ids.device), -100)
+        with accelerator.autocast():
+            lm = accelerator.unwrap_model(session.learner).lm
+            loss = lm(input_ids=ids, labels=labels, use_cache=False).loss
+        accelerator.backward(loss / len(batches))
+    accelerator.clip_grad_norm_(session.learner.parameters(), 1.0)
+    session.optimizer.step()
 
 
 def _seconds(step: Any, device: torch.device) -> float:
