@@ -7,6 +7,7 @@ no log folder is written. Settings were chosen on the logs of seeds 0 to 199; th
 import json
 import os
 import sys
+from collections.abc import Container
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared
 from worldline.evaluate.recommendation import recommend
 from worldline.evaluate.result import Recommendation
 from worldline.evaluate.result_parts import PolicyResult
+from worldline.ope.comparison import Comparison
 from worldline.ope.estimation import ESTIMATORS, EstimatorInput
 from worldline.types import InputError
 from worldline.worker_pool import run_all, worker_pool
@@ -137,11 +139,18 @@ def judge(situation: LoggedSituation, names: tuple[str, ...], replicates: int = 
             for label, each in judgements.items()
         },
         "recommended": by,
-        "pairs": [[d.a, d.b, d.p] for d in comparison.differences if d.b in targets] if comparison else [],
-        "differences": [[d.a, d.b, d.low, d.high] for d in comparison.differences if d.b in targets]
-        if comparison
-        else [],
-        "winner": [comparison.winner.policy, comparison.winner.value, comparison.winner.corrected]
-        if comparison
-        else None,
+        **_comparison_columns(comparison, targets),
+    }
+
+
+def _comparison_columns(comparison: Comparison | None, candidates: Container[str]) -> dict[str, Any]:
+    """P(a > b) and the interval of the difference of every pair of candidates, and the winner."""
+    if comparison is None:
+        return {"pairs": [], "differences": [], "winner": None}
+    differences = [difference for difference in comparison.differences if difference.b in candidates]
+    winner = comparison.winner
+    return {
+        "pairs": [[d.a, d.b, d.p] for d in differences],
+        "differences": [[d.a, d.b, d.low, d.high] for d in differences],
+        "winner": [winner.policy, winner.value, winner.corrected],
     }

@@ -88,6 +88,18 @@ class Shelf:
                 self._logs[source.path] = index = EpisodeIndex(source.path)
         return index
 
+    def same_task(self, at: int, row: int) -> list[dict[str, Any]]:
+        """The episodes of this row's task in every log that is listed: other policies, and imagined ones."""
+        index = self.log(at)
+        if row >= len(index.rows):
+            raise InputError(f"{index.path}: has no row {row}")
+        env, task_id = index.rows[row]["env"], index.rows[row]["task_id"]
+        others: list[dict[str, Any]] = []
+        for other in self.logs():
+            own = self.log(other)
+            others += [{**one, "log": str(own.path)} for one in own.same_task(env, task_id)][: MOST_ALIKE - len(others)]
+        return others
+
 
 def serve(
     paths: Sequence[Path], port: int, *, at_once: int = AT_ONCE, patience: float = PATIENCE
@@ -144,17 +156,7 @@ def _pages(shelf: Shelf) -> dict[str, Callable[[Parameters], str | dict[str, Any
         return as_shown(index.episode(row)) | {"row": row, "log": str(index.path)}
 
     def same_task(parameters: Parameters) -> dict[str, Any]:
-        """The episodes of one task in every log that is listed: other policies, and imagined ones."""
-        index = shelf.log(_at(parameters))
-        row = _whole(parameters, "row")
-        if row >= len(index.rows):
-            raise InputError(f"{index.path}: has no row {row}")
-        env, task_id = index.rows[row]["env"], index.rows[row]["task_id"]
-        others: list[dict[str, Any]] = []
-        for at in shelf.logs():
-            own = shelf.log(at)
-            others += [{**one, "log": str(own.path)} for one in own.same_task(env, task_id)][: MOST_ALIKE - len(others)]
-        return {"episodes": others}
+        return {"episodes": shelf.same_task(_at(parameters), _whole(parameters, "row"))}
 
     def state(parameters: Parameters) -> dict[str, Any]:
         return {"total": len(shelf.log(_at(parameters)).rows)}
