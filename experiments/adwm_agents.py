@@ -40,7 +40,7 @@ Player = Agent | PolicySource
 
 @dataclass(frozen=True)
 class ClonedPolicy:
-    """An agent's policy, as data. Its identity is how it was made: what it said is kept where its weights are gone."""
+    """An agent's policy, as data. Its identity is how it was made: cached answers outlive its weights."""
 
     folder: Path
     settings: PolicyConfig

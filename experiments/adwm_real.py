@@ -107,7 +107,7 @@ def tiny(plan: Plan) -> Plan:
     kept = ("early-25", "few-70", "lora", "full")
     clones = {name: replace(plan.clones[name], walkthroughs=3, epochs=1.0) for name in kept}
     language_models = (*plan.loggers, "few-70-choosing", "lora", "full-1", plan.swept)
-    agents = {name: replace(plan.player(name), dtype="float32") for name in language_models}  # type: ignore[type-var]
+    agents = {name: replace(plan.player(name), dtype="float32") for name in language_models}  # type: ignore[type-var]  # agents, which are dataclasses
     return replace(
         small,
         clones=clones,

@@ -76,7 +76,7 @@ def main() -> None:
             print(json.dumps(result["sft"]))
         started = time.perf_counter()
         measured = paw.run(
-            paw.Settings(
+            paw.PawBenchConfig(
                 model=f"hf:{clone / 'model'}",
                 options=OPTIONS,
                 prompt="plain",

@@ -1,4 +1,4 @@
-"""What tests share: where the real data sets are, that no hub is asked, accelerate as if it had just been imported,
+"""What tests share: where the real data sets are, that no hub is called, accelerate as if it had just been imported,
 workers that have imported everything already; which modules come first, and which run in one process."""
 
 import gc

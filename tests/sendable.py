@@ -1,4 +1,4 @@
-"""Functions that tests send to other processes: they must be found there under the same module's name."""
+"""Functions that tests send to other processes: those must be able to import them by the same name."""
 
 import os
 from pathlib import Path

@@ -64,7 +64,7 @@ def test_every_part_comes_after_the_parts_that_it_needs(scale: str, tmp_path: Pa
 
 def test_a_swept_policy_is_the_same_but_for_chance() -> None:
     plan = adwm_real.ALFWORLD
-    assert plan.player("full-6@0.2") == replace(plan.player("full-6"), epsilon=0.2)  # type: ignore[type-var]
+    assert plan.player("full-6@0.2") == replace(plan.player("full-6"), epsilon=0.2)  # type: ignore[type-var]  # an agent, which is a dataclass
     scripted = replace(plan, targets={"expert": Faults(chance=0.1)}, swept="expert")
     assert scripted.player(scripted.at(0.4)) == Chance(Faults(chance=0.1), 0.4)
     assert scripted.at(0.0) == "expert"

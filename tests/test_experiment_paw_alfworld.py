@@ -85,7 +85,7 @@ def test_pairs_share_seed_and_start() -> None:
     assert compare(rows, "grpo+paw", "grpo", "pass@4", "both") is None, "not measured"
 
 
-def test_a_clone_that_was_made_twice_is_told() -> None:
+def test_a_clone_that_was_made_twice_is_listed() -> None:
     rows = [row("grpo", seed, [0.1], model="a") for seed in (0, 1)] + [row("grpo+paw", 1, [0.1], model="b")]
     assert differently_started(rows) == ["both 1"]
 
@@ -94,7 +94,7 @@ def test_a_clone_that_was_made_twice_is_told() -> None:
                                               (0.9e-3, [100, 200])])  # fmt: skip
 def test_the_search_for_a_start_goes_where_the_rule_says(slope: float, tried: list[int]) -> None:
     seen: list[int] = []
-    number = searched(lambda n: seen.append(n) or slope * n, 100, (0.1, 0.2))  # type: ignore[func-returns-value]
+    number = searched(lambda n: seen.append(n) or slope * n, 100, (0.1, 0.2))  # type: ignore[func-returns-value]  # notes the call, then answers
     assert seen == tried and number == tried[-1]
 
 

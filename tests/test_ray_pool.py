@@ -95,13 +95,13 @@ def test_estimates_are_those_of_the_local_engine(own_ray: None, start: Path, tmp
     collect(config(tmp_path / "log", **played, episodes=40))
     settings = {"log": [tmp_path / "log"], "policy": [f"a={model}", "b=random"], "mode": "choose", "device": "cpu"}
     how = {"estimators": ["is", "wis", "dr"], "epsilon": [0, 0.4], "env": "counting:CountingWorld", "bootstrap": 100}
-    asked_for = EvaluateConfig.model_validate({**settings, **how})
-    there = evaluate(asked_for.model_copy(update={"engine": "ray", "cache": tmp_path / "cache"}))
+    evaluation_config = EvaluateConfig.model_validate({**settings, **how})
+    there = evaluate(evaluation_config.model_copy(update={"engine": "ray", "cache": tmp_path / "cache"}))
     kept = {path.name for path in (tmp_path / "cache").iterdir()}
-    here = evaluate(asked_for.model_copy(update={"cache": tmp_path / "other"}))
+    here = evaluate(evaluation_config.model_copy(update={"cache": tmp_path / "other"}))
     assert there.as_dict()["policies"] == here.as_dict()["policies"]
     assert kept == {path.name for path in (tmp_path / "other").iterdir()} and kept
-    with_model = asked_for.model_copy(update={"world_model": tmp_path})
+    with_model = evaluation_config.model_copy(update={"world_model": tmp_path})
     assert [part.epsilon for part in parts(with_model, tmp_path)] == [(0,), (0.4,)]
 
 

@@ -16,7 +16,7 @@ from worldline.types import InputError
 
 
 def fitting(out: Path, inputs: dict[str, str] | None = None, **given: object) -> Run:
-    config = FitConfig(log=(Path("log"),), out=out, **given)  # type: ignore[arg-type]  # settings of several types
+    config = FitConfig(log=(Path("log"),), out=out, **given)
     return Run(config, "world model", ADJUSTABLE, {"log": "1"} if inputs is None else inputs)
 
 

@@ -12,7 +12,7 @@ from worldline.types import InputError
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What a stand-in for trackio was told."""
+    """The calls of a stand-in for trackio."""
     recorded: list[tuple[Any, ...]] = []
     fake = types.ModuleType("trackio")
     fake.init = lambda **kwargs: recorded.append(("init", kwargs))  # type: ignore[attr-defined]  # a module made here has no attributes

@@ -1,4 +1,4 @@
-"""Code of the user's own is found where the command is given, whichever flag names it."""
+"""Code of the user's own is imported from the current folder, whichever flag names it."""
 
 import os
 import sys

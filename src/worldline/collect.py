@@ -46,7 +46,7 @@ class Collection:
 
     def __repr__(self) -> str:
         summary = self.summary()
-        rate = "not known" if math.isnan(summary["success"]) else f"{summary['success']:.3f}"
+        rate = "unknown" if math.isnan(summary["success"]) else f"{summary['success']:.3f}"
         where = f", in {summary['out']}" if summary["out"] else ""
         return f"<{summary['policy']} in {summary['env']}: {summary['episodes']} episodes, success {rate}{where}>"
 
@@ -93,7 +93,7 @@ def _written(value: Any) -> str:
 
 
 def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally: None) -> Collection:
-    """Play what is asked for, less what a resumed folder holds. `watch` sees the start and each episode."""
+    """Play the episodes of `config`, less those that a resumed folder holds; `watch` sees the start and each one."""
     check_engine(config.engine)
     local = config.engine == "local"
     world = envs.load(config.env, config.data, config.options, workers=config.workers if local else 0)
@@ -166,7 +166,7 @@ def _by_ray(config: CollectConfig) -> Play:
     if kind == "hf":
         from worldline.policies.language_model.checkpoint import locate
 
-        locate(path, config.policy)  # what is wrong with it is told before Ray starts
+        locate(path, config.policy)  # a bad checkpoint is refused before Ray starts
     run = ShardRun(
         env=config.env,
         data=config.data,

@@ -10,8 +10,8 @@ _LOOKED_AT = 1000
 
 
 def nearby(path: Path | str) -> str:
-    """': there is logs/' for the entries that are called alike, ': runs/ holds a/, b/' where none is; empty if nothing
-    can be said."""
+    """': there is logs/' for entries with a similar name, ': runs/ holds a/, b/' where there is none; empty if the
+    folder is empty."""
     missing = Path(os.path.expanduser(path))
     while missing != missing.parent and not os.path.exists(missing.parent):  # where Path.exists would raise, False
         missing = missing.parent

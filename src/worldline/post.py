@@ -21,7 +21,7 @@ _MOST_REDIRECTS = 5
 _MOST_BYTES = 2**24
 _MOST_ERROR_BYTES = 4096
 _AT_ONCE = 2**14
-"""Bytes sent, or asked for, between two looks at the clock."""
+"""Bytes sent, or read, between two looks at the clock."""
 
 
 class RedirectError(Exception):

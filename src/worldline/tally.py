@@ -24,7 +24,7 @@ class Tally:
     successes: list[bool | None] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     answerable: list[bool] = field(default_factory=list)
-    """Of the episodes of which it is known, whether the world held what was asked for."""
+    """Whether the world held what the task wants; only of episodes that say so."""
     steps: int = 0
     invalid: int = 0
 

@@ -1,6 +1,6 @@
 """Sending metrics to an experiment tracker as well: trackio (local) or Weights & Biases.
 
-Both have the same three calls, so there is one implementation. Neither is imported before it is asked for.
+Both have the same three calls, so there is one implementation. Each is imported only when `--track` names it.
 """
 
 import importlib

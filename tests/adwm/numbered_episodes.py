@@ -1,4 +1,4 @@
-"""Episodes that are told apart by a number, for tests of how a log is read and drawn from."""
+"""Episodes that differ by a number, for tests of how a log is read and drawn from."""
 
 from collections.abc import Sequence
 

@@ -109,7 +109,7 @@ def test_an_imagined_world_answers_what_was_sampled(
     ensemble = replace(fitted.ensemble, members=(clairvoyant[0],))
     matches = {}
     for name in ("diffusion", "noise"):
-        world = ImaginedWorld(ensemble, ImaginationConfig(name))  # type: ignore[arg-type]  # one of the dynamics
+        world = ImaginedWorld(ensemble, ImaginationConfig(name))
         matched = []
         for number in range(0, 72, 9):
             environment, episode = world.make(), fitted.ensemble.episodes[number]
@@ -150,6 +150,6 @@ def test_latents_are_predicted_for_every_step(fitted: Fitted, name: str) -> None
         own = kernel.log.episode_of
         for number, many in drawn.items():
             for z in many:
-                (rows,) = np.nonzero((member.rivals.knn.answers == z).all(1).numpy())  # type: ignore[union-attr]
+                (rows,) = np.nonzero((member.rivals.knn.answers == z).all(1).numpy())  # type: ignore[union-attr]  # this member has all rivals
                 assert len(rows)
                 assert set(own[rows]) != {number}

@@ -1,4 +1,4 @@
-"""Diffusion on Gaussian data, where the optimal denoiser, the samples and the tilted law are known in closed form."""
+"""Diffusion on Gaussian data, where the optimal denoiser, the samples and the tilted law have a closed form."""
 
 import itertools
 

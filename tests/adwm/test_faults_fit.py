@@ -94,7 +94,7 @@ def _once(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _begun_once(fit_member: Callable[..., Member]) -> Callable[..., Member]:
-    """`fit_member`, which without a checkpoint gives always the same: done once from there, and its rows told again."""
+    """`fit_member`, computed once where it starts without a checkpoint: its rows are then repeated to `watch`."""
     done: dict[int, tuple[list[dict[str, Any]], Member]] = {}
 
     def remembered(log: FittingLog, index: int, watch: Watch, checkpoint: Path) -> Member:

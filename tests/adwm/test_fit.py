@@ -35,7 +35,7 @@ def test_held_out_figures_are_good_and_complete(fitted: Fitted) -> None:
     assert not fitted.notes
 
 
-def test_latents_that_say_nothing_are_told(fitted: Fitted) -> None:
+def test_latents_that_say_nothing_are_noted(fitted: Fitted) -> None:
     member = fitted.ensemble.members[0]
 
     def noted(rank: float, nats: float) -> list[str]:
@@ -160,7 +160,7 @@ def test_a_log_that_cannot_be_fitted_is_refused(
         survey(MemoryLog(spoil(log)))
 
 
-def test_a_thin_log_is_fitted_and_told(log: list[Trajectory], tmp_path: Path) -> None:
+def test_a_thin_log_is_fitted_with_notes(log: list[Trajectory], tmp_path: Path) -> None:
     """No success at all, one task only, one observation of 50 kB."""
     lost = [episode for episode in log if not episode.success]
     one = [episode for episode in log if episode.task_id == lost[0].task_id]
@@ -216,7 +216,7 @@ def test_fitting_keeps_nothing_on_the_disk(fitted: Fitted, log: list[Trajectory]
     assert "nats_diffusion" in (tmp_path / "wm" / "member-1" / "README.md").read_text()
 
 
-def test_without_policies_left_out_the_kernel_is_the_same_and_its_error_on_new_policies_is_not_known(
+def test_without_policies_left_out_the_kernel_is_the_same_and_its_error_on_new_policies_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fitting, "measuring_left_out", measuring_left_out)  # the other tests here do without

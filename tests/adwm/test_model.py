@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from worldline.adwm.model import PRESETS, LogFacts, Texts, WorldModel, model_card, parameter_counts
+from worldline.adwm.model import PRESETS, LogFacts, Preset, Texts, WorldModel, model_card, parameter_counts
 from worldline.types import InputError
 
 FACTS = LogFacts(env="toy", horizon=8, episodes=3, policies=("a", "b"))
@@ -20,10 +20,10 @@ TABLE_4 = {
 }
 
 
-def build(preset: str = "small") -> WorldModel:
+def build(preset: Preset = "small") -> WorldModel:
     torch.manual_seed(0)
     actions = tuple(f"do {i}" for i in range(23)) if preset == "paper" else ()
-    return WorldModel(PRESETS[preset], FACTS, actions).eval()  # type: ignore[index]
+    return WorldModel(PRESETS[preset], FACTS, actions).eval()
 
 
 def texts(model: WorldModel, *rows: str) -> Texts:
@@ -42,7 +42,7 @@ def test_paper_preset_has_the_papers_table_4_to_the_digit() -> None:
 
 
 @pytest.mark.parametrize("preset", ["paper", "small", "base"])
-def test_a_saved_model_comes_back_the_same(preset: str, tmp_path: Path) -> None:
+def test_a_saved_model_comes_back_the_same(preset: Preset, tmp_path: Path) -> None:
     model = build(preset)
     model.save_pretrained(tmp_path / "wm")
     again = WorldModel.from_pretrained(tmp_path / "wm")
@@ -78,7 +78,7 @@ def test_latents_have_unit_scale_and_unknown_actions_the_null_row() -> None:
 
 
 @pytest.mark.parametrize("preset", ["paper", "small"])
-def test_advancing_step_by_step_is_reading_the_history(preset: str) -> None:
+def test_advancing_step_by_step_is_reading_the_history(preset: Preset) -> None:
     model = build(preset)
     inputs = model.history_encoder.enter.in_features
     tokens = torch.randn(2, 6, inputs)

@@ -41,12 +41,12 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.fixture
-def settings(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> ablate.Settings:
+def settings(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> ablate.AblateBenchConfig:
     monkeypatch.setattr(ablate.rank, "experiment_of", lambda settings: experiment)
     monkeypatch.setattr(
         ablate, "FitSettings", functools.partial(FitSettings, epochs=1, text_steps=40, replayed_episodes=0)
     )
-    return ablate.Settings(envs=("searchqa",), tasks=4, guided=4, out=experiment.out)
+    return ablate.AblateBenchConfig(envs=("searchqa",), tasks=4, guided=4, out=experiment.out)
 
 
 def test_what_needs_weights_is_over_language_models() -> None:
@@ -56,7 +56,7 @@ def test_what_needs_weights_is_over_language_models() -> None:
 
 
 def test_soft_and_text_rows_are_over_the_same_policies(
-    experiment: Experiment, settings: ablate.Settings, capsys: pytest.CaptureFixture[str]
+    experiment: Experiment, settings: ablate.AblateBenchConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = ("adwm", "language models: paper, no adapter", "language models: paper")
     figures = ablate.run(settings.model_copy(update={"variants": rows}))
@@ -67,11 +67,13 @@ def test_soft_and_text_rows_are_over_the_same_policies(
 
 
 def test_a_row_is_measured_once_for_the_same_policies(
-    experiment: Experiment, settings: ablate.Settings, monkeypatch: pytest.MonkeyPatch
+    experiment: Experiment, settings: ablate.AblateBenchConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policies: list[list[str]] = []
 
-    def measured(variant: ablate.Variant, experiment: Experiment, settings: ablate.Settings) -> dict[str, float | None]:
+    def measured(
+        variant: ablate.Variant, experiment: Experiment, settings: ablate.AblateBenchConfig
+    ) -> dict[str, float | None]:
         policies.append(ablate._policies(variant, experiment))
         return {"spearman": None, "mae": 0.5, "policies": 2}
 
@@ -90,14 +92,14 @@ def test_a_row_is_measured_once_for_the_same_policies(
 
 
 def test_the_folder_of_a_ranking_is_used_as_it_was_made(tmp_path: Path) -> None:
-    made = rank.experiment_of(rank.Settings(env="searchqa", out=tmp_path, tasks=16, rollouts=1))
+    made = rank.experiment_of(rank.RankBenchConfig(env="searchqa", out=tmp_path, tasks=16, rollouts=1))
     made.claim()
     assert ablate._experiment("searchqa", tmp_path).config.tasks == 16
-    assert ablate._experiment("shop", tmp_path).config.tasks == rank.Settings(env="shop").tasks
+    assert ablate._experiment("shop", tmp_path).config.tasks == rank.RankBenchConfig(env="shop").tasks
     with pytest.raises(InputError, match="tasks 171"):  # and a ranking does not mix with what an ablation made
-        rank.experiment_of(rank.Settings(env="shop", out=tmp_path, tasks=16)).claim()
+        rank.experiment_of(rank.RankBenchConfig(env="shop", out=tmp_path, tasks=16)).claim()
 
 
 def test_an_unknown_row_is_named() -> None:
     with pytest.raises(InputError, match="there is no 'adwm, DDPM': did you mean 'adwm, DDPM-50'"):
-        ablate.run(ablate.Settings(variants=("adwm", "adwm, DDPM")))
+        ablate.run(ablate.AblateBenchConfig(variants=("adwm", "adwm, DDPM")))

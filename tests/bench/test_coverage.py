@@ -13,7 +13,9 @@ from worldline.types import InputError
 
 
 def test_finished_cells_are_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = coverage.Settings(logs=2, sizes=(20,), kinds=("good", "poor"), equal=0, replicates=100, out=tmp_path)
+    settings = coverage.CoverageBenchConfig(
+        logs=2, sizes=(20,), kinds=("good", "poor"), equal=0, replicates=100, out=tmp_path
+    )
     monkeypatch.setattr(coverage, "worker_pool", _none)
     monkeypatch.setattr(coverage, "run_all", lambda pool, work, watch: [one() for one in work.values()])
     first = coverage.run(settings)
@@ -23,7 +25,7 @@ def test_finished_cells_are_used_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_network_is_judged_on_as_many_logs_as_are_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = coverage.Settings(logs=3, sizes=(20,), kinds=("good",), equal=2, network=1, out=tmp_path)
+    settings = coverage.CoverageBenchConfig(logs=3, sizes=(20,), kinds=("good",), equal=2, network=1, out=tmp_path)
     judged: list[bool] = []
     monkeypatch.setattr(coverage, "worker_pool", _none)
     monkeypatch.setattr(coverage, "run_all", lambda pool, work, watch: [one() for one in work.values()])
@@ -57,4 +59,4 @@ def test_bad_settings_are_named(words: str, line: str, capsys: pytest.CaptureFix
     assert main(["bench", "coverage", *words.split(), "--out", str(tmp_path)]) == 2
     assert line in capsys.readouterr().err
     with pytest.raises(InputError):
-        coverage.run(coverage.Settings(sizes=(5,), out=tmp_path))
+        coverage.run(coverage.CoverageBenchConfig(sizes=(5,), out=tmp_path))

@@ -1,14 +1,16 @@
 """The tables of `bench coverage`, counted by hand."""
 
+from typing import Any
+
 import pytest
 
 from worldline.bench.coverage_figures import calibration_rows, constant_rows, estimator_row, summary, winner_figures
 
 
-def log(kind: str, n: int, estimate: list[object], truth: float = 0.5, **more: object) -> dict[str, object]:
-    row = {"kind": kind, "n": n, "truth": {"a": truth, "b": 0.4}, "behaviour": 0.3, "recommended": "wis"}
+def log(kind: str, n: int, estimate: list[object], truth: float = 0.5, **more: object) -> dict[str, Any]:
+    row: dict[str, Any] = {"kind": kind, "n": n, "truth": {"a": truth, "b": 0.4}, "behaviour": 0.3}
     row |= {"estimates": {"a": {"wis": estimate, "is": [0.0, -1.0, 1.0, False]}, "b": {"wis": [0.1, 0.0, 1.0, False]}}}
-    return row | {"pairs": [], "winner": None} | more
+    return row | {"recommended": "wis", "pairs": [], "winner": None} | more
 
 
 def test_a_silent_error_is_large_uncovered_and_unflagged() -> None:
@@ -28,7 +30,7 @@ def test_a_silent_error_is_large_uncovered_and_unflagged() -> None:
 def test_the_lowest_cell_has_an_error_by_log() -> None:
     """Ten logs with both candidates wrong, thirty with both right: a share of .75 of forty, not of eighty."""
     wrong, right = log("good", 200, [0.9, 0.8, 1.0, False]), log("good", 200, [0.5, 0.4, 0.6, False])
-    wrong["estimates"]["b"]["wis"] = [0.1, 0.0, 0.2, False]  # type: ignore[index]
+    wrong["estimates"]["b"]["wis"] = [0.1, 0.0, 0.2, False]
     row = estimator_row("wis", [wrong] * 10 + [right] * 30)
     assert row["lowest cell"] == pytest.approx(0.75)
     assert row["its error"] == pytest.approx((0.75 * 0.25 / 39) ** 0.5)
@@ -36,7 +38,7 @@ def test_the_lowest_cell_has_an_error_by_log() -> None:
 
 def test_a_network_judged_on_some_logs_is_no_constant_choice() -> None:
     some, others = log("good", 200, [0.6, 0.4, 0.7, False]), log("good", 200, [0.6, 0.4, 0.7, False])
-    for estimates in some["estimates"].values():  # type: ignore[attr-defined]
+    for estimates in some["estimates"].values():
         estimates["fqe"] = [0.5, 0.4, 0.6, False]
     tables = summary([some, others]).rows
     assert [row["estimator"] for row in tables if row["table"] == "estimators"] == ["wis", "is", "fqe"]
@@ -47,7 +49,7 @@ def test_a_network_judged_on_some_logs_is_no_constant_choice() -> None:
 def test_calibration_counts_the_likelier_side() -> None:
     pairs = [["a", "b", 0.95], ["b", "a", 0.05], ["b", "a", 0.92], ["a", "b", 0.55]]
     rows = calibration_rows([log("good", 200, [0.5, 0.4, 0.6, False], pairs=pairs)])
-    assert [(row["told"], row["pairs"]) for row in rows] == [("0.5-0.6", 1), ("0.9-1", 3)]
+    assert [(row["stated"], row["pairs"]) for row in rows] == [("0.5-0.6", 1), ("0.9-1", 3)]
     assert rows[1]["right"] == pytest.approx(2 / 3)
     assert rows[1]["gap"] == pytest.approx(2 / 3 - (0.95 + 0.95 + 0.92) / 3)
 

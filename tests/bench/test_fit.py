@@ -19,7 +19,7 @@ for part in (gate, lists, outcome, outlook, wordings):
     part._STEPS = 20
 sys.exit(main(sys.argv[1:]))
 """
-"""`python -m worldline`, with few updates of every part of the kernel model: it is not asked how good they are."""
+"""`python -m worldline`, with few updates of every part of the kernel model: no test here needs a good fit."""
 
 
 def test_the_log_is_as_long_as_it_should_be_and_kept(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path, monkeypa
         return subprocess.Popen(words, **streams)
 
     monkeypatch.setattr(fit, "subprocess", SimpleNamespace(Popen=briefly))
-    settings = fit.Settings(steps=(1000,), members=0, kernel_steps=100, out=tmp_path)
+    settings = fit.FitBenchConfig(steps=(1000,), members=0, kernel_steps=100, out=tmp_path)
     measured = fit.run(settings)
     row = measured.rows[0]
     assert 1000 <= row["steps"] < 1100
@@ -59,4 +59,4 @@ def test_the_command_is_measured_and_its_log_used_again(tmp_path: Path, monkeypa
 
 def test_a_log_too_small_to_say_anything_is_refused() -> None:
     with pytest.raises(InputError, match="--steps"):
-        fit.run(fit.Settings(steps=(10,)))
+        fit.run(fit.FitBenchConfig(steps=(10,)))

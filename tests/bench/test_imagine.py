@@ -12,7 +12,7 @@ from worldline.adwm.fit import FitSettings
 from worldline.adwm.imagination import IMAGINATION_PRESETS
 from worldline.adwm.model import PRESETS
 from worldline.bench import imagine
-from worldline.bench.imagine import Settings, Sweep, run
+from worldline.bench.imagine import ImagineBenchConfig, Sweep, run
 from worldline.policies.mixing import RandomPolicy
 from worldline.rollout import Rollout, plan
 from worldline.types import Decision, Turn, WorldlineError
@@ -56,7 +56,7 @@ def test_where_nothing_was_imagined_it_says_why(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(imagine, "Rollout", Failing)
     planned, how = plan(world, "train", 2, seed=0, run="x"), IMAGINATION_PRESETS["adwm"]
     with pytest.raises(WorldlineError, match=r"^no step was imagined: .* e0 \(task t0\): RuntimeError: broken$"):
-        imagine._play(None, RandomPolicy(), planned, how, 2, Settings())  # type: ignore[arg-type]  # no ensemble is read
+        imagine._play(None, RandomPolicy(), planned, how, 2, ImagineBenchConfig())  # type: ignore[arg-type]  # no ensemble is read
 
 
 def test_both_samplers_are_measured_together_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_both_samplers_are_measured_together_and_alone(monkeypatch: pytest.Monke
     monkeypatch.setattr(imagine, "sample", counted)
     monkeypatch.setattr(imagine, "_ROUNDS", 2)
     monkeypatch.setattr(imagine, "FitSettings", partial(FitSettings, text_steps=40, replayed_episodes=0))
-    measured = run(Settings(episodes=12, epochs=1, batch=6, alone=2, steps=3))
+    measured = run(ImagineBenchConfig(episodes=12, epochs=1, batch=6, alone=2, steps=3))
     rounds = 2 * 12
     assert evaluations == {(6, 10): 10 * rounds, (6, 50): 50 * rounds, (1, 10): 10 * rounds}
     assert measured.figures["fit_episodes"] == 12

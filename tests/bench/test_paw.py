@@ -44,7 +44,7 @@ def test_it_runs_both_ways_and_against_cross_entropy(
             bench._recipe(settings, model, folder / "run", wm, count)
         ),
     )
-    settings = bench.Settings(
+    settings = bench.PawBenchConfig(
         env="counting:CountingWorld",
         model=f"hf:{start}",
         prompt="transcript",
@@ -62,4 +62,4 @@ def test_it_runs_both_ways_and_against_cross_entropy(
 
 def test_a_model_without_its_kind_is_refused() -> None:
     with pytest.raises(InputError, match="give hf:PATH"):
-        bench.run(bench.Settings(model="smol"))
+        bench.run(bench.PawBenchConfig(model="smol"))

@@ -1,4 +1,4 @@
-"""The table of `bench rank`, from evaluations whose agreement is known."""
+"""The table of `bench rank`, from evaluations of a given agreement."""
 
 import pytest
 

@@ -44,7 +44,7 @@ def test_the_runs_are_those_of_the_paper() -> None:
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> bench.Settings:
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> bench.TrainBenchConfig:
     """The household bench, as small as it gets."""
     plan = PLANS["household"]
     recipe = {
@@ -60,11 +60,11 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> bench.Settings:
     tiny = TrainPlan({"level": "tiny"}, clone, recipe, {"grpo": 1}, start=(0.0, 1.0))
     monkeypatch.setitem(PLANS, "household", tiny)
     monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
-    return bench.Settings(env="household", seeds=1, out=tmp_path / "bench", final=4, device="cpu")
+    return bench.TrainBenchConfig(env="household", seeds=1, out=tmp_path / "bench", final=4, device="cpu")
 
 
 def test_a_bench_goes_on_where_it_was(
-    small: bench.Settings, monkeypatch: pytest.MonkeyPatch, fresh_accelerator: None
+    small: bench.TrainBenchConfig, monkeypatch: pytest.MonkeyPatch, fresh_accelerator: None
 ) -> None:
     first = bench.run(small.model_copy(update={"only": ("grpo",)}))
     cloned = json.loads((small.out / "household" / "clone" / "config.json").read_text())
@@ -84,7 +84,7 @@ def test_a_bench_goes_on_where_it_was(
         bench.run(small.model_copy(update={"updates": 3}))
 
 
-def test_another_start_has_a_clone_and_runs_of_its_own(small: bench.Settings, fresh_accelerator: None) -> None:
+def test_another_start_has_a_clone_and_runs_of_its_own(small: bench.TrainBenchConfig, fresh_accelerator: None) -> None:
     other = small.model_copy(update={"taught": "action", "only": ("grpo",), "start": (0.0, 1.0)})
     bench.run(other)
     taught = json.loads((small.out / "household" / "clone-action" / "config.json").read_text())
@@ -93,7 +93,9 @@ def test_another_start_has_a_clone_and_runs_of_its_own(small: bench.Settings, fr
     assert not (small.out / "household" / "clone").exists()
 
 
-def test_a_start_that_is_not_weak_enough_is_refused(small: bench.Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_is_not_weak_enough_is_refused(
+    small: bench.TrainBenchConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bench, "_play", lambda *args, **kwargs: {"success": 0.5})
     monkeypatch.setitem(PLANS, "household", TrainPlan(**{**vars(PLANS["household"]), "start": (0.1, 0.3)}))
     with pytest.raises(WorldlineError, match=r"no clone with a success between 0.1 and 0.3: .*0.5"):

@@ -1,4 +1,4 @@
-"""`bench worlds` at a tiny size, and its table from rows that are known."""
+"""`bench worlds` at a tiny size, and its table from given rows."""
 
 import json
 from pathlib import Path
@@ -8,15 +8,15 @@ import pytest
 
 from worldline import store
 from worldline.bench import worlds
-from worldline.bench.worlds import Settings, run, summary, targets
+from worldline.bench.worlds import WorldsBenchConfig, run, summary, targets
 from worldline.types import InputError, ScoringPolicy
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
 
-def settings(out: Path, **changes: Any) -> Settings:
+def settings(out: Path, **changes: Any) -> WorldsBenchConfig:
     chosen = {"worlds": ("echo",), "tasks": 8, "seeds": 2, "jobs": 1, "estimators": ("naive", "pdwis")} | changes
-    return Settings(out=out, **chosen)
+    return WorldsBenchConfig(out=out, **chosen)
 
 
 def test_rows_are_made_once_and_shares_of_the_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

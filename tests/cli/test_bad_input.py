@@ -94,7 +94,7 @@ def test_bad_rows_alone_are_no_log_even_if_they_are_left_out(tmp_path: Path, cap
     assert not (tmp_path / "log").exists()
 
 
-def test_an_unknown_estimator_is_refused_before_any_policy_is_asked(tmp_path: Path, capsys: Captured) -> None:
+def test_an_unknown_estimator_is_refused_before_any_policy_acts(tmp_path: Path, capsys: Captured) -> None:
     words = ["evaluate", "--log", str(logged(tmp_path)), "--policy", "x=test_bad_input:NeverAsked"]
     capsys.readouterr()
     line = refused([*words, "--estimators", "wiz"], capsys)
@@ -105,7 +105,7 @@ class NeverAsked:
     """Must not even be made."""
 
     def __init__(self) -> None:
-        raise AssertionError("the policy was asked")
+        raise AssertionError("the policy acted")
 
 
 def test_a_truncated_shard_is_named_and_the_others_stay(tmp_path: Path, capsys: Captured) -> None:

@@ -16,11 +16,11 @@ from worldline.config import dashed, flags_of
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("scripts")
-    from worldline.cli.completion import Settings, run
+    from worldline.cli.completion import CompletionConfig, run
 
     shells: tuple[Shell, ...] = ("bash", "zsh", "fish")
     for shell in shells:
-        (folder / shell).write_text(run(Settings(shell=shell)).data["script"])
+        (folder / shell).write_text(run(CompletionConfig(shell=shell)).data["script"])
     return {shell: folder / shell for shell in shells}
 
 

@@ -23,7 +23,7 @@ def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_
     monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "wm"))
     monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
     make_fits_brief(monkeypatch, 10)
-    settings, out = demo.Settings(out=tmp_path / "demo", tasks=8), tmp_path / "demo"
+    settings, out = demo.DemoConfig(out=tmp_path / "demo", tasks=8), tmp_path / "demo"
     result = demo.run(settings).data
     assert [policy["name"] for policy in result["policies"]] == names
     truth = json.loads((out / "truth.json").read_text())

@@ -110,7 +110,7 @@ def imported(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> str
     return capsys.readouterr().err
 
 
-def test_outcomes_that_no_row_has_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outcomes_that_no_row_has_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     misspelt = rows_of(tmp_path / "b2.jsonl", policy="v2", rew=1.0, sucess=True)
     line = "no row has reward, success or score (they have 'rew', 'sucess'): --map reward=rew --map success=sucess"
     assert f"{misspelt}: {line}" in imported(capsys, misspelt)
@@ -120,7 +120,7 @@ def test_outcomes_that_no_row_has_are_told(tmp_path: Path, capsys: pytest.Captur
         assert "no row has" not in imported(capsys, rows_of(tmp_path / f"{field}.jsonl", policy="v2", **{field: 1}))
 
 
-def test_a_policy_called_after_the_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_called_after_the_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = rows_of(tmp_path / "b2.jsonl", reward=1.0)
     line = "3 episodes name no policy and are called 'b2' after the file: --policy NAME or --map policy=FIELD names it"
     assert f"{file}: {line}" in imported(capsys, file)

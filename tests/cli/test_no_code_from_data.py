@@ -123,7 +123,7 @@ def test_a_model_folder_runs_no_code(
         }
         (folder / "config.json").write_text(json.dumps({"model_type": "evil", "auto_map": classes}))
         (folder / "tokenizer_config.json").write_text(json.dumps({"auto_map": classes}))
-        monkeypatch.setattr("builtins.input", lambda prompt: "y")  # nobody is asked whether it may run
+        monkeypatch.setattr("builtins.input", lambda prompt: "y")  # yes to any question whether code may run
     else:
         write_llama(folder)
         (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Payload(tmp_path / MARKER)))

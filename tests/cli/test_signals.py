@@ -76,7 +76,7 @@ def test_no_worker_process_outlives_a_terminated_run(tmp_path: Path) -> None:
     assert err == "worldline collect: interrupted; without --out nothing is kept\n"
     workers = [int(number) for number in children.read_text().split()]
     assert len(workers) >= 2
-    deadline = time.monotonic() + 10  # a process that was told to end needs a moment
+    deadline = time.monotonic() + 10  # a process needs a moment to end
     while any(map(_runs, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert [number for number in workers if _runs(number)] == []
@@ -119,10 +119,10 @@ def test_each_verb_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("worldline.sft.sft", cut_short)
     assert interrupted(["demo", "--out", str(tmp_path / "demo")], capsys) == "interrupted; nothing is kept"
     (tmp_path / "demo" / "clone").mkdir(parents=True)
-    line = demo._kept(demo.Settings(out=tmp_path / "demo"))
+    line = demo._kept(demo.DemoConfig(out=tmp_path / "demo"))
     assert line == f"{tmp_path / 'demo'} holds half a demo, which cannot go on: --overwrite starts anew"
 
-    measured = bench.Bench("rank", demo.Settings, cut_short)
+    measured = bench.Bench("rank", demo.DemoConfig, cut_short)
     monkeypatch.setattr(bench, "choose", lambda words: measured)
     line = interrupted(["bench", "rank", "--out", str(out)], capsys)
     assert line == f"interrupted; what is finished is kept in {out}: the same command goes on"

@@ -26,7 +26,7 @@ def episode(policy: str, task: str, value: float | None, steps: int = 1, **more:
     )
     success = None if value is None else value == 1.0
     name = f"{policy}/{task}/{len(str(more))}/{more.pop('trial', 0)}"
-    return Trajectory(id=name, env="e", task_id=task, policy=policy, steps=played, success=success, **more)  # type: ignore[arg-type]  # fields of several types
+    return Trajectory(id=name, env="e", task_id=task, policy=policy, steps=played, success=success, **more)
 
 
 def log_of(folder: Path, episodes: list[Trajectory]) -> Path:
@@ -84,7 +84,7 @@ def test_costs_and_groups(tmp_path: Path) -> None:
     assert pair.difference.value == 0.5
 
 
-def test_what_the_log_does_not_say_is_left_out_and_told(tmp_path: Path) -> None:
+def test_episodes_without_an_outcome_are_left_out_with_a_warning(tmp_path: Path) -> None:
     episodes = [episode(policy, str(k), float(k % 2)) for policy in ("v2", "v3") for k in range(6)]
     log = log_of(tmp_path / "log", [*episodes, episode("v3", "9", None)])
     comparison = compare(CompareConfig(log=(log,)))

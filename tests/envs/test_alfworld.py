@@ -1,4 +1,4 @@
-"""The official games: found, read, played, solved; and a clear line where they cannot be."""
+"""The official games: located, read, played, solved; and a clear line where they cannot be."""
 
 import json
 import lzma

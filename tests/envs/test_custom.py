@@ -1,4 +1,4 @@
-"""User code by `module:attr`: worlds, environments, factories, and what is said of anything else."""
+"""User code by `module:attr`: worlds, environments, factories, and the errors for anything else."""
 
 from pathlib import Path
 from typing import Any

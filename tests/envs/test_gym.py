@@ -125,5 +125,5 @@ def test_success_is_not_known_where_the_environment_never_says_it(capsys: pytest
     assert main("collect gym:Silent-v0 --policy random --episodes 4 --json".split()) == 0
     assert json.loads(capsys.readouterr().out)["success"] is None
     assert main("collect gym:Silent-v0 --policy random --episodes 4".split()) == 0
-    assert "not known" in capsys.readouterr().out
+    assert "unknown" in capsys.readouterr().out
     del gymnasium.registry["Silent-v0"]

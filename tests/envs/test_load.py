@@ -1,4 +1,4 @@
-"""Worlds by name: what is found, and the one line when it is not."""
+"""Worlds by name: those that load, and the one line for those that do not."""
 
 from pathlib import Path
 

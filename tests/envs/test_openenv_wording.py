@@ -72,7 +72,7 @@ def test_what_fields_say_beyond_the_text() -> None:
     assert move.goal({"instruction": "sort the file"}, {}) == "sort the file"
 
 
-def test_what_is_no_server_is_told() -> None:
+def test_what_is_no_server_is_refused() -> None:
     with pytest.raises(InputError, match=r"openenv:echo: give a server as openenv:http://HOST:PORT"):
         load("openenv:echo")
     with pytest.raises(InputError, match="unknown setting 'acton_field': did you mean 'action_field'"):

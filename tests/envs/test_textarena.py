@@ -41,7 +41,7 @@ def test_episodes_played_at_once_do_not_change_each_other() -> None:
     assert together == alone
 
 
-def test_what_cannot_be_played_is_told() -> None:
+def test_what_cannot_be_played_is_refused() -> None:
     with pytest.raises(InputError, match="textarena has no game 'TowerOfHanoy-v0': did you mean"):
         load("textarena:TowerOfHanoy-v0")
     with pytest.raises(InputError, match="cannot be played alone and offline"):

@@ -89,7 +89,7 @@ def test_a_policy_that_cannot_be_scored_has_no_target(text: TextLog) -> None:
 
 
 class Counting(GoalSeeker):
-    """Counts the turns it is asked about; fails at the batch that `fails_at` names, counted from 1."""
+    """Counts the turns it scores; fails at the batch that `fails_at` names, counted from 1."""
 
     def __init__(self, zeal: float = 1.0, fails_at: int = 0) -> None:
         super().__init__(zeal)

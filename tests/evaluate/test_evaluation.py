@@ -148,7 +148,7 @@ def test_loggers_stand_in_for_missing_logprobs(episodes: list[Trajectory], write
     assert null == pytest.approx(np.mean([t.episode_return for t in episodes[:80]]))
 
 
-def test_a_logger_that_is_not_the_one_is_told(episodes: list[Trajectory], write: Write) -> None:
+def test_a_logger_that_is_not_the_one_gives_a_warning(episodes: list[Trajectory], write: Write) -> None:
     config = EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("seeker0.6=random",))
     result = evaluate(config)
     assert any("is not the policy that logged 'seeker0.6'" in note for note in result.warnings)

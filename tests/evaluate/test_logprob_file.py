@@ -88,7 +88,7 @@ def test_rows_are_read_some_at_a_time(
         rows.append({"id": name, "logprobs": [None if np.isneginf(x) else float(x) for x in own]})
     if order == "any":
         rows.insert(4, {"id": "of another log", "logprobs": [-1.0]})
-        rng.shuffle(rows)  # type: ignore[arg-type]
+        rng.shuffle(rows)
     path = tmp_path / f"scores{suffix}"
     if suffix == ".jsonl":
         path.write_text("\n".join(map(json.dumps, rows)))

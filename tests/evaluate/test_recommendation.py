@@ -151,7 +151,7 @@ def test_nothing_beats_the_behaviour_mean() -> None:
     assert none.endswith("collect about 1,000 episodes of a")  # 4,000 (.05 / .1)^2
 
 
-def test_so_many_episodes_are_as_sure_as_is_said() -> None:
+def test_so_many_episodes_are_as_sure_as_promised() -> None:
     """The interval of the mean of so many new episodes is as wide as the error that it was to match."""
     rng = np.random.default_rng(0)
     logged = interval((rng.random(700) < 0.3).astype(float), np.arange(700))

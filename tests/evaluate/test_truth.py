@@ -39,7 +39,7 @@ def test_truth_in_each_shape(tmp_path: Path) -> None:
         assert read_truth(path) == expected
 
 
-def test_truth_that_does_not_match_is_told(tmp_path: Path) -> None:
+def test_truth_that_does_not_match_gives_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "truth.json"
     path.write_text('{"a": 0.5, "b@0.2": 0.4, "zed": 0.1}')
     candidates = [Candidate(name, epsilon, "random", None) for name in ("a", "b") for epsilon in (0.0, 0.2)]

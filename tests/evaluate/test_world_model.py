@@ -227,8 +227,8 @@ def test_intervals_know_of_the_models_own_error(folder: Path, house: World) -> N
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.99])
-def test_the_models_error_is_as_confident_as_asked(folder: Path, confidence: float) -> None:
-    """Known by two instances: Student's quantile at the confidence asked for, not at 95 %."""
+def test_the_models_error_has_the_confidence_of_the_settings(folder: Path, confidence: float) -> None:
+    """Measured in two trials: Student's quantile at the confidence of the settings, not at 95 %."""
     case = Case(EvaluateConfig(log=(folder / "log",), confidence=confidence), {}, {}, lambda what, done, total: None)
     world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
     world.null = lambda names: [  # type: ignore[method-assign]  # stands in for what is imagined
@@ -248,7 +248,7 @@ def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folde
         assert mean == pytest.approx(evaluation.value(name, "wm").value, abs=1e-6)
 
 
-def test_the_sensitivity_to_guidance_is_told(every_model: Evaluation) -> None:
+def test_the_sensitivity_to_guidance_is_reported(every_model: Evaluation) -> None:
     rows = every_model.meta.sensitivity
     assert [(row["w"], row["alpha"]) for row in rows] == [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0)]  # nobody has a gradient
     plain = [every_model.value(f"expert{epsilon:g}", "adwm").value for epsilon in TARGETS[::3]]

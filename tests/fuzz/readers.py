@@ -152,7 +152,7 @@ TURN = Turn(family="household", goal="g", observation="o", admissible=["go north
 def read_answer(path: Path) -> None:
     for prompt in ("plain", "react", "paper"):
         policy = APIPolicy("m", "http://localhost/v1", PolicyConfig(prompt=prompt, api_retries=0))
-        policy._post = lambda body: Reply(200, path.read_bytes(), "")  # type: ignore[method-assign]  # the answer, without a server
+        policy._post = lambda body: Reply(200, path.read_bytes(), "")
         (decision,) = policy.act([TURN])
         step = Step(
             observation="",

@@ -24,7 +24,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class Hub:
-    """What is stored, and what was asked for."""
+    """What is stored, and the requests so far."""
 
     repositories: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
     private: dict[tuple[str, str], bool] = field(default_factory=dict)

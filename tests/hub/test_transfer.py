@@ -116,7 +116,7 @@ def test_a_world_model_goes_without_what_names_this_machine(world_model: Path, h
     card = there["README.md"].decode()
     assert "license" not in _metadata(there["README.md"])
     assert "| wm exact | 0.875 |" in card
-    assert "| hazard auc | not known |" in card
+    assert "| hazard auc | unknown |" in card
     assert "thin \\| log" in card
     pulled = from_hub("me/wm", tmp_path / "again", endpoint=hub.url)
     assert pulled.kind == "world-model"

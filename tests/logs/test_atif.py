@@ -72,7 +72,7 @@ def test_a_trial_is_an_episode_with_its_result(tmp_path: Path) -> None:
     assert imported(tmp_path / "trial" / "agent" / "trajectory.json", reward="partial").episode_return == 0.5
 
 
-def test_without_a_result_the_reward_is_not_known(tmp_path: Path) -> None:
+def test_without_a_result_the_reward_is_unknown(tmp_path: Path) -> None:
     episode = imported(trial(tmp_path / "trial", session_id="s", trajectory_id=None))
     assert episode.success is None and episode.meta["reward"] == "missing"
     assert episode.id == "trial/s" and episode.meta["id"] == "s"

@@ -1,4 +1,4 @@
-"""Every format is found by what is in the file, under any name; what is none says what it looks like."""
+"""Every format is detected by the file's content, under any name; the error for any other says what it looks like."""
 
 import gzip
 import json
@@ -91,7 +91,7 @@ EPISODE = {"taskid": "t1", "task": "find it", "policy": "v2", "reward": 1.0, "st
 
 
 def test_a_row_with_steps_is_never_read_as_an_outcome_alone(tmp_path: Path) -> None:
-    """Each slip is told with the flag that mends it, and that flag gives every step."""
+    """The error for each slip names the flag that mends it, and that flag gives every step."""
     path = tmp_path / "v2.jsonl"
     renamed = {("task_id" if name == "taskid" else name): value for name, value in EPISODE.items()}
     turns = {("turns" if name == "steps" else name): value for name, value in renamed.items()}
@@ -120,12 +120,12 @@ def test_steps_under_names_of_their_own_are_told_too(tmp_path: Path) -> None:
     path.write_text(json.dumps(row))
     with pytest.raises(InputError, match=r"'turns', a list of objects with act, obs: --map action=turns\[\].FIELD"):
         detect(path)
-    (episode,) = logs.read("table", path)  # asked for: the outcome alone, the turns in meta
+    (episode,) = logs.read("table", path)  # with the format given: the outcome alone, the turns in meta
     assert json.loads(episode.meta["turns"]) == row["turns"]
     path.write_text(json.dumps({"task_id": "t1", "reward": 0.0, "obs": "hall", "actn": "go"}))
     with pytest.raises(InputError, match="its rows have 'obs' but no 'action': --map action=actn"):
         detect(path)
-    for column in ("state", "result"):  # said of an episode as well
+    for column in ("state", "result"):  # an episode may have them too
         path.write_text(json.dumps({"task_id": "t1", "reward": 0.0, column: "closed"}))
         assert detect(path) == "table"
 

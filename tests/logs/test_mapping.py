@@ -69,7 +69,7 @@ def test_messages_may_be_mapped_and_a_known_format_may_be_mended(tmp_path: Path)
     assert (mended.episode_return, mended.policy) == (0.5, "v9")
 
 
-def test_wrong_mappings_are_told(tmp_path: Path) -> None:
+def test_wrong_mappings_are_refused(tmp_path: Path) -> None:
     for entry, reason in (
         ("reward", "write FIELD=PATH"),
         ("rewrd=score", "unknown field 'rewrd': did you mean 'reward'"),

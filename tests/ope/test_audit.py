@@ -73,7 +73,7 @@ def test_loggers_of_different_tasks_are_noticed() -> None:
     drawn = rng.integers(0, 20, size=200)
     assert not assorted(drawn, who)
     assert not assorted(np.arange(200) // 2, who)  # every task once by each: as shared as can be
-    assert not assorted(np.arange(200), who)  # no task twice: nothing can be said
+    assert not assorted(np.arange(200), who)  # no task twice: no evidence
     assert assorted(drawn + 20 * who, who)
     partly = np.where(rng.random(200) < 0.5, drawn, drawn + 20 * who)
     assert assorted(partly, who)
@@ -91,7 +91,7 @@ def test_missing_log_probs_are_not_probed(evidence: EstimatorInput, logs: list[T
     assert audit(blank, {"a": scored(logs, POLICIES[0])}).probes == ()
 
 
-def test_the_worst_probe_of_each_logger_is_told() -> None:
+def test_the_worst_probe_of_each_logger_is_reported() -> None:
     probes = (Probe("x", "v1", 1.3, 0.05), Probe("y", "v1", 1.9, 0.05), Probe("x", "v2", 1.01, 0.001))
     reasons = Audit(probes, contradictions=("c",), clones=("v3",)).reasons
     assert len(reasons) == 3

@@ -1,4 +1,4 @@
-"""Text features: stable, told apart by what matters, and linear in the policy's mean action."""
+"""Text features: stable, different where texts differ in what matters, and linear in the policy's mean action."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The error of fitted models: measured by the doubly robust correction, by known policies, or said to be unmeasured."""
+"""The error of fitted models: by the doubly robust correction, by policies left out of the log, or not measured."""
 
 from dataclasses import replace
 

@@ -20,7 +20,7 @@ def test_durations() -> None:
 
 def test_what_remains_is_the_mean_of_the_updates_made_here() -> None:
     left = RemainingTime(10)
-    assert left.after(4, 100.0) is None  # a resumed run: nothing is known yet
+    assert left.after(4, 100.0) is None  # a resumed run: no update to go by yet
     assert left.after(5, 110.0) == 50.0
     assert left.after(6, 140.0) == 80.0
     assert RemainingTime(3).after(3, 0.0) is None

@@ -181,7 +181,7 @@ def test_eight_bit_adamw_gets_groups_and_decay(start: Path, tmp_path: Path, monk
     stand_in, optim = ModuleType("bitsandbytes"), ModuleType("bitsandbytes.optim")
     for module in (stand_in, optim):
         module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
-    optim.AdamW8bit = type("AdamW8bit", (torch.optim.AdamW,), {})  # type: ignore[attr-defined]
+    optim.AdamW8bit = type("AdamW8bit", (torch.optim.AdamW,), {})  # type: ignore[attr-defined]  # a module made here has no attributes
     monkeypatch.setitem(sys.modules, "bitsandbytes", stand_in)
     monkeypatch.setitem(sys.modules, "bitsandbytes.optim", optim)
     changes = {"learner": {"optimizer": "adamw8bit"}, "update": {"lr": 0.02, "weight_decay": 0.3}}

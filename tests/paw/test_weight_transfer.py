@@ -42,7 +42,7 @@ ROUND = ["/start_weight_update", "/update_weights", "/finish_weight_update", "/r
 class Gloo(weight_transfer.Nccl):
     """The group meets at a TCP address instead of by NCCL's id; sending is inherited."""
 
-    def open(self, workers: int, join: weight_transfer.Ask) -> None:
+    def open(self, workers: int, join: weight_transfer.SendRequest) -> None:
         store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         with weight_transfer.ThreadPoolExecutor(1) as beside:
             meeting = beside.submit(ProcessGroupGloo, store, 0, 1 + workers, PATIENCE)

@@ -284,7 +284,7 @@ def test_a_request_that_fails_where_others_succeed_is_a_failed_decision(
     assert len(bad.failure) < 400
     assert (
         policy.act([make_turn(observation="poison")])[0].failure == bad.failure
-    )  # alone too, once the server is known
+    )  # alone too, once the server has answered
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500])

@@ -19,7 +19,7 @@ EXPERT: Any = policies.load("expert", SimpleNamespace(expert=lambda turn: "b"))
 
 
 class Mute:
-    """Acts, but cannot be scored; remembers how often it was asked."""
+    """Acts, but cannot be scored; counts how often it acted."""
 
     name = "mute"
 

@@ -1,4 +1,4 @@
-"""Specifications: what names a policy, and what is said of those that do not."""
+"""Specifications: what names a policy, and the errors for those that name none."""
 
 import subprocess
 import sys

@@ -53,7 +53,7 @@ def test_one_logger_that_always_succeeds_gives_no_certainty() -> None:
         )
     )
     assert answer.tone == "doubt"
-    assert "How far off this estimator is on this log is not known." in answer.text
+    assert "The error of this estimator on this log is not measured." in answer.text
     assert any("has no width" in line for line in answer.lines)
     assert any("one policy made the log (expert)" in line for line in answer.lines)
     assert "all returns are 1" in answer.lines

@@ -56,7 +56,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
         page = context.new_page()
         page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda ask: None if ask.url.startswith(root) else wrong.append(ask.url))
+        page.on("request", lambda request: None if request.url.startswith(root) else wrong.append(request.url))
         page.goto(root + where)
         page.wait_for_load_state("networkidle")
         return page

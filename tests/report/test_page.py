@@ -219,7 +219,7 @@ def test_a_log_of_imagined_episodes_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("success", [True, False, None])
-def test_a_log_of_one_outcome_or_none_told(success: bool | None, tmp_path: Path) -> None:
+def test_a_log_of_one_outcome_or_of_none(success: bool | None, tmp_path: Path) -> None:
     row = page(write_log(tmp_path, [episode(1, success)])).rows("Policies")["p"]
     assert row["success"].text.partition(" ")[0] == {True: "1.000", False: "0.000", None: "–"}[success]
 

@@ -192,7 +192,7 @@ def test_a_port_that_is_taken_says_how_to_choose_another(log: Path, capsys: pyte
     assert f"--port {port}: is taken by another program: --port {port + 1} chooses another" in capsys.readouterr().err
 
 
-def test_nothing_to_view_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_view_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", str(tmp_path), "--no-browser"]) == 2
     assert "holds nothing to report on" in capsys.readouterr().err
 

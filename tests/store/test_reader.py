@@ -104,7 +104,7 @@ def test_unknown_column(log: Path) -> None:
     assert "'steps.reward'" in message_of(lambda: store.scan(log, ["steps.rewards"]))
 
 
-def test_repeated_episodes_are_found(log: Path) -> None:
+def test_repeated_episodes_are_refused(log: Path) -> None:
     store.check_unique(log)
     assert message_of(lambda: store.check_unique([log, log])).endswith(
         "episode 'e0' is there 2 times (so are 15 more): give each log once"

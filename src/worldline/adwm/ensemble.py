@@ -65,7 +65,7 @@ class Ensemble:
 
     @cached_property
     def facts(self) -> LogFacts:
-        """What is told of the whole log: names, horizon, range of rewards."""
+        """Facts of the whole log: names, horizon, range of rewards."""
         return facts_of(self.episodes) if self.sample is None else self.sample.facts
 
     def save(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The kernel model as an environment: `wm`, and `wm-bag` beside it. No network is asked.
+"""The kernel model as an environment: `wm`, and `wm-bag` beside it. No network is used.
 
 An imagined episode starts where a logged one of its task did, whichever its seed draws. All waiting episodes are
 answered in one batch. Every draw is a function of the episode's seed, of the action and of how often it had been done.

@@ -22,9 +22,9 @@ class ImaginedConfig(Config):
     halt: bool = option(True, help="end an episode, at the lowest return of the log, where the log supports no answer")
 
 
-def load_imagined(folder: Path, config: ImaginedConfig) -> KernelWorld:
+def load_imagined(folder: str, config: ImaginedConfig) -> KernelWorld:
     """The world of the world model in `folder`; its networks are not played in."""
-    ensemble = Ensemble.load(folder)
+    ensemble = Ensemble.load(Path(folder).expanduser())
     made = PessimisticWorld if config.halt else KernelWorld
     return made(ensemble.kernel, ensemble.facts)
 

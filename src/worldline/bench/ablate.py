@@ -61,7 +61,7 @@ VARIANTS: dict[str, Variant] = {
 }
 
 
-class Settings(Config):
+class AblateBenchConfig(Config):
     """Rank correlation and error of ablations of the world model, on the worlds and policies of bench rank."""
 
     examples: ClassVar[tuple[str, ...]] = (
@@ -77,7 +77,10 @@ class Settings(Config):
     out: Folder = option(Path("bench-rank"), help="the folder of bench rank: what is there is used again")
 
 
-def run(settings: Settings) -> Figures:
+Settings = AblateBenchConfig
+
+
+def run(settings: AblateBenchConfig) -> Figures:
     for name in settings.variants:
         if name not in VARIANTS:
             raise InputError(f"--variants: there is no '{name}'{suggest(name, list(VARIANTS))}")
@@ -96,12 +99,12 @@ def run(settings: Settings) -> Figures:
 
 def _experiment(env: Env, out: Path) -> Experiment:
     """As `bench rank` made it, or as it would make it."""
-    experiment = rank.experiment_of(rank.Settings(env=env, out=out, **read_settings(out / env)))
+    experiment = rank.experiment_of(rank.RankBenchConfig(env=env, out=out, **read_settings(out / env)))
     experiment.claim()
     return experiment
 
 
-def _kept(name: str, experiment: Experiment, settings: Settings) -> dict[str, float | None]:
+def _kept(name: str, experiment: Experiment, settings: AblateBenchConfig) -> dict[str, float | None]:
     """A row's measures in one world; measured now unless they were before, with the same settings."""
     path = experiment.out / "ablate" / "rows.json"
     rows: dict[str, dict[str, float | None]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -118,7 +121,7 @@ def _policies(variant: Variant, experiment: Experiment) -> list[str]:
     return list(experiment.suite.targets) if variant.over == "targets" else experiment.suite.with_gradients
 
 
-def _measured(variant: Variant, experiment: Experiment, settings: Settings) -> dict[str, float | None]:
+def _measured(variant: Variant, experiment: Experiment, settings: AblateBenchConfig) -> dict[str, float | None]:
     folder, loggers = experiment.out / "ablate", list(experiment.suite.loggers)[: variant.loggers]
     log = [episode for name in loggers for episode in experiment.play(name)]
     ensemble = _fitted(variant, log, folder, settings)
@@ -142,7 +145,7 @@ def _imagined(
     ensemble: Ensemble,
     starts: Sequence[Trajectory],
     folder: Path,
-    settings: Settings,
+    settings: AblateBenchConfig,
 ) -> float:
     connection = connect(policy, ensemble, variant.interface, folder=folder / "adapters", seed=settings.seed)
     guide = connection.guide if variant.imagination.alpha else None
@@ -163,7 +166,7 @@ def _starts(log: Sequence[Trajectory], tasks: int) -> list[Trajectory]:
     return list(first.values())[:tasks]
 
 
-def _fitted(variant: Variant, log: Sequence[Trajectory], folder: Path, settings: Settings) -> Ensemble:
+def _fitted(variant: Variant, log: Sequence[Trajectory], folder: Path, settings: AblateBenchConfig) -> Ensemble:
     """One member for each way of fitting, made once."""
     out = folder / f"{variant.loggers}-loggers-{variant.latent or 'full'}-{settings.seed}"
     if (out / "figures.json").is_file():

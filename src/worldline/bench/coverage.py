@@ -7,6 +7,7 @@ no log folder is written. Settings were chosen on the logs of seeds 0 to 199; th
 import json
 import os
 import sys
+from collections.abc import Container
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,10 +19,11 @@ from worldline.bench import Figures
 from worldline.bench.coverage_figures import NETWORK, summary
 from worldline.bench.small_mdp import KINDS, LoggedSituation, equal_candidates
 from worldline.config import Config, Folder, option
-from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared, judged, known_errors
+from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared, judged, trial_errors
 from worldline.evaluate.recommendation import recommend
 from worldline.evaluate.result import Recommendation
 from worldline.evaluate.result_parts import PolicyResult
+from worldline.ope.comparison import Comparison
 from worldline.ope.estimation import ESTIMATORS, EstimatorInput
 from worldline.types import InputError
 from worldline.worker_pool import run_all, worker_pool
@@ -33,7 +35,7 @@ REFERENCE = "wdr"
 """The estimator whose comparisons are judged where every candidate must have a value."""
 
 
-class Settings(Config):
+class CoverageBenchConfig(Config):
     """Coverage of the 95 % intervals, silent errors, false flags, calibration of P(a > b), the winner's bias, and the
     recommendation against every constant choice, per estimator, situation and number of episodes.
     """
@@ -57,7 +59,10 @@ class Settings(Config):
     out: Folder = option(Path("bench-coverage"), help="folder of what is finished: used again")
 
 
-def run(settings: Settings) -> Figures:
+Settings = CoverageBenchConfig
+
+
+def run(settings: CoverageBenchConfig) -> Figures:
     """All cells, each kept as soon as it is finished; then the tables."""
     for kind in settings.kinds:
         if kind not in KINDS:
@@ -79,13 +84,13 @@ def _watch(done: int, total: int, name: str) -> None:
     print(f"{done}/{total} {name}", file=sys.stderr, flush=True)
 
 
-def _path(settings: Settings, kind: str, n: int, logs: int) -> Path:
+def _path(settings: CoverageBenchConfig, kind: str, n: int, logs: int) -> Path:
     seeds = f"{settings.first_seed}-{settings.first_seed + logs - 1}"
     network = f"-fqe{settings.network}" if settings.network and kind != EQUAL else ""
     return settings.out / f"{kind.replace(' ', '-')}-{n}-{seeds}-{settings.replicates}{network}.json"
 
 
-def _cell(settings: Settings, kind: str, n: int, logs: int) -> None:
+def _cell(settings: CoverageBenchConfig, kind: str, n: int, logs: int) -> None:
     """The rows of all logs of one kind and size."""
     rows: list[dict[str, Any]] = []
     make = equal_candidates if kind == EQUAL else KINDS[kind]
@@ -110,7 +115,7 @@ def judge(situation: LoggedSituation, names: tuple[str, ...], replicates: int = 
     audit = given.audited(targets)
     evidence, _ = given.weighted(audit.shared_tasks)
     trials = given.leave_out(names, audit.shared_tasks, how) if loggers else []
-    errors = known_errors(trials, names)
+    errors = trial_errors(trials, names)
     judgements = {
         label: judged(evidence.aimed(target), names, ESTIMATORS, how, audit.reasons, errors, given.places)
         for label, target in targets.items()
@@ -134,11 +139,18 @@ def judge(situation: LoggedSituation, names: tuple[str, ...], replicates: int = 
             for label, each in judgements.items()
         },
         "recommended": by,
-        "pairs": [[d.a, d.b, d.p] for d in comparison.differences if d.b in targets] if comparison else [],
-        "differences": [[d.a, d.b, d.low, d.high] for d in comparison.differences if d.b in targets]
-        if comparison
-        else [],
-        "winner": [comparison.winner.policy, comparison.winner.value, comparison.winner.corrected]
-        if comparison
-        else None,
+        **_comparison_columns(comparison, targets),
+    }
+
+
+def _comparison_columns(comparison: Comparison | None, candidates: Container[str]) -> dict[str, Any]:
+    """P(a > b) and the interval of the difference of every pair of candidates, and the winner."""
+    if comparison is None:
+        return {"pairs": [], "differences": [], "winner": None}
+    differences = [difference for difference in comparison.differences if difference.b in candidates]
+    winner = comparison.winner
+    return {
+        "pairs": [[d.a, d.b, d.p] for d in differences],
+        "differences": [[d.a, d.b, d.low, d.high] for d in differences],
+        "winner": [winner.policy, winner.value, winner.corrected],
     }

@@ -118,7 +118,7 @@ def calibration_rows(logs: Rows) -> list[dict[str, Any]]:
         if inside:
             mean, share = float(np.mean([stated[i] for i in inside])), float(np.mean([right[i] for i in inside]))
             rows.append(
-                {"table": "P(a > b)", "told": f"{low:g}-{high:g}", "pairs": len(inside), "mean": mean, "right": share}
+                {"table": "P(a > b)", "stated": f"{low:g}-{high:g}", "pairs": len(inside), "mean": mean, "right": share}
                 | {"gap": share - mean}
             )
     return rows

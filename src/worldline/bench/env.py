@@ -14,7 +14,7 @@ from worldline.rollout import Rollout, plan
 from worldline.types import Policy, Trajectory, World
 
 
-class Settings(Config):
+class EnvBenchConfig(Config):
     """Steps per second of the embedded environments under the random policy, every admissible list read, on one
     core; then the rollout engine with a small language model, a full batch against one episode at a time.
     """
@@ -28,7 +28,10 @@ class Settings(Config):
     seed: int = option(0, help="decides tasks and draws")
 
 
-def run(settings: Settings) -> Figures:
+Settings = EnvBenchConfig
+
+
+def run(settings: EnvBenchConfig) -> Figures:
     rows = [
         {"environment": name, "steps_per_second": _engine_speed(envs.load(name), settings)}
         for name in ("household", "shop", "searchqa")
@@ -37,7 +40,7 @@ def run(settings: Settings) -> Figures:
     return Figures({**figures, **_batching(settings)}, rows)
 
 
-def _engine_speed(world: World, settings: Settings) -> float:
+def _engine_speed(world: World, settings: EnvBenchConfig) -> float:
     """Environment only: the policy is a random draw from the admissible list, which is read at every step."""
     draw = random.Random(settings.seed)
     env, split = world.make(), world.splits()[0]
@@ -52,7 +55,7 @@ def _engine_speed(world: World, settings: Settings) -> float:
     return steps / (time.perf_counter() - started)
 
 
-def _batching(settings: Settings) -> dict[str, float]:
+def _batching(settings: EnvBenchConfig) -> dict[str, float]:
     """Generated tokens per second of the same episodes, at the full batch and one by one."""
     world = envs.load("household")
     with TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ ROUND = 512
 """Episodes of a logger before the next has its turn."""
 
 
-class Settings(Config):
+class FitBenchConfig(Config):
     """Seconds and peak memory of `worldline fit` on logs of the tiny household, reading included; the memory is that of
     the process less that of the networks' weights.
     """
@@ -44,7 +44,10 @@ class Settings(Config):
     seed: int = option(0, help="decides the logs and the fits")
 
 
-def run(settings: Settings) -> Figures:
+Settings = FitBenchConfig
+
+
+def run(settings: FitBenchConfig) -> Figures:
     """Seconds and memory at every size; the figures are those of the largest."""
     if min(settings.steps) < 1000:
         raise InputError(f"--steps: logs of 1,000 steps at least, got {min(settings.steps)}")
@@ -85,7 +88,7 @@ def write_log(folder: Path, steps: int, seed: int) -> int:
             again += 1
 
 
-def _measured(log: Path, folder: Path, settings: Settings) -> dict[str, Any]:
+def _measured(log: Path, folder: Path, settings: FitBenchConfig) -> dict[str, Any]:
     """Fit on the log in a process of its own."""
     out = folder / f"world-model-{log.name}"
     words = ["fit", str(log), "--out", str(out), "--members", str(settings.members), "--epochs", str(settings.epochs)]

@@ -35,7 +35,7 @@ _EPSILONS = (0.2, 0.5, 0.8)
 _ROUNDS = 15
 
 
-class Settings(PolicyConfig):
+class ImagineBenchConfig(PolicyConfig):
     """A world model is fitted, then random play is imagined in it: together and one by one, by DDIM-10 and by DDPM-50.
     With --policy, all epsilons and rollouts of that language model too, in one batch, guided, through soft tokens.
     """
@@ -62,7 +62,10 @@ class Settings(PolicyConfig):
     seed: int = option(0, help="decides every random draw")
 
 
-def run(settings: Settings) -> Figures:
+Settings = ImagineBenchConfig
+
+
+def run(settings: ImagineBenchConfig) -> Figures:
     """Fit, compare, and play the language model if there is one."""
     episodes = list(store.read(settings.log)) if settings.log else _played(settings)
     started = time.perf_counter()
@@ -84,7 +87,7 @@ def run(settings: Settings) -> Figures:
     return Figures(figures, rows)
 
 
-def _played(settings: Settings) -> list[Trajectory]:
+def _played(settings: ImagineBenchConfig) -> list[Trajectory]:
     world = envs.load("household")
     share = -(-settings.episodes // len(_EPSILONS))
     episodes: list[Trajectory] = []
@@ -95,7 +98,7 @@ def _played(settings: Settings) -> list[Trajectory]:
     return episodes[: settings.episodes]
 
 
-def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
+def _compared(ensemble: Ensemble, settings: ImagineBenchConfig, rows: list[dict[str, Any]]) -> dict[str, float]:
     """Seconds per imagined step of random play, and of the sampler alone."""
     fast, slow = IMAGINATION_PRESETS["adwm"], replace(IMAGINATION_PRESETS["adwm"], steps=50, eta=1.0)
 
@@ -124,7 +127,9 @@ def _compared(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]
     }
 
 
-def _through_soft_tokens(ensemble: Ensemble, settings: Settings, rows: list[dict[str, Any]]) -> dict[str, float]:
+def _through_soft_tokens(
+    ensemble: Ensemble, settings: ImagineBenchConfig, rows: list[dict[str, Any]]
+) -> dict[str, float]:
     """The paper's way of imagining, with the fast sampler: guided by actions and by the policy, read as soft tokens."""
     policy = policies.load(settings.policy, None, settings)
     config = PolicyInterfaceConfig(adapter=AdapterConfig(batch=settings.adapter_batch), redraw=settings.redraw)
@@ -188,7 +193,7 @@ def _play(
     planned: Sequence[Episode],
     imagination: ImaginationConfig,
     batch: int,
-    settings: Settings,
+    settings: ImagineBenchConfig,
     guide: Guide | None = None,
 ) -> tuple[int, float]:
     """Imagined steps, and the seconds they took."""

@@ -25,7 +25,7 @@ from worldline.policies.language_model.hf import from_model
 from worldline.rollout import Rollout, plan
 
 
-class Settings(Config):
+class NoiseBenchConfig(Config):
     """Share of the world-model gradient on noisy observation tokens: cross-entropy against MAE and clipped MAE."""
 
     examples: ClassVar[tuple[str, ...]] = ("worldline bench noise", "worldline bench noise --model runs/clone/model")
@@ -39,7 +39,10 @@ class Settings(Config):
     seed: int = option(0, help="decides tasks and draws")
 
 
-def run(settings: Settings) -> Figures:
+Settings = NoiseBenchConfig
+
+
+def run(settings: NoiseBenchConfig) -> Figures:
     """Play, score, compare the losses."""
     with TemporaryDirectory() as folder:
         path = settings.model or _clone(settings, Path(folder))
@@ -78,7 +81,7 @@ def scored(learner: models.Learner, rows: list[StepRow], budget: int) -> tuple[T
     return torch.cat(logprobs), torch.cat(labels)
 
 
-def _clone(settings: Settings, folder: Path) -> Path:
+def _clone(settings: NoiseBenchConfig, folder: Path) -> Path:
     from worldline.sft import SftConfig, sft
 
     sft(

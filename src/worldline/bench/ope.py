@@ -18,7 +18,7 @@ from worldline.types import InputError
 WEIGHT_BASED = tuple(name for name, entry in ESTIMATORS.items() if set(entry.needs) <= {"weights", "clipped"})
 
 
-class Settings(Config):
+class OpeBenchConfig(Config):
     """Weights, diagnostics, all weight-based estimators and their task-clustered bootstrap intervals, on synthetic
     ragged logs of 5 to 60 steps an episode, 20 on average; time after loading, memory including the log's own arrays.
     Then the whole command on a log folder and on one a tenth as large, reading included.
@@ -48,7 +48,10 @@ class Settings(Config):
     seed: int = option(0, help="decides the logs")
 
 
-def run(settings: Settings) -> Figures:
+Settings = OpeBenchConfig
+
+
+def run(settings: OpeBenchConfig) -> Figures:
     """Time and memory at every size; the figures are those of the largest."""
     if settings.against:
         return _against(settings)
@@ -75,7 +78,7 @@ def run(settings: Settings) -> Figures:
     )
 
 
-def _against(settings: Settings) -> Figures:
+def _against(settings: OpeBenchConfig) -> Figures:
     rows: list[dict[str, Any]] = []
     for episodes in settings.episodes:
         rows += scope_rl.compared(
@@ -92,7 +95,7 @@ def _against(settings: Settings) -> Figures:
     )
 
 
-def _row(steps: int, settings: Settings) -> dict[str, Any]:
+def _row(steps: int, settings: OpeBenchConfig) -> dict[str, Any]:
     evidence = synthetic(steps, settings.tasks, settings.seed)
     best: tuple[float, float] | None = None
     for _ in range(settings.repeats):

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch import Tensor
 
 from worldline.bench import Figures
 from worldline.config import Config, option, positional
@@ -37,7 +38,7 @@ UPDATES = 2
 """Of a run. The last is measured: what is recorded or compiled at first serves all that follow."""
 
 
-class Settings(Config):
+class PawBenchConfig(Config):
     """Seconds and peak memory of whole updates, rollouts included, with PaW over without, measured turn about in one
     run; then tokens per second of the update with PaW against a plain transformers cross-entropy step on them.
     """
@@ -62,7 +63,10 @@ class Settings(Config):
     seed: int = option(0, help="decides tasks and draws")
 
 
-def run(settings: Settings) -> Figures:
+Settings = PawBenchConfig
+
+
+def run(settings: PawBenchConfig) -> Figures:
     """Measure whole updates both ways, then the update alone against cross-entropy."""
     with TemporaryDirectory() as folder:
         model = _model(settings, Path(folder))
@@ -123,7 +127,7 @@ def _seconds_of(line: dict[str, float], *phases: str) -> float:
     return sum(line.get(f"seconds_{phase}", 0.0) for phase in phases)
 
 
-def _recipe(settings: Settings, model: str, out: Path, wm: str, updates: int) -> TrainConfig:
+def _recipe(settings: PawBenchConfig, model: str, out: Path, wm: str, updates: int) -> TrainConfig:
     bf16 = settings.precision == "bf16"
     return TrainConfig.model_validate(
         {
@@ -151,7 +155,7 @@ def _recipe(settings: Settings, model: str, out: Path, wm: str, updates: int) ->
     )
 
 
-def _updates(settings: Settings, model: str, folder: Path, wm: str, updates: int) -> list[dict[str, float]]:
+def _updates(settings: PawBenchConfig, model: str, folder: Path, wm: str, updates: int) -> list[dict[str, float]]:
     """The metrics of one training run. Without a GPU in a process of its own: its peak memory never goes down."""
     recipe = _recipe(settings, model, folder / "run", wm, updates)
     if torch.cuda.is_available():
@@ -179,7 +183,7 @@ def _trained(recipe: TrainConfig) -> list[dict[str, float]]:
     return [json.loads(line) for line in (recipe.out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def _against_cross_entropy(settings: Settings, model: str, folder: Path) -> dict[str, float]:
+def _against_cross_entropy(settings: PawBenchConfig, model: str, folder: Path) -> dict[str, float]:
     """Tokens per second of PaW's update over those of a plain cross-entropy step on the same tokens."""
     config = _recipe(settings, model, folder / "run", "paw", 1)
     session = Session(config)
@@ -201,20 +205,7 @@ def _against_cross_entropy(settings: Settings, model: str, folder: Path) -> dict
         update(session.learner, session.optimizer, experience, one_step, session.accelerator)
 
     def plain() -> None:
-        session.optimizer.zero_grad(set_to_none=True)
-        for batch, length in zip(batches, lengths, strict=True):
-            ids = batch.to(session.accelerator.device)
-            real = torch.arange(ids.shape[1]) < length[:, None]
-            labels = ids.masked_fill(~real.to(ids.device), -100)
-            with session.accelerator.autocast():
-                loss = (
-                    session.accelerator.unwrap_model(session.learner)
-                    .lm(input_ids=ids, labels=labels, use_cache=False)
-                    .loss
-                )
-            session.accelerator.backward(loss / len(batches))
-        session.accelerator.clip_grad_norm_(session.learner.parameters(), 1.0)
-        session.optimizer.step()
+        _cross_entropy_step(session, batches, lengths)
 
     seconds: dict[str, list[float]] = {"ours": [], "plain": []}
     for repeat in range(settings.repeats + 1):
@@ -230,6 +221,22 @@ def _against_cross_entropy(settings: Settings, model: str, folder: Path) -> dict
     }
 
 
+def _cross_entropy_step(session: Session, batches: Sequence[Tensor], lengths: Sequence[Tensor]) -> None:
+    """One step of the optimiser on the cross-entropy of every token, as a plain training script takes it."""
+    accelerator = session.accelerator
+    session.optimizer.zero_grad(set_to_none=True)
+    for batch, length in zip(batches, lengths, strict=True):
+        ids = batch.to(accelerator.device)
+        real = torch.arange(ids.shape[1]) < length[:, None]
+        labels = ids.masked_fill(~real.to(ids.device), -100)
+        with accelerator.autocast():
+            lm = accelerator.unwrap_model(session.learner).lm
+            loss = lm(input_ids=ids, labels=labels, use_cache=False).loss
+        accelerator.backward(loss / len(batches))
+    accelerator.clip_grad_norm_(session.learner.parameters(), 1.0)
+    session.optimizer.step()
+
+
 def _seconds(step: Any, device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -240,7 +247,7 @@ def _seconds(step: Any, device: torch.device) -> float:
     return time.perf_counter() - started
 
 
-def _model(settings: Settings, folder: Path) -> str:
+def _model(settings: PawBenchConfig, folder: Path) -> str:
     """The model's path; a small clone that answers in actions, where none is given."""
     if settings.model:
         kind, _, path = settings.model.partition(":")

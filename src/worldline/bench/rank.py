@@ -24,8 +24,8 @@ MEASURES = ("spearman", "kendall", "pairwise", "regret@1", "mae", "rmse", "cover
 WORLD_MODELS = ("adwm", "am-dr", "adwm-paper", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 
 
-class Settings(ExperimentConfig):
-    """Spearman, error and coverage of every estimator on ten policies whose true value is known.
+class RankBenchConfig(ExperimentConfig):
+    """Spearman, error and coverage of every estimator on ten policies, against their true values.
 
     Three other policies log 171 tasks each; the truth is 3 x 171 episodes of each target at the same tasks.
     """
@@ -40,11 +40,14 @@ class Settings(ExperimentConfig):
     out: Folder = option(Path("bench-rank"), help="folder of models, logs and tables; what is there is used again")
 
 
-def experiment_of(settings: Settings) -> Experiment:
+Settings = RankBenchConfig
+
+
+def experiment_of(settings: RankBenchConfig) -> Experiment:
     return Experiment(settings, settings.env, SUITES[settings.env], settings.out / settings.env)
 
 
-def run(settings: Settings) -> Figures:
+def run(settings: RankBenchConfig) -> Figures:
     experiment, seeds = experiment_of(settings), range(settings.seeds)
     experiment.claim()
     suite = experiment.suite

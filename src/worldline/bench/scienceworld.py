@@ -12,7 +12,7 @@ from worldline.envs.jsonlines import rows_of
 from worldline.types import Environment
 
 
-class Settings(Config):
+class ScienceWorldBenchConfig(Config):
     """Replay recorded episodes (task_id, steps with action and score) and compare the scores they end with; then time
     steps with the list of valid actions read at each of them.
     """
@@ -24,7 +24,10 @@ class Settings(Config):
     listed_steps: int = option(100, help="steps to time with the list of valid actions", ge=1)
 
 
-def run(settings: Settings) -> Figures:
+Settings = ScienceWorldBenchConfig
+
+
+def run(settings: ScienceWorldBenchConfig) -> Figures:
     recorded = [row for _, row in rows_of(settings.episodes_file)]
     chosen = recorded[:: max(1, len(recorded) // settings.episodes)] if settings.episodes else recorded
     environment = envs.load("scienceworld", options={"max_steps": 10_000}).make()

@@ -14,7 +14,7 @@ from worldline.envs.searchqa.coverage import measure
 from worldline.envs.searchqa.questions import Question, read_questions
 
 
-class Settings(Config):
+class SearchQABenchConfig(Config):
     """Index a corpus by BM25 (anew, in a temporary folder), search it with every question, and report by data set the
     share of questions whose answer stands somewhere in the corpus, in the best 3 passages and in the best 20.
     """
@@ -26,7 +26,10 @@ class Settings(Config):
     queries: int = option(1_000, help="queries to time", ge=1)
 
 
-def run(settings: Settings) -> Figures:
+Settings = SearchQABenchConfig
+
+
+def run(settings: SearchQABenchConfig) -> Figures:
     groups: defaultdict[str, list[Question]] = defaultdict(list)
     for question in read_questions(settings.questions):
         groups[f"{question.dataset} ({question.split})"].append(question)

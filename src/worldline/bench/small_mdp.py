@@ -124,7 +124,7 @@ def _texts() -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class LoggedSituation:
-    """One log, the policies to be valued on it with their exact values, and the loggers as far as they are known."""
+    """One log, the policies to be valued on it with their exact values, and the loggers whose policies are given."""
 
     log: RaggedLog
     played: Played

@@ -28,7 +28,7 @@ from worldline.types import InputError, WorldlineError
 from worldline.worker_pool import worker_pool
 
 
-class Settings(Config):
+class TrainBenchConfig(Config):
     """Train a small language model from one weak clone, with and without PaW, and compare success on unseen tasks.
 
     main: GRPO and GiGPO (household: also PPO and RLOO with two seeds). sparse: GRPO from a start that hardly ever
@@ -56,7 +56,10 @@ class Settings(Config):
     device: str = option("auto", help="auto: a GPU where there is one")
 
 
-def run(settings: Settings) -> Figures:
+Settings = TrainBenchConfig
+
+
+def run(settings: TrainBenchConfig) -> Figures:
     """Make the start, run what is missing, compare."""
     start = _start(settings)
     planned = train_runs(settings.env, settings.case, settings.seeds)
@@ -76,7 +79,7 @@ class Start:
     success: float
 
 
-def _start(settings: Settings) -> Start:
+def _start(settings: TrainBenchConfig) -> Start:
     """The best checkpoint of the cloning run that is still as weak as the comparison wants it."""
     plan = PLANS[settings.env]
     taught = settings.taught or plan.taught
@@ -104,7 +107,7 @@ def _start(settings: Settings) -> Start:
     raise WorldlineError(f"{folder}: no clone with a success between {low} and {high}: {success}")
 
 
-def _results(runs: Sequence[TrainRun], start: Start, settings: Settings) -> Iterator[dict[str, Any]]:
+def _results(runs: Sequence[TrainRun], start: Start, settings: TrainBenchConfig) -> Iterator[dict[str, Any]]:
     if settings.jobs == 1:
         for run in runs:
             yield _printed(_result(run, start, settings))
@@ -119,7 +122,7 @@ def _printed(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _result(run: TrainRun, start: Start, settings: Settings) -> dict[str, Any]:
+def _result(run: TrainRun, start: Start, settings: TrainBenchConfig) -> dict[str, Any]:
     """The row of one run; made now unless it is there already."""
     folder = settings.out / settings.env / _place(settings) / run.name
     config = _recipe(run, start, folder, settings)
@@ -153,13 +156,13 @@ def _result(run: TrainRun, start: Start, settings: Settings) -> dict[str, Any]:
 _PHASES = ("seconds_rollout", "seconds_logprob", "seconds_update", "seconds_evaluation")
 
 
-def _place(settings: Settings) -> str:
+def _place(settings: TrainBenchConfig) -> str:
     """The folder of a comparison's runs: those of `main` and `ablate` have the same start and share their base."""
     kind = "sparse" if settings.case == "sparse" else "runs"
     return kind if settings.taught in (None, PLANS[settings.env].taught) else f"{kind}-{settings.taught}"
 
 
-def _recipe(run: TrainRun, start: Start, folder: Path, settings: Settings) -> TrainConfig:
+def _recipe(run: TrainRun, start: Start, folder: Path, settings: TrainBenchConfig) -> TrainConfig:
     plan = PLANS[settings.env]
     rollout = {"device": settings.device} | dict(plan.recipe.get("rollout", {}))
     chosen: dict[str, Any] = {**plan.recipe, "rollout": rollout, **run.recipe}
@@ -169,7 +172,7 @@ def _recipe(run: TrainRun, start: Start, folder: Path, settings: Settings) -> Tr
     return validate(TrainConfig, {**chosen, **place, "seed": run.seed, "resume": True})
 
 
-def _play(checkpoint: Path, settings: Settings, episodes: int) -> dict[str, Any]:
+def _play(checkpoint: Path, settings: TrainBenchConfig, episodes: int) -> dict[str, Any]:
     """The online evaluation on unseen tasks: the same ones, with the same random draws, for every run."""
     plan = PLANS[settings.env]
     config = CollectConfig(

@@ -1,4 +1,4 @@
-"""Which estimator holds in which world? Small worlds of many kinds, and the larger ones, each with ten known targets.
+"""Which estimator holds in which world? Small worlds of many kinds, and the larger ones, each with ten targets.
 
 Three policies log at most 450 episodes, each with chances of its own; ten others are judged. A part is one world with
 one seed: another log and other world models, the same targets and the same truth. Parts are kept in --out and used
@@ -37,7 +37,7 @@ LARGE_TASKS, LARGE_TRUTH = 150, 4
 WORLD_NAMES = (*SMALL_CASES, *LARGE_SUITES, *DATA_SUITES)
 
 
-class Settings(Config):
+class WorldsBenchConfig(Config):
     """Spearman, error, coverage and regret of every estimator in many worlds; their mean over worlds, and the worst.
 
     Errors and regret are shares of the range of a world's returns. No setting is chosen on the worlds held out.
@@ -68,6 +68,9 @@ class Settings(Config):
     out: Folder = option(Path("bench-worlds"), help="folder of logs, models and parts; what is there is used again")
 
 
+Settings = WorldsBenchConfig
+
+
 def targets(name: str) -> dict[str, Policy]:
     """The policies that are judged in a small world, by name."""
     if name not in SMALL_CASES:
@@ -77,7 +80,7 @@ def targets(name: str) -> dict[str, Policy]:
     return {target: script.load(world) for target, script in case.targets.items()}
 
 
-def run(settings: Settings) -> Figures:
+def run(settings: WorldsBenchConfig) -> Figures:
     experiments = {name: experiment_of(name, settings) for name in _wanted(settings)}
     seeds = range(settings.seeds)
     for experiment in experiments.values():
@@ -100,7 +103,7 @@ def run(settings: Settings) -> Figures:
     return Figures(summary(rows), rows)
 
 
-def _wanted(settings: Settings) -> list[str]:
+def _wanted(settings: WorldsBenchConfig) -> list[str]:
     """The worlds that can be played; those whose data is absent are left out, and the reason is printed."""
     names = []
     for name in dict.fromkeys(settings.worlds):
@@ -116,7 +119,7 @@ def _wanted(settings: Settings) -> list[str]:
     return names
 
 
-def experiment_of(name: str, settings: Settings) -> Experiment:
+def experiment_of(name: str, settings: WorldsBenchConfig) -> Experiment:
     """The experiment of a world: truth.json and the logs `log`, `log-1`, ... are in its folder, one log a logger."""
     case = SMALL_CASES.get(name)
     suite = case.suite if case else (LARGE_SUITES | DATA_SUITES)[name]
@@ -144,7 +147,7 @@ def _truth(name: str, experiment: Experiment) -> dict[str, float]:
     return experiment.truth()
 
 
-def _measure(experiment: Experiment, settings: Settings) -> None:
+def _measure(experiment: Experiment, settings: WorldsBenchConfig) -> None:
     """Make one part: fit on one log, evaluate every target, keep the evaluation."""
     suite, seed, change = experiment.suite, experiment.log_number, dict[str, Any](rollouts=settings.rollouts)
     change |= {"refit": True, "refit_estimators": (KERNEL, BAG)}  # others are slow to fit again
@@ -161,19 +164,19 @@ def _path(experiment: Experiment) -> Path:
     return experiment.out / f"part-{experiment.log_number}.json"
 
 
-def _decisive(settings: Settings) -> dict[str, Any]:
+def _decisive(settings: WorldsBenchConfig) -> dict[str, Any]:
     """What decides a part, beside the settings of the world's folder."""
     return settings.model_dump(mode="json", include={"estimators", "rollouts"})
 
 
-def _kept(experiment: Experiment, settings: Settings) -> dict[str, Any] | None:
+def _kept(experiment: Experiment, settings: WorldsBenchConfig) -> dict[str, Any] | None:
     """The evaluation of a part that is done, if it was made with the same settings."""
     path = _path(experiment)
     part = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return dict(part["evaluation"]) if part.get("settings") == _decisive(settings) else None
 
 
-def _rows(name: str, experiment: Experiment, settings: Settings) -> list[dict[str, Any]]:
+def _rows(name: str, experiment: Experiment, settings: WorldsBenchConfig) -> list[dict[str, Any]]:
     """One row for each estimator and trivial predictor of a part."""
     evaluation = _kept(experiment, settings) or {"agreement": {}}
     width = _width(experiment.world)

@@ -145,7 +145,7 @@ def _reader_is_gone(pipe: int) -> bool:
 
 
 def command_of(verb: str, words: list[str]) -> Any:
-    """What has the verb's `Settings` and `run`: its module, or one bench of many, or that of `env serve`."""
+    """What has the verb's `Settings`, the class of its flags, and `run`: its module, one bench, or `env serve`."""
     name = "env_serve" if verb == "env" and words[:1] == ["serve"] else {"import": "import_"}.get(verb, verb)
     module = importlib.import_module(f"worldline.cli.{name}")
     return module.choose(words) if verb == "bench" else module

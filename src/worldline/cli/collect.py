@@ -68,7 +68,7 @@ def _units(done: Collection) -> tuple[str, ...]:
 def _rate(summary: dict[str, Any]) -> tuple[str, str]:
     """The success rate; an environment need not say who has won."""
     if math.isnan(summary["success"]):
-        return "not known", "the environment does not say"
+        return "unknown", "the environment does not say"
     return f"{summary['success']:.3f}", _span(summary, "success")
 
 

@@ -73,7 +73,7 @@ end
 """
 
 
-class Settings(Config):
+class CompletionConfig(Config):
     """Print a script that completes verbs, flags and their words in a shell.
 
     bash: worldline completion bash > ~/.local/share/bash-completion/completions/worldline
@@ -84,6 +84,9 @@ class Settings(Config):
     examples: ClassVar[tuple[str, ...]] = ("worldline completion bash", "worldline completion fish")
 
     shell: Shell = positional(help="bash, zsh or fish")
+
+
+Settings = CompletionConfig
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class CompletedVerb:
         return [*words, *(["serve"] if self.name == "env" else ()), *(WORLDS if worlds else ())]
 
 
-def run(settings: Settings) -> VerbResult:
+def run(settings: CompletionConfig) -> VerbResult:
     script = {"bash": _bash, "zsh": _zsh, "fish": _fish}[settings.shell](completed_verbs())
     return VerbResult({"shell": settings.shell, "script": script}, (Verbatim(script),))
 

@@ -38,7 +38,7 @@ ESTIMATORS = ("naive", "wis", "dr", "lfqe", "wm")
 CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
 
 
-class Settings(Config):
+class DemoConfig(Config):
     """Clone an expert into a small language model, log it and two scripted agents, fit a world model on that log, judge
     seven other agents offline by every estimator, and compare with how these did when they were played for real.
 
@@ -52,6 +52,9 @@ class Settings(Config):
     seed: int = option(0, help="decides every random draw")
     jobs: int = option(min(2, os.cpu_count() or 1), help="processes that share the work", ge=1)
     overwrite: bool = option(False, help="start anew in a folder that holds a demo")
+
+
+Settings = DemoConfig
 
 
 def loggers(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
@@ -76,19 +79,19 @@ def candidates(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
     }
 
 
-def run(settings: Settings) -> VerbResult:
+def run(settings: DemoConfig) -> VerbResult:
     _make_room(settings)
     with kept(lambda: _kept(settings)):
         return _loop(settings)
 
 
-def _kept(settings: Settings) -> str:
+def _kept(settings: DemoConfig) -> str:
     if not (settings.out / "clone").is_dir():
         return "nothing is kept"
     return f"{settings.out} holds half a demo, which cannot go on: --overwrite starts anew"
 
 
-def _loop(settings: Settings) -> VerbResult:
+def _loop(settings: DemoConfig) -> VerbResult:
     """The loop itself: collect, fit, evaluate, report."""
     started, out, seed = time.perf_counter(), settings.out, settings.seed
     with worker_pool(settings.jobs) as pool:
@@ -137,7 +140,7 @@ def _loop(settings: Settings) -> VerbResult:
     return VerbResult(data, (*_views(evaluation), evaluation.answer, last))
 
 
-def _cloned(settings: Settings, half_taught: Callable[[Path], None]) -> list[Path]:
+def _cloned(settings: DemoConfig, half_taught: Callable[[Path], None]) -> list[Path]:
     """Checkpoints of the clone, the last one the best; `half_taught` gets the first as soon as it is there."""
     from worldline.sft import SftConfig, sft  # takes seconds: not in the processes that share the rest of the work
 
@@ -157,7 +160,7 @@ def _cloned(settings: Settings, half_taught: Callable[[Path], None]) -> list[Pat
     return sorted(folder.iterdir())
 
 
-def _logged_and_fitted(settings: Settings, half_taught: Path) -> None:
+def _logged_and_fitted(settings: DemoConfig, half_taught: Path) -> None:
     """The log of the three loggers, and `wm` of it; what it says of policies it has not seen, the evaluation measures.
 
     They play one after the other: the log's order is part of what is reproduced.
@@ -207,7 +210,7 @@ def play(name: str, policy: PolicySource, tasks: int, repeats: int, seed: int, o
     return collect_tasks(world, policy.load(world), **how)
 
 
-def _make_room(settings: Settings) -> None:
+def _make_room(settings: DemoConfig) -> None:
     """An empty folder for the demo, with a file by which the next one knows it."""
     marker = settings.out / "demo.json"
     if settings.out.exists() and any(settings.out.iterdir()):

@@ -32,7 +32,7 @@ EXTRAS = {
 }
 
 
-class Settings(Config):
+class EnvConfig(Config):
     """Print versions, devices and extras, for a bug report; with the name of an environment, its settings.
 
     `worldline env serve NAME` makes an environment an OpenEnv server (see worldline env serve --help).
@@ -48,7 +48,10 @@ class Settings(Config):
     name: str = positional("", help="an environment: print its settings instead")
 
 
-def run(settings: Settings) -> VerbResult:
+Settings = EnvConfig
+
+
+def run(settings: EnvConfig) -> VerbResult:
     if settings.name:
         return _environment(settings.name)
     system = {"python": sys.version.split()[0], "platform": platform.platform(), "cpu_cores": os.cpu_count()}

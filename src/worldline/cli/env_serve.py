@@ -10,7 +10,7 @@ from worldline.config import Config, option, positional
 from worldline.types import InputError
 
 
-class Settings(Config):
+class EnvServeConfig(Config):
     """Serve an environment by OpenEnv's protocol, for its own clients and those of TRL, SkyRL and TorchRL.
 
     Each connection has an episode of its own. Serves until Ctrl-C. Whoever reaches the port can play: there is no
@@ -31,7 +31,10 @@ class Settings(Config):
     sessions: int = option(256, help="episodes that can be under way at once", ge=1)
 
 
-def run(settings: Settings) -> VerbResult:
+Settings = EnvServeConfig
+
+
+def run(settings: EnvServeConfig) -> VerbResult:
     world = envs.load(settings.env, settings.data, settings.options)
     try:
         from worldline.envs.openenv.server import serve

@@ -9,7 +9,7 @@ from worldline.config import Config, option, positional
 from worldline.types import InputError
 
 
-class Settings(Config):
+class ExportConfig(Config):
     """Write the episodes of logs in another form.
 
     jsonl: one episode a line, which `worldline import` reads back exactly. parquet: one file with the columns of a log.
@@ -30,7 +30,10 @@ class Settings(Config):
     overwrite: bool = option(False, help="replace the file if it is there")
 
 
-def run(settings: Settings) -> VerbResult:
+Settings = ExportConfig
+
+
+def run(settings: ExportConfig) -> VerbResult:
     form = settings.format
     if form == "auto":
         form = "parquet" if settings.out.suffix == ".parquet" else "jsonl"

@@ -24,8 +24,8 @@ MOST_FIELDS = 100
 """Names of other fields that are looked through for a misspelt outcome."""
 
 
-class Settings(Options):
-    """Read logs that other tools wrote into a worldline log. The format is found by what is in a file.
+class ImportConfig(Options):
+    """Read logs that other tools wrote into a worldline log. A file's content shows its format.
 
     Formats: episodes, chat (OpenAI and Anthropic messages, tau-bench), tau2, inspect, atif (Harbor: a trajectory, a
     trial's or a job's folder), verifiers, openenv, table (CSV, Parquet), jsonl (our own export). Anything else is read
@@ -42,7 +42,7 @@ class Settings(Options):
 
     file: tuple[Path, ...] = positional(help="files, .gz and .xz too, or folders of runs", min_length=1)
     out: Folder = option(help="folder of the log to write to")
-    format: str = option(logs.AUTO, help="the format, where it is not to be found by itself")
+    format: str = option(logs.AUTO, help="the format; without it the content of each file shows it")
     skip_bad: bool = option(False, help="leave bad rows out instead of stopping")
     resume: bool = option(False, help="leave out the episodes that the folder holds already")
 
@@ -56,7 +56,10 @@ class Settings(Options):
         return values
 
 
-def run(settings: Settings) -> VerbResult:
+Settings = ImportConfig
+
+
+def run(settings: ImportConfig) -> VerbResult:
     inputs = _inputs(settings)
     bad = _BadRows()
     names: dict[str, Path] = {}
@@ -111,7 +114,7 @@ class _PolicyCount:
 
 
 def _result(
-    settings: Settings, inputs: list[tuple[Path, str]], bad_rows: int, policies: dict[str, _PolicyCount]
+    settings: ImportConfig, inputs: list[tuple[Path, str]], bad_rows: int, policies: dict[str, _PolicyCount]
 ) -> VerbResult:
     rows = [
         {"policy": name, "episodes": own.episodes, "steps": own.steps, "mean_return": own.returned / own.episodes}
@@ -135,11 +138,11 @@ def _result(
 
 def _mean(value: object) -> str:
     """A mean return; nan where an episode does not say its reward."""
-    return f"{value:.3f}" if isinstance(value, float) and not math.isnan(value) else "not known"
+    return f"{value:.3f}" if isinstance(value, float) and not math.isnan(value) else "unknown"
 
 
-def _inputs(settings: Settings) -> list[tuple[Path, str]]:
-    """Every file with the format it is read as, which is told where nobody gave it."""
+def _inputs(settings: ImportConfig) -> list[tuple[Path, str]]:
+    """Every file and its format. A format that was detected is printed."""
     inputs = []
     for path in dict.fromkeys(file for given in settings.file for file in logs.expand(given)):
         name = settings.format if settings.format != logs.AUTO else logs.format_of(path, settings)
@@ -152,7 +155,7 @@ def _inputs(settings: Settings) -> list[tuple[Path, str]]:
     return inputs
 
 
-def _kept(settings: Settings) -> str:
+def _kept(settings: ImportConfig) -> str:
     return f"{len(store.ids(settings.out))} episodes are kept in {settings.out}: --resume leaves them out and goes on"
 
 
@@ -211,7 +214,7 @@ class _BadRows:
             self._first.setdefault(row.reason, (path, row))
             self._alike[row.reason] += 1
 
-    def report(self, settings: Settings) -> None:
+    def report(self, settings: ImportConfig) -> None:
         """List them on stderr; raise unless they are to be left out."""
         if not self.total:
             return

@@ -7,7 +7,7 @@ from worldline.config import Config, Folder, option, positional
 from worldline.hub import from_hub
 
 
-class Settings(Config):
+class PullConfig(Config):
     """Download a log or a world model that `worldline push` put on the Hugging Face Hub into a new folder.
 
     Only files that a log or a world model has are downloaded, and they are checked: Parquet, JSON, safetensors. None of
@@ -24,7 +24,10 @@ class Settings(Config):
     kind: Literal["auto", "log", "world-model"] = option("auto", help="auto: whichever of the two is there")
 
 
-def run(settings: Settings) -> VerbResult:
+Settings = PullConfig
+
+
+def run(settings: PullConfig) -> VerbResult:
     pulled = from_hub(settings.repo, settings.out, kind=None if settings.kind == "auto" else settings.kind)
     if pulled.left:
         note(f"{len(pulled.left)} other files of the repository were not downloaded: {', '.join(pulled.left[:5])}")

@@ -8,7 +8,7 @@ from worldline.config import Config, option, positional
 from worldline.hub import push_to_hub
 
 
-class Settings(Config):
+class PushConfig(Config):
     """Put a log or a world model into a new repository of the Hugging Face Hub.
 
     A log becomes a dataset, a world model a model. The card is made from the folder: size, environments, policies,
@@ -26,7 +26,10 @@ class Settings(Config):
     licence: str | None = option(None, help="its licence, as the hub names it (mit, apache-2.0, cc-by-4.0, ...)")
 
 
-def run(settings: Settings) -> VerbResult:
+Settings = PushConfig
+
+
+def run(settings: PushConfig) -> VerbResult:
     pushed = push_to_hub(settings.folder, settings.repo, public=settings.public, licence=settings.licence)
     data = {"url": pushed.url, "kind": pushed.kind, "files": pushed.files, "private": pushed.private}
     who = "private" if pushed.private else "public"

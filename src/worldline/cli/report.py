@@ -9,7 +9,7 @@ from worldline.report import write_report
 from worldline.signals import kept
 
 
-class Settings(Config):
+class ReportConfig(Config):
     """Write one self-contained report.html about everything a path holds.
 
     Evaluations come first, then training runs, world models and logs. The file opens without a network, and prints.
@@ -28,7 +28,10 @@ class Settings(Config):
     overwrite: bool = option(False, help="replace the file if it is there")
 
 
-def run(settings: Settings) -> VerbResult:
+Settings = ReportConfig
+
+
+def run(settings: ReportConfig) -> VerbResult:
     with kept(lambda: "no report was written"):
         report = write_report(settings.path, settings.out, overwrite=settings.overwrite)
     data = {"report": str(report.path), "sections": list(report.sections)}

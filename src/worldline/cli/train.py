@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
 
 def refuse_early(words: Sequence[str]) -> None:
-    """A model that is not given, or a folder that is not there, is told before anything heavy is loaded."""
+    """Refuse a missing `--model` or folder before anything heavy is loaded."""
     if not words or words[0].endswith(RECIPE_SUFFIXES) or "--help" in words or "-h" in words:
         return
     given = next((word.removeprefix("--model=") for word in words if word.startswith("--model=")), None)

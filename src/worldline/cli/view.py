@@ -9,7 +9,7 @@ from worldline.config import Config, option, positional
 from worldline.report.server import serve
 
 
-class Settings(Config):
+class ViewConfig(Config):
     """List the evaluations, runs, world models and logs under some paths; show reports and page through episodes.
 
     Serves this machine only, reads only, and ends with Ctrl-C.
@@ -25,7 +25,10 @@ class Settings(Config):
     browser: bool = option(True, help="open a browser; --no-browser: do not")
 
 
-def run(settings: Settings) -> VerbResult:
+Settings = ViewConfig
+
+
+def run(settings: ViewConfig) -> VerbResult:
     server = serve(settings.path, settings.port)
     url = f"http://127.0.0.1:{server.server_port}/"
     note(f"{url}  (Ctrl-C ends it)")

@@ -110,7 +110,7 @@ def _no_outcome(policy: str, metric: str, outcomes: Iterable[EpisodeOutcome]) ->
 
 
 class PolicySide:
-    """The episodes of one policy whose outcome is known, by task."""
+    """The episodes of one policy that have an outcome, by task."""
 
     def __init__(self, name: str, outcomes: Iterable[EpisodeOutcome], metric: str) -> None:
         own = [outcome for outcome in outcomes if outcome.policy == name]

@@ -92,7 +92,7 @@ class Pair(ComparisonPart):
     steps: PairedDifferenceResult | None
     cost: PairedDifferenceResult | None
     needed: int | None
-    """Tasks for an interval half as wide as the difference, where it cannot be told from none."""
+    """Tasks for an interval half as wide as the difference, where the verdict is `unclear`."""
     groups: tuple[TaskGroup, ...] = ()
     differing: tuple[TaskDifference, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class LogComparison(ComparisonPart):
 
     @property
     def answer(self) -> str:
-        """What a person asked: which is better, by how much, how surely."""
+        """In sentences: which policy is better, by how much, how surely."""
         return " ".join(sentence(pair, self.metric, self.confidence) for pair in self.pairs[:3])
 
     def pair(self, policy: str) -> Pair:

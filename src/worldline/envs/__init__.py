@@ -3,7 +3,7 @@
 `load("household")`, `load("webshop", data=path)`, `load("package.module:attr")` for your own code,
 `load("gym:ID")` for a Gymnasium text environment, `load("textarena:ID")` for a game of TextArena,
 `load("openenv:URL")` for an OpenEnv server, `load("imagined:FOLDER")` for a world model that `worldline fit` made. A
-world's module is imported only when it is asked for.
+world's module is imported only when that world is loaded.
 
 A name that was read from data goes through `load_builtin`: nothing read from data names code.
 """
@@ -111,8 +111,16 @@ WORLDS: dict[str, WorldSource] = {
 }
 
 
-IMAGINED = "worldline.adwm.pessimistic_world"
-"""Above this package, like the networks it loads: imported by name, when it is asked for."""
+PREFIXES: dict[str, WorldSource] = {
+    "gym:": WorldSource("worldline.envs.gym:GymWorld", "worldline.envs.gym:GymConfig"),
+    "textarena:": WorldSource("worldline.envs.textarena:TextArenaWorld", "worldline.envs.textarena:TextArenaConfig"),
+    "openenv:": WorldSource("worldline.envs.openenv.world:OpenEnvWorld", "worldline.envs.openenv.world:OpenEnvConfig"),
+    "imagined:": WorldSource(
+        "worldline.adwm.pessimistic_world:load_imagined",
+        "worldline.adwm.pessimistic_world:ImaginedConfig",
+    ),
+}
+"""Worlds made from what follows the prefix: an id, a URL, a folder. Those of `imagined:` are above this package."""
 
 
 def load(
@@ -133,31 +141,9 @@ def load(
         from worldline.envs.workers import WorkerWorld
 
         return WorkerWorld(Recipe(load, name, data, settings), workers)
-    if name.startswith("gym:"):
-        from worldline.envs.gym import GymConfig, GymWorld
-
-        _refuse_data(name, data)
-        return GymWorld(name.removeprefix("gym:"), validate(GymConfig, settings, source=name, prefix="options."))
-    if name.startswith("textarena:"):
-        from worldline.envs.textarena import TextArenaConfig, TextArenaWorld
-
-        _refuse_data(name, data)
-        game_settings = validate(TextArenaConfig, settings, source=name, prefix="options.")
-        return TextArenaWorld(name.removeprefix("textarena:"), game_settings)
-    if name.startswith("openenv:"):
-        from worldline.envs.openenv.world import OpenEnvConfig, OpenEnvWorld
-
-        _refuse_data(name, data)
-        server_settings = validate(OpenEnvConfig, settings, source=public(name), prefix="options.")
-        return OpenEnvWorld(name.removeprefix("openenv:"), server_settings)
-    if name.startswith("imagined:"):
-        _refuse_data(name, data)
-        if name == "imagined:":
-            raise InputError("imagined: names no world model: write imagined:FOLDER, a folder that worldline fit made")
-        config = validate(_attribute(f"{IMAGINED}:ImaginedConfig"), settings, source=name, prefix="options.")
-        folder = Path(name.removeprefix("imagined:")).expanduser()
-        imagined: World = _attribute(f"{IMAGINED}:load_imagined")(folder, config)
-        return imagined
+    for prefix, source in PREFIXES.items():
+        if name.startswith(prefix):
+            return _load_prefixed(name, prefix, source, data, settings)
     if ":" in name:
         from worldline.envs.custom import load_custom
 
@@ -219,6 +205,15 @@ def _load(name: str, source: WorldSource, data: Path | None, settings: dict[str,
     else:
         arguments["data"] = data
     world: World = _attribute(source.world)(**arguments)
+    return world
+
+
+def _load_prefixed(name: str, prefix: str, source: WorldSource, data: Path | None, settings: dict[str, Any]) -> World:
+    _refuse_data(name, data)
+    if name == "imagined:":
+        raise InputError("imagined: names no world model: write imagined:FOLDER, a folder that worldline fit made")
+    config = validate(_attribute(source.config), settings, source=public(name), prefix="options.")
+    world: World = _attribute(source.world)(name.removeprefix(prefix), config)
     return world
 
 

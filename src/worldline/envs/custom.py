@@ -166,7 +166,7 @@ def _own_names(module: ModuleType) -> list[str]:
 
 
 def _where(module_name: str, error: ModuleNotFoundError) -> str:
-    """Where a module was looked for, and what to do: a file is found in the current folder only."""
+    """Where a module was looked for, and what to do: Python looks for a file in the current folder only."""
     if error.name != module_name.partition(".")[0]:
         return f"which {module_name} imports: install it"
     return f"is installed, nor is {module_name.replace('.', '/')}.py in this folder: run from the folder it lies in"

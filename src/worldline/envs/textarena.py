@@ -37,7 +37,7 @@ class TextArenaWorld(SeededTasks):
         self.config = config
         self.max_steps = config.max_steps
         self._game = game
-        _made(game, config.kwargs)  # what is wrong with the name or the settings is told at once
+        _made(game, config.kwargs)  # a wrong name or setting is refused at once
 
     def make(self) -> "TextArenaEnvironment":
         return TextArenaEnvironment(_made(self._game, self.config.kwargs))

@@ -1,9 +1,9 @@
 """Candidates: from `NAME=SPEC` and epsilons to each policy's log-probs of the logged actions and the alternatives.
 
-A policy is asked once per log, in batches, for the log-probabilities of everything that could be done at each step;
-epsilon is then mixed in exactly (ADWM eq. 39). A language model's log-probs are kept, batch by batch, under a digest of
-the log, the model's files and its settings, so that a second evaluation, or one that was interrupted, does not compute
-them again. Log-probs computed elsewhere, `NAME=logprobs:FILE`, are read in `logprob_file`.
+A policy scores every admissible action of each logged step once, in batches; epsilon is then mixed in exactly (ADWM eq.
+39). A language model's log-probs are kept, batch by batch, under a digest of the log, the model's files and its
+settings, so that a second evaluation, or one that was interrupted, does not compute them again. Log-probs
+computed elsewhere, `NAME=logprobs:FILE`, are read in `logprob_file`.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ ELSEWHERE = "logprobs:"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy to be evaluated, at one epsilon. `load` gives the policy; None when only its log-probs are known."""
+    """A policy to be evaluated, at one epsilon. `load` gives the policy; None for a candidate of a log-prob file."""
 
     name: str
     epsilon: float
@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """log pi(a|h) of the policy itself, before epsilon: of the logged action, and of every option where known."""
+    """log pi(a|h) of the policy itself, before epsilon: of the logged action, and of every option if it has them."""
 
     logged: npt.NDArray[np.float64]
     options: npt.NDArray[np.float64] | None
@@ -110,7 +110,7 @@ def _read_batch(path: Path, size: int) -> npt.NDArray[np.float64]:
 
 
 def target_log(scores: Scores | None, epsilon: float, read: Callable[[], TextLog]) -> TargetLog | None:
-    """(1 - eps) pi + eps uniform over the admissible actions, exactly; over all options, normalised, where known.
+    """(1 - eps) pi + eps uniform over the admissible actions, exactly; where `scores` has all options, normalised.
 
     The text is read only where it is needed: log-probs of a file, without chance, stand for themselves.
     """
@@ -145,7 +145,7 @@ def _normalised(choices: Choices) -> Choices:
     top = np.maximum.reduceat(choices.logprobs, choices.offsets[:-1])
     top = np.where(np.isneginf(top), 0.0, top)
     mass = np.add.reduceat(np.exp(choices.logprobs - top[choices.step]), choices.offsets[:-1])
-    uniform = -np.log(np.diff(choices.offsets))  # where nothing listed has any mass, nothing is known
+    uniform = -np.log(np.diff(choices.offsets))  # where no option has any mass
     scaled = choices.logprobs - (top + np.log(np.maximum(mass, 1e-300)))[choices.step]
     return Choices(np.where(mass[choices.step] > 0, scaled, uniform[choices.step]), choices.actions, choices.offsets)
 

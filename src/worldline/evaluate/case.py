@@ -1,4 +1,4 @@
-"""A case: the log in arrays and words, the candidates, and the policies that made the log where they are known."""
+"""A case: the log in arrays and words, the candidates, and those loggers whose policies are given."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -47,7 +47,7 @@ class Case:
     given_loggers: Mapping[str, Policy | PolicySource]
     watch: Watch
     notes: list[str] = field(default_factory=list)
-    """What a user should know, in the order it was found."""
+    """Notes for the user, in the order they arose."""
 
     def __post_init__(self) -> None:
         self._scores: dict[tuple[str, str], Scores | None] = {}
@@ -57,7 +57,7 @@ class Case:
         objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
         objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
         self.policies = CasePolicies(self.config, objects, lambda: self._whole.worlds)
-        self.log  # noqa: B018 - bad logs are told before anything is computed
+        self.log  # noqa: B018 - a bad log is refused before anything is computed
 
     @cached_property
     def columns(self) -> LogColumns:

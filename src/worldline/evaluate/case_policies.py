@@ -1,4 +1,4 @@
-"""The policies of a case: loaded when first needed, one at a time, and known by what decides their answers."""
+"""The policies of a case: loaded when first needed, one at a time. Their answers are cached by their identity."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class CasePolicies:
     _loaded: dict[tuple[str, str], Policy] = field(default_factory=dict)
 
     def load(self, name: str, spec: str) -> Policy:
-        """The policy, loaded unless it is the one that was asked for last."""
+        """The policy, loaded unless it was the last one loaded."""
         given = self.objects.get((name, spec))
         if given is not None and not isinstance(given, PolicySource):
             return given
@@ -31,7 +31,7 @@ class CasePolicies:
         return self._loaded[name, spec]
 
     def identity(self, name: str, spec: str) -> str | None:
-        """Everything that decides what a policy does, by which its answers are cached; None where nobody knows."""
+        """Everything that decides what a policy does, by which its answers are cached; None if unknown."""
         given = self.objects.get((name, spec))
         if given is not None:
             return given.identity if isinstance(given, PolicySource) else None

@@ -1,7 +1,7 @@
 """`evaluate`: a log and candidate policies in; value, interval, rank and reasons for doubt of each, per estimator, out.
 
 The order is that of trust: what the log can tell about each candidate (diagnostics), what the estimators are worth on
-this log (null test, certificate), then the estimates, then, where the truth is known, how well they agreed with it.
+this log (null test, certificate), then the estimates, then, where `--truth` is given, how well they agreed with it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from worldline.evaluate.judgement import (
     LogEvidence,
     compared,
     judged,
-    known_errors,
     robustness,
+    trial_errors,
 )
 from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
 from worldline.evaluate.out_folder import reserved, save
@@ -84,7 +84,7 @@ def evaluate(
     """Evaluate the candidates that `config` names or that are given as objects; `extra` adds estimators from above.
 
     `loggers` are policies that made the log, given as objects, by their name in it. What a policy says and does is kept
-    in `config.cache` if what decides it is known: that of a specification or a `PolicySource`, not of a bare object.
+    in `config.cache` for a specification or a `PolicySource`, which have an identity; not for a bare object.
     """
     refuse_idle(config)
     check_engine(config.engine)
@@ -105,20 +105,21 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     truth, unmatched = truth_of(config.truth, case.candidates)
     case.notes += unmatched
     case.notes += check_logged(case.candidates, case.log, config.interval)
-    only_logged = all_logged(case.candidates)
-    names = [ON_POLICY] if only_logged and config.estimators == (AUTO,) else _names(config, world, extra)
+    names = _names(case, world, extra)
     groups = case.columns.groups(config.by) if config.by else Coded(case.log.tasks, ())
     how = IntervalSettings(config.interval, config.confidence, config.bootstrap, config.seed, config.bounds)
+
+    # what the log can tell about the candidates, and what the estimators are worth on it
     targets = _targets(case, names, world, extra)
     given = case.evidence(_reads_text(case, names, world, extra))
     checked = given.audited({label: target for label, target in targets.items() if target is not None})
     case.notes += [f"audit: {reason}" for reason in checked.reasons]
     evidence, note = given.weighted(checked.shared_tasks)
     case.notes += [note] if note else []
-    null, trials = (
-        _measured(case, names, given, checked, how, world) if config.certificate and not only_logged else ([], [])
-    )
-    errors = known_errors(trials, [name for name in names if name in ESTIMATORS])
+    null, trials = _measured(case, names, given, checked, how, world)
+    errors = trial_errors(trials, [name for name in names if name in ESTIMATORS])
+
+    # the estimates
     inputs = {label: evidence.aimed(target) for label, target in targets.items()}
     judgements: dict[str, Judged] = {}
     policies: list[PolicyResult] = []
@@ -132,19 +133,12 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         if means:
             judgement = with_own_count(judgement, in_log[candidate.label], list(means), case.log, config.gamma)
         judgements[candidate.label] = judgement
-        policies.append(
-            PolicyResult(
-                name=candidate.name,
-                epsilon=candidate.epsilon,
-                estimates=judgement.estimates,
-                predictors=trivial(own, candidate.epsilon),
-                diagnostics=judgement.diagnostics,
-                truth=truth.get((candidate.name, candidate.epsilon)),
-            )
-        )
+        policies.append(_policy_result(candidate, own, judgement, truth.get((candidate.name, candidate.epsilon))))
         case.watch("estimates", len(policies), len(case.candidates))
     policies = _ranked(policies, names)
     agreed = _agreement(policies, [each.values.values for each in judgements.values()], case, names)
+
+    # which to go by, and what follows from it
     recommended = recommend(names, trials, policies, checked)
     decisive = recommended.estimator if isinstance(recommended, Recommendation) else fallback(names, policies)
     comparison = compared(judgements, decisive, evidence, how, list(in_log.values())) if decisive else None
@@ -152,6 +146,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     split = None
     if config.by and decisive:
         split = breakdown(config.by, groups, decisive, inputs, judgements, how, checked.reasons, means_of)
+
     meta = _meta(case, names, null, trials)
     if not isinstance(recommended, Recommendation):
         meta = meta.model_copy(update={"no_recommendation": recommended})
@@ -184,8 +179,11 @@ def _world_model(case: Case) -> ModelBasedEstimators | None:
     return WorldModelEstimators(case, ensemble)
 
 
-def _names(config: EvaluateConfig, world: ModelBasedEstimators | None, extra: Extra | None) -> list[str]:
-    """Checked before anything is computed; the names that `extra` adds are not known before it is called."""
+def _names(case: Case, world: ModelBasedEstimators | None, extra: Extra | None) -> list[str]:
+    """The estimators, checked before anything is computed; `extra` adds its names only when it is called."""
+    config = case.config
+    if config.estimators == (AUTO,) and all_logged(case.candidates):
+        return [ON_POLICY]
     available = [*ESTIMATORS, *(world.names if world is not None else ())]
     if "all" in config.estimators:
         return available
@@ -206,7 +204,7 @@ def _names(config: EvaluateConfig, world: ModelBasedEstimators | None, extra: Ex
 def _targets(
     case: Case, names: Sequence[str], world: ModelBasedEstimators | None, extra: Extra | None
 ) -> dict[str, TargetLog | None]:
-    """Each candidate's log-probs; none where no estimator that is asked for needs them: scoring a log can take long."""
+    """Each candidate's log-probs; none where no estimator of `names` needs them: scoring a log can take long."""
     table = _table(case.candidates[0], case.plain, world, None)
     scored = extra is not None or any(name in table and table[name].needs for name in names)
     return {candidate.label: case.target(candidate) if scored else None for candidate in case.candidates}
@@ -235,7 +233,9 @@ def _measured(
     how: IntervalSettings,
     world: ModelBasedEstimators | None,
 ) -> tuple[list[Trial], list[Trial]]:
-    """The null test of every logger, and the certificate where there are several."""
+    """The null test of every logger, and the certificate where there are several; none for logged candidates only."""
+    if not case.config.certificate or all_logged(case.candidates):
+        return [], []
     classical = [name for name in names if name in ESTIMATORS]
     null = given.null(classical, how)
     if world is not None:
@@ -264,6 +264,17 @@ def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:
     """The same trials, with the estimates of other estimators."""
     added = {(trial.policy, trial.pool): trial.estimates for trial in more}
     return [replace(t, estimates=t.estimates | added.get((t.policy, t.pool), {})) for t in trials]
+
+
+def _policy_result(candidate: Candidate, own: EstimatorInput, judgement: Judged, truth: float | None) -> PolicyResult:
+    return PolicyResult(
+        name=candidate.name,
+        epsilon=candidate.epsilon,
+        estimates=judgement.estimates,
+        predictors=trivial(own, candidate.epsilon),
+        diagnostics=judgement.diagnostics,
+        truth=truth,
+    )
 
 
 def _ranked(policies: Sequence[PolicyResult], names: Sequence[str]) -> list[PolicyResult]:

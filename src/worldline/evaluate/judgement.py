@@ -36,7 +36,7 @@ class IntervalSettings:
 
 @dataclass(frozen=True, eq=False)
 class LogEvidence:
-    """A log as estimators see it, and what is known of the policies that made it."""
+    """A log as estimators see it, and the policies that made it, as far as they are given."""
 
     plain: EstimatorInput
     """With the log-probabilities as they were logged."""
@@ -55,7 +55,7 @@ class LogEvidence:
         return audit(self.plain.log, targets, self.starts, self.contradictions, self.clones, self.plain.seed)
 
     def weighted(self, shared_tasks: bool) -> tuple[EstimatorInput, str | None]:
-        """The input of the estimators, and a note: where all loggers are known and share their tasks, their mixture."""
+        """The input of the estimators, and a note: where all loggers are given and share their tasks, their mixture."""
         names = self.plain.log.policy_names
         if not names or len(self.loggers) < len(names):
             return self.plain, None
@@ -167,8 +167,8 @@ def robustness(
     return sensitivity(a, b, weights, log.returns(inputs[a].gamma), float(log.lengths.mean()))
 
 
-def known_errors(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, list[float]]:
-    """Per estimator, its errors on the policies of known value."""
+def trial_errors(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, list[float]]:
+    """Per estimator, its signed error in every trial."""
     return {
         name: [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
         for name in names

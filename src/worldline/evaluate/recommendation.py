@@ -1,10 +1,10 @@
 """Which estimator to go by on this log, and which candidate it values most; or why none.
 
 The smallest expected error wins: of sampling, and for models the bias that weights measured. Where every estimator is
-flagged, it is no smaller than the error on policies of known value. Where the audit convicts the log-probs, only
-estimators that use none are left; where the log lacks part of what a candidate does and has too few policies of known
-value, only self-normalised weights. An estimator that missed every logger of known value is out, and so is a world
-model whose error nothing has certified. Of the world models only `wm` is recommended where it values all candidates.
+flagged, it is no smaller than the error in trials: estimates of the log's own policies. Where the audit convicts the
+log-probs, only estimators that use none are left; where the log lacks part of what a candidate does and there are too
+few trials, only self-normalised weights. An estimator whose intervals missed in every trial is out, and so is a world
+model without a trial. Of the world models only `wm` is recommended where it values all candidates.
 `bench coverage` compares this with every constant choice.
 """
 
@@ -27,7 +27,7 @@ REFERENCES = frozenset({"wm-bag", "adwm", "adwm-noise", "adwm-paper", "wm-ar", "
 """World models that the mixture is compared with. The log's few loggers, one error each, are too few to choose between
 world models by; the mixture chose its parts by every held-out step of the log."""
 TRIALS_FOR_A_VERDICT = 3
-"""Fewer errors on policies of known value say too little to overrule intervals: their mean scatters by half of it."""
+"""The errors of fewer trials say too little to overrule intervals: their mean scatters by half of it."""
 
 
 def recommend(
@@ -50,7 +50,7 @@ def recommend(
     pool = sound or _least_bad(trusted, trials, policies, audit)
     errors = {name: error for name in pool if (error := expected_error(name, policies)) is not None}
     if not sound:
-        errors = {name: max(error, _known_error(trials, name)) for name, error in errors.items()}
+        errors = {name: max(error, _trial_error(trials, name)) for name, error in errors.items()}
     if not errors:
         return f"the error of {', '.join(pool)} is not measured: give more than one episode"
     if reason := _below_the_floor(sound, pool, trials, policies):
@@ -81,7 +81,7 @@ def expected_error(name: str, policies: Sequence[PolicyResult]) -> float | None:
 def _least_bad(
     able: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult], audit: Audit | None
 ) -> list[str]:
-    """Where all are flagged: those whose fault is the smaller one; all, where policies of known value can tell."""
+    """Where all are flagged: those whose fault is the smaller one; all, where there are trials enough."""
     if audit is not None and audit.reasons:
         without = [name for name in able if name not in ESTIMATORS or not _rests_on_logprobs(name)]
         return without or list(able)
@@ -99,7 +99,7 @@ def _rests_on_logprobs(name: str) -> bool:
 def _below_the_floor(
     sound: Sequence[str], pool: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult]
 ) -> str | None:
-    """Where every estimator is flagged and none was closer to policies of known value than the logged mean."""
+    """Where every estimator is flagged and none had a smaller error in its trials than the logged mean."""
     errors = comparable(trials, [FLOOR, *pool])
     if sound or FLOOR not in errors or len(trials) < TRIALS_FOR_A_VERDICT or len(errors) < 2:
         return None
@@ -144,15 +144,15 @@ def _always_missed(trials: Sequence[Trial], name: str) -> bool:
     return done is not None and done.trials >= TRIALS_FOR_A_VERDICT and done.coverage == 0
 
 
-def _known_error(trials: Sequence[Trial], name: str) -> float:
-    """The mean error on policies of known value; 0 where there are too few. A flagged estimate rests on a handful of
+def _trial_error(trials: Sequence[Trial], name: str) -> float:
+    """The mean error of the trials; 0 where there are too few. A flagged estimate rests on a handful of
     episodes, whose spread says nothing: one weight that outweighs all others has none."""
     done = record(trials, name)
     return done.mae if done is not None and done.trials >= TRIALS_FOR_A_VERDICT else 0.0
 
 
 def _certified(trials: Sequence[Trial], name: str) -> str:
-    """The error on policies of known value, with the standard error of that mean."""
+    """The mean error of the trials, in words, with its standard error."""
     errors = [abs(trial.estimates[name].value - trial.truth) for trial in trials if name in trial.estimates]
     if not errors:
         return ""

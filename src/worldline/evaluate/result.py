@@ -1,6 +1,6 @@
 """The result of an evaluation: the one model of `evaluation.json`, which `evaluate` writes and `report` reads.
 
-The recommendation is decided in `recommendation`, once. Keys that are not known are ignored on reading, so that a file
+The recommendation is decided in `recommendation`, once. Unknown keys are ignored on reading, so that a file
 of a later version can be shown too. Imports no torch.
 """
 

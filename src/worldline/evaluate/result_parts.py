@@ -66,7 +66,7 @@ class PolicyResult(ResultModel):
 
 
 class TrialEstimate(ResultModel):
-    """An estimate of a logger, whose value is known; `covers`: whether that lies in the interval, None without one."""
+    """An estimate of a logger; `covers`: whether its true value lies in the interval, None without one."""
 
     value: float | None
     low: float | None

@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,51 @@ _LARGEST = "1M<n<10M"
 FIGURES = "figures.json"
 
 
+@dataclass
+class _PolicyTotals:
+    """The episodes of one policy at one epsilon; `judged` are those that say whether they succeeded."""
+
+    episodes: int = 0
+    returned: float = 0.0
+    judged: int = 0
+    successes: int = 0
+
+    @property
+    def success_rate(self) -> float | None:
+        return self.successes / self.judged if self.judged else None
+
+
+@dataclass
+class _LogTotals:
+    """Counts of a log's episodes, added row by row."""
+
+    episodes: int = 0
+    steps: int = 0
+    tasks: set[str] = field(default_factory=set)
+    environments: Counter[str] = field(default_factory=Counter)
+    splits: Counter[str] = field(default_factory=Counter)
+    policies: dict[tuple[str, float], _PolicyTotals] = field(default_factory=lambda: defaultdict(_PolicyTotals))
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.episodes += 1
+        self.steps += row["length"]
+        self.tasks.add(row["task_id"])
+        self.environments[f"{row['env']} {row['env_version']}".strip()] += 1
+        self.splits[row["split"]] += 1
+        own = self.policies[row["policy"], row["epsilon"]]
+        own.episodes += 1
+        own.returned += row["return"]
+        own.judged += row["success"] is not None
+        own.successes += bool(row["success"])
+
+
 def log_card(folder: Path, name: str, licence: str | None) -> str:
     """Of a log: size, environments, and what each policy returned."""
-    episodes = steps = 0
-    counted: dict[str, Counter[str]] = defaultdict(Counter)
-    tasks: set[str] = set()
-    returns: dict[tuple[str, float], list[float]] = defaultdict(lambda: [0, 0.0, 0, 0])
+    totals = _LogTotals()
     for batch in store.batches(folder, _COLUMNS):
         for row in batch.to_pylist():
-            episodes += 1
-            steps += row["length"]
-            counted["env"][f"{row['env']} {row['env_version']}".strip()] += 1
-            counted["split"][row["split"]] += 1
-            tasks.add(row["task_id"])
-            sums = returns[row["policy"], row["epsilon"]]
-            judged = row["success"] is not None
-            for at, value in enumerate((1, row["return"], judged, bool(row["success"]))):
-                sums[at] += value
-    size = next((label for bound, label in _SIZES if episodes < bound), _LARGEST)
+            totals.add(row)
+    size = next((label for bound, label in _SIZES if totals.episodes < bound), _LARGEST)
     metadata: dict[str, Any] = {
         "pretty_name": name,
         "tags": ["worldline", "trajectories", "agents"],
@@ -42,17 +70,17 @@ def log_card(folder: Path, name: str, licence: str | None) -> str:
     }
     metadata |= {"configs": [{"config_name": "default", "data_files": "log/*.parquet"}]}
     rows = [
-        (policy, f"{epsilon:g}", f"{n:,.0f}", f"{total / n:.4g}", f"{good / judged:.4g}" if judged else "not known")
-        for (policy, epsilon), (n, total, judged, good) in sorted(returns.items())
+        (policy, f"{epsilon:g}", f"{own.episodes:,}", f"{own.returned / own.episodes:.4g}", _number(own.success_rate))
+        for (policy, epsilon), own in sorted(totals.policies.items())
     ]
     lines = [
         f"# {_inline(name)}",
         "",
         "Episodes of agents, logged by `worldline`: one row an episode, its steps inside it.",
         "",
-        f"- {episodes:,} episodes, {steps:,} steps, {len(tasks):,} tasks",
-        f"- Environments: {_counts(counted['env'])}",
-        f"- Splits: {_counts(counted['split'])}",
+        f"- {totals.episodes:,} episodes, {totals.steps:,} steps, {len(totals.tasks):,} tasks",
+        f"- Environments: {_counts(totals.environments)}",
+        f"- Splits: {_counts(totals.splits)}",
         _licence(licence),
         "",
         *_table(("policy", "epsilon", "episodes", "mean return", "success"), rows),
@@ -118,7 +146,7 @@ def _counts(counted: Mapping[str, int]) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) else "not known"
+    return f"{value:.4g}" if isinstance(value, int | float) else "unknown"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -1,7 +1,7 @@
 """`atif`: the Agent Trajectory Interchange Format of Harbor and terminal agents, v1.0 to v1.7.
 
 A file is one trajectory, or JSON lines of them. In a trial's folder (`agent/trajectory.json` beside `result.json`) the
-result gives task, reward and cost; without it the reward is not known. A step of the agent is a step; what users,
+result gives task, reward and cost; without it the reward is unknown. A step of the agent is a step; what users,
 system and tools say is what it sees next. Steps copied from an earlier trajectory and steps without a model call are no
 decisions of the policy: the first are left out, of the second only what came back is kept. Subagents are left out.
 """

@@ -56,7 +56,7 @@ def json_objects(path: Path) -> Iterator[DecodedRow | BadRow]:
 
 
 def is_csv(path: Path) -> bool:
-    """By its name: what a line of text means cannot be told otherwise."""
+    """By its name: any line of text could be a line of CSV."""
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".xz")]
     return bool(suffixes) and suffixes[-1] in (".csv", ".tsv")
 

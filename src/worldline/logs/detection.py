@@ -33,7 +33,7 @@ SIGNS: dict[str, Callable[[Any], bool]] = {
 
 
 _STEPWISE = ("observation", "obs", "next_observation", "next_obs")
-"""Columns that only steps have; what a table calls `state` or `result` may be said of an episode."""
+"""Columns that only steps have; a column `state` or `result` may also describe a whole episode."""
 _MENDABLE = ("episodes", "table")
 """Formats whose fields stand in the row itself, where `--map` can put one that goes by another name."""
 

@@ -44,7 +44,7 @@ PER_STEP = (
 
 
 class EpisodeFields(BaseModel):
-    """What is known of an episode. Fields of a step are lists."""
+    """The fields of an episode that a file gives. Fields of a step are lists."""
 
     model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True, allow_inf_nan=False)
 
@@ -95,12 +95,13 @@ def assemble(fields: EpisodeFields, source: ImportSource, default_env: str) -> T
     if not logged:
         steps = [Step(observation=fields.goal, action="")]
     stepwise = len(fields.rewards) == len(steps) and None not in fields.rewards and fields.reward is None
+    if stepwise:
+        pairs = zip(steps, fields.rewards, strict=True)
+        rewarded = tuple(step.model_copy(update={"reward": reward}) for step, reward in pairs)
+    else:
+        rewarded = with_final_reward(steps, fields.reward)
     scored = stepwise or fields.reward is not None
     task_id = fields.task_id or source.named_after(fields.goal or steps[0].observation)
-    if stepwise:
-        rewarded = [
-            step.model_copy(update={"reward": reward}) for step, reward in zip(steps, fields.rewards, strict=True)
-        ]
     extras = {
         **(fields.model_extra or {}),
         "cost": fields.cost,
@@ -121,7 +122,7 @@ def assemble(fields: EpisodeFields, source: ImportSource, default_env: str) -> T
         policy=policy,
         epsilon=fields.epsilon,
         seed=fields.seed,
-        steps=tuple(rewarded) if stepwise else with_final_reward(steps, fields.reward),
+        steps=rewarded,
         final_observation=fields.final_observation or final,
         terminated=scored and not fields.truncated if fields.terminated is None else fields.terminated,
         truncated=fields.truncated,

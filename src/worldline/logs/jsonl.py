@@ -32,7 +32,7 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     numbers = {f"steps.{k}.reward": step.get("reward") for k, step in enumerate(row["steps"])}
     for field, number in {**numbers, "score": row.get("score")}.items():
         if isinstance(number, float) and not math.isfinite(number):  # bare, as Python's parser takes it
-            raise ValueError(f'{field}: not a finite number (one that is not known is the text "NaN")')
+            raise ValueError(f'{field}: not a finite number (write "NaN", in quotes, for an unknown one)')
     return trajectory
 
 

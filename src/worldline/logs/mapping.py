@@ -1,4 +1,4 @@
-"""`--map FIELD=PATH`: rows of no known format, read by where the user says their fields stand.
+"""`--map FIELD=PATH`: rows of any other format, read by where the user says their fields stand.
 
 Fields of the episode (`reward`, `task_id`, `policy`, ...) may be mapped on top of any format of rows. A field of the
 steps (`action`, `observation`, ...: the path has `[]`) or `messages` makes the mapping the format itself. Fields of the
@@ -73,7 +73,7 @@ def mapped(row: Any, mappings: Mappings) -> dict[str, Any]:
 
 
 def override(row: Any, mappings: Mappings) -> Any:
-    """A row of a known format with the mapped fields put in."""
+    """A row of a format that `import` reads, with the mapped fields put in."""
     if not isinstance(row, dict):
         raise InputError("--map: this format has its fields in place: leave the mapping out")
     moved = mappings[STEPS].parts[0] if STEPS in mappings else ""

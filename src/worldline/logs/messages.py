@@ -17,7 +17,7 @@ from worldline.types import Step
 
 
 class Message(BaseModel):
-    """One message; fields that say nothing about what was said are ignored."""
+    """One message. Fields that are no part of the conversation are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -83,7 +83,7 @@ class Conversation:
 
     system: str
     goal: str
-    """The first thing the user said."""
+    """The user's first message."""
     steps: list[Step]
     final_observation: str
     thoughts: list[str]
@@ -102,7 +102,7 @@ class Conversation:
 
 
 def converse(messages: Sequence[Message]) -> Conversation:
-    """The steps of a chat. System messages before the first turn are kept apart: no world said them."""
+    """The steps of a chat. System messages before the first turn are kept apart: they are no observation of a world."""
     start = next(
         (k for k, message in enumerate(messages) if message.role not in ("system", "developer")), len(messages)
     )

@@ -87,7 +87,7 @@ def is_unique(name: str) -> bool:
 
 
 def override(row: Any, options: Options) -> dict[str, Any]:
-    """A row with `reward` and `score` taken from where the user said they are."""
+    """A row with `reward` and `score` taken from the fields that `options` names."""
     named = {"reward": options.reward, "score": options.score}
     return present({**present(row), **{name: pick(row, field) for name, field in named.items() if field}})
 
@@ -130,7 +130,7 @@ def as_meta(extras: dict[str, Any]) -> dict[str, str]:
 
 def with_final_reward(steps: list[Step], reward: float | None) -> tuple[Step, ...]:
     """The steps, with the episode's reward on the last one. An unknown reward is nan there: nothing is made up,
-    and whoever averages it sees at once that it was not known."""
+    and every mean over it is nan too."""
     if not steps:
         if reward:
             raise ValueError(f"a reward of {reward:g}, but no step that could have earned it")

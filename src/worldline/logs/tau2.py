@@ -1,6 +1,6 @@
 """`tau2`: results of tau2-bench, one JSON document: `info`, `tasks` and `simulations`. A simulation is an episode.
 
-The agent is the policy, and sees what it is told: its tools' results and the user's words; what the user did with tools
+The agent is the policy. It observes its tools' results and the user's messages; what the user did with tools
 of its own is left out. A reward of 1 is a success, by tau2's own definition. Voice runs, which have ticks in the place
 of messages, are bad rows.
 """

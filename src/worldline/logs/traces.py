@@ -75,12 +75,12 @@ def _messages(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
 
 
 def _heard(text: str, answered: str) -> dict[str, Any]:
-    """What came in: the result of the tool call before it, else what the user, or the world, said."""
+    """An observation as a message: the result of the tool call `answered`, else a message of the user."""
     return {"role": "tool", "content": text, "toolCallId": answered} if answered else {"role": "user", "content": text}
 
 
 def _text(step: Step, thought: str, called: bool) -> str:
-    """What was said, without the thought before it and the calls after it, which have places of their own."""
+    """The text of a response, without the thought before it and the calls after it: both have fields of their own."""
     text = (step.response or step.action).removeprefix(thought).lstrip("\n")
     return text.removesuffix(step.action).rstrip("\n") if called else text
 

@@ -1,7 +1,7 @@
 """The audit of a log, before any estimate: are its log-probs those its policies acted with, do these share tasks?
 
 Importance weights rest on the logged log-probabilities, and nothing in an estimate shows that they are wrong. But
-whatever policy pi is asked, E[pi(a|h) / b(a|h)] = 1 at every step if b is what acted: the mean of these step ratios is
+for every policy pi, E[pi(a|h) / b(a|h)] = 1 at every step if b is what acted: the mean of these step ratios is
 tested for every logger, with each candidate and with uniform chance as pi. A mean above 1 convicts the log-probs; one
 below 1 may also mean that pi does what the logger never does.
 """
@@ -87,15 +87,21 @@ def probes(log: RaggedLog, targets: Mapping[str, TargetLog]) -> list[Probe]:
     made: list[Probe] = []
     for label, target in targets.items():
         try:
-            ratios = log_ratios(log, target)
+            ratios = _step_ratios(log, target)
         except RefusalError:
             return []
-        made += _probes(label, log.each_step(lambda _, steps, ratios=ratios: exp(ratios[steps])), log)  # type: ignore[misc]
+        made += _probes(label, ratios, log)
     listed = next((target.choices for target in targets.values() if target.choices is not None), None)
     if listed is not None:
         chance = -np.log(np.maximum(np.diff(listed.offsets), 1))
         made += _probes(UNIFORM, exp(chance - log.behaviour), log)
     return made
+
+
+def _step_ratios(log: RaggedLog, target: TargetLog) -> Steps:
+    """pi(a|h) / b(a|h) of every step."""
+    ratios = log_ratios(log, target)
+    return log.each_step(lambda _, steps: exp(ratios[steps]))
 
 
 def _probes(label: str, ratios: Steps, log: RaggedLog) -> list[Probe]:
@@ -136,7 +142,7 @@ def step_mean(ratios: Steps, log: RaggedLog) -> tuple[float, float]:
 def assorted(labels: Codes, policies: Codes, seed: int = 0) -> bool:
     """Whether each policy has labels of its own: episodes of one label are by one policy more often than by chance.
 
-    Chance is every policy's episodes dealt out anew; where no label occurs twice, nothing can be told.
+    Chance is every policy's episodes dealt out anew; where no label occurs twice, the answer is False.
     """
     if len(np.unique(policies)) < 2:
         return False

@@ -1,6 +1,6 @@
 """The accuracy of an estimator on this very log, measured on policies of known value (ADWM notes, section 4.7).
 
-The null test estimates a logging policy from its own episodes: its value is known and must lie in the interval. The
+The null test estimates a logging policy from its own episodes: its logged value must lie in the interval. The
 certificate estimates each logging policy from the episodes of others. The others are a fixed pool, the same for all
 policies that are compared: if each policy were left out of the pool in turn, the pool's mean would be high exactly when
 the policy left out is bad, and an estimator that depends on that mean would look anti-correlated with the truth.

@@ -28,7 +28,7 @@ Critic = Literal["linear", "network"]
 
 @dataclass(frozen=True, eq=False)
 class EstimatorInput:
-    """A log, and, where known, the target's log-probabilities on it and the log's text features."""
+    """A log, and, if given, the target's log-probabilities on it and the log's text features."""
 
     log: RaggedLog
     gamma: float

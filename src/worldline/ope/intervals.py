@@ -124,8 +124,8 @@ def widened(interval: Interval, error: float, confidence: float) -> Interval:
 
 
 def error_by(errors: Sequence[float], confidence: float) -> float:
-    """The error for `widened` that is known by a few instances of it only: their root mean square, and more of it the
-    fewer they are, by as much as Student's quantile exceeds the normal one. None at all: 0."""
+    """The error for `widened` from a few measured errors: their root mean square, and more of it the fewer they are,
+    by as much as Student's quantile exceeds the normal one. None at all: 0."""
     if not errors:
         return 0.0
     few = _student_quantile((1 + confidence) / 2, len(errors)) / _normal_quantile((1 + confidence) / 2)
@@ -232,9 +232,9 @@ def student_stretch(units: Matrix, tail: float) -> npt.NDArray[np.float64]:
     """Student's quantile over the normal one, with m / (2 kurtosis) degrees of freedom.
 
     A resample cannot draw the large weights that the log missed, so that intervals of few or skewed units are too
-    short. The variance of m units is known like that of a normal sample with 2m / (kurtosis - 1) degrees of freedom
-    (Satterthwaite 1946); a sample understates its kurtosis, and a quarter of that was what brought coverage to nominal
-    on the tuning seeds of `bench coverage`.
+    short. The variance of m units is as uncertain as that of a normal sample with 2m / (kurtosis - 1) degrees of
+    freedom (Satterthwaite 1946); a sample understates its kurtosis, and a quarter of that was what brought coverage to
+    nominal on the tuning seeds of `bench coverage`.
     """
     centred = units - units.mean(axis=0)
     variance = np.square(centred).mean(axis=0)

@@ -24,7 +24,7 @@ def estimated(
     estimators: Mapping[str, Estimator] = ESTIMATORS,
     errors: Mapping[str, Sequence[float]] | None = None,
 ) -> Values:
-    """`estimate`, and the error of every model; `errors` are those on policies of known value, left out of the log."""
+    """`estimate`, and the error of every model; `errors` are those of trials: of policies left out of the log."""
     results = estimate(evidence, names, estimators)
     models = [name for name in results.values if estimators[name].modelled and name not in results.doubts]
     if not models:

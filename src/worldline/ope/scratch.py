@@ -58,7 +58,7 @@ class Scratch:
 
 
 class GrowingColumn:
-    """An array whose size is known at its end only: doubles when it is full."""
+    """An array that grows: its size doubles when it is full."""
 
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch

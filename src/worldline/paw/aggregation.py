@@ -1,4 +1,4 @@
-"""How token losses become the loss of a mini-batch: one weight per response token, known before the forward pass.
+"""How token losses become the loss of a mini-batch: one weight per response token, fixed before the forward pass.
 
 A sequence is one step's response, since every step is its own training sequence. With T_i tokens in response i and
 N responses in the mini-batch:

@@ -71,15 +71,7 @@ def pack(
             columns["action"] += row.response
             columns["action_index"] += range(starts[index], starts[index] + len(row.response))
             if world is not None and world[index] and (count := row.targets):
-                first = before + len(row.response)
-                world_columns: tuple[Iterable[int], ...] = (
-                    range(first, first + len(row.observed)),
-                    row.continuation,
-                    row.noisy,
-                )
-                if count < len(row.observed):  # actions stand between the observations
-                    world_columns = tuple(compress(column, row.observed) for column in world_columns)
-                for name, column in zip(("world_at", "world", "world_noisy"), world_columns, strict=True):
+                for name, column in _world_columns(row, before + len(row.response)).items():
                     columns[name] += column
                 columns["world_row"] += [index] * count
                 shares += [1 / count] * count
@@ -91,6 +83,18 @@ def pack(
         lengths=tuple(lengths) if packed else (),
         **indices,
     )
+
+
+def _world_columns(row: StepRow, first: int) -> dict[str, Iterable[int]]:
+    """The observation tokens after a response, of which the first is predicted at `first`."""
+    columns: dict[str, Iterable[int]] = {
+        "world_at": range(first, first + len(row.observed)),
+        "world": row.continuation,
+        "world_noisy": row.noisy,
+    }
+    if row.targets == len(row.observed):
+        return columns
+    return {name: compress(column, row.observed) for name, column in columns.items()}  # actions stand between them
 
 
 def micro_batches(

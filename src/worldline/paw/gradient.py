@@ -1,6 +1,6 @@
 """The gradient of a mini-batch on eq. 11, in micro-batches, over all ranks.
 
-The loss of a mini-batch is a sum over its tokens of loss times weight. The weights are known before the first
+The loss of a mini-batch is a sum over its tokens of loss times weight. The weights are fixed before the first
 forward pass, so micro-batches, ranks and padding only decide in which order the same sum is taken. The policy term is
 a mean over the mini-batch (`aggregation.py` says of what); the world-model term is the mini-batch's part of the
 update's mean of means, scaled up by (rows of the update / rows of the mini-batch), so that every mini-batch

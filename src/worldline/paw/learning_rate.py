@@ -18,7 +18,7 @@ SMALL, LARGE = 20_000_000, 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class RateDefaults:
-    """What a kind of model learns with where nothing else is asked for."""
+    """The learning rate and warm-up of a kind of model, where the recipe sets none."""
 
     lr: float
     warmup: int

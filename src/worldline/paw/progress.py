@@ -21,7 +21,7 @@ FIGURES = (
 
 
 def update_line(metrics: Mapping[str, Any], updates: int, remaining: float | None) -> str:
-    """One line of metrics as text; `remaining` in seconds, None where it cannot be said yet."""
+    """One line of metrics as text; `remaining` in seconds, None before it can be estimated."""
     figures = [f"{label} {metrics[key]:{form}}" for key, label, form in FIGURES if key in metrics]
     left = [] if remaining is None else [f"{duration(remaining)} left"]
     return ", ".join([f"update {metrics['update']} of {updates}: " + (figures or [""])[0], *figures[1:], *left])

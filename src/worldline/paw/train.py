@@ -23,6 +23,7 @@ from worldline import tracking
 from worldline.notebook import html_table
 from worldline.paw.advantages import assign
 from worldline.paw.batches import mini_batch_count, mini_batches
+from worldline.paw.credit import TokenCredit
 from worldline.paw.gradient import Experience
 from worldline.paw.gradient_angle import gradient_angle
 from worldline.paw.groups import Groups
@@ -32,6 +33,7 @@ from worldline.paw.pool import Pool, to_pool
 from worldline.paw.processes import everywhere, local_part
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.rewards import RewardRule
+from worldline.paw.rows import StepRow
 from worldline.paw.run import RunFolder
 from worldline.paw.sequences import token_sequences
 from worldline.paw.session import Playing, Session
@@ -72,29 +74,29 @@ def train(
     settings = config.model_dump(mode="json")
     with tracking.tracked(config.track if main else None, config.out.name, settings) as send:
 
-        def tell(metrics: dict[str, Any]) -> None:
+        def publish(metrics: dict[str, Any]) -> None:
             send(metrics)
             watch(metrics)
 
         run, session = RunFolder(config), Session(config, playing)
         with run.open(session.accelerator):
             begin(run.newest_update)
-            return _algorithm_1(config, session, run, tell)
+            return _algorithm_1(config, session, run, publish)
 
 
 def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: Watch) -> Trained:
     accelerator, learner, optimizer, actor = session.accelerator, session.learner, session.optimizer, session.actor
-    start: list[Trajectory] = []  # the start policy's own episodes, played before its weights change
+    start_episodes: list[Trajectory] = []  # the start policy's own, played before its weights change
     session.refresh(0)
     if config.evaluation.every:
-        start = session.play_held_out(config.evaluation.held_out if run.resumable() else None)
+        start_episodes = session.play_held_out(config.evaluation.held_out if run.resumable() else None)
     done = run.restore(learner, optimizer)
     if done:
         session.refresh(done)
-    held_out = start[: config.evaluation.held_out]
+    held_out = start_episodes[: config.evaluation.held_out]
     metrics: dict[str, Any] = {"update": done} | run.last_metrics()
     if done == 0 and config.evaluation.every:
-        metrics |= session.evaluation(start, held_out)
+        metrics |= session.evaluation(start_episodes, held_out)
         run.write(metrics)
         watch(metrics)
 
@@ -111,21 +113,18 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
         if halted > config.most_halted:
             if number - 1 > done and not _due(number - 1, config.checkpoint_every, config.updates):
                 run.save(number - 1, learner, optimizer, actor, session.tokenizer)
-            raise WorldlineError(
-                f"update {number}: {halted:.0%} of its episodes left what the log supports (--most-halted "
-                f"{config.most_halted:g}): the world model can teach it no more; the checkpoints before it are whole"
-            )
+            raise _left_the_log(number, halted, config)
 
-        with clock("logprob"):  # form the pool, see it with the old policy's and the reference's eyes
+        with clock("logprob"):  # form the pool; the old policy and the reference score it
             rows = session.rows(played.trajectories)
             pool = to_pool(rows, played.trajectories, played.groups, session.rule, session.pays)
             old = session.score(rows) if _needs_scores(pool, config) else None
             reference = session.reference_logprobs(rows)
             credit = assign(pool, config.algo, config.preset, config.credit, old.value if old else None)
-            apart = None
+            correction = None
             if config.server.url and old:  # the server's policy is not quite the learner's
-                apart = correct(pool.sampled_logprobs, old.logprob, config.server.cap)
-                credit = replace(credit, advantages=credit.advantages * apart.weights)
+                correction = correct(pool.sampled_logprobs, old.logprob, config.server.cap)
+                credit = replace(credit, advantages=credit.advantages * correction.weights)
 
         targets = None
         if config.wm != "off":  # which transitions teach the world model (eq. 4), how much each group counts (eq. 10)
@@ -140,17 +139,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
                 )
 
         with clock("update"):  # eq. 11
-            ppo = config.algo == "ppo"
-            experience = Experience(
-                rows=rows,
-                advantages=credit.advantages,
-                world_weights=targets.weights if targets else torch.zeros(len(rows)),
-                old_logprobs=old.logprob if old else None,
-                reference_logprobs=reference,
-                old_values=old.value if old and ppo else None,
-                value_targets=credit.returns if ppo else None,
-                temperature=config.rollout.temperature,
-            )
+            experience = _experience(rows, credit, targets, old, reference, config)
             share = rate_share(number, config.updates, config.update.schedule, session.warmup)
             set_rates(optimizer, session.rates, share)
             seed = derive_seed(config.seed, "mini-batches", number)
@@ -170,11 +159,12 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
             raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
 
         metrics = {"update": number} | _episode_metrics(sampled.played, pool, session.rule)
-        metrics |= {"groups_dropped": sampled.dropped} if config.refill else {}
+        if config.refill:
+            metrics["groups_dropped"] = sampled.dropped
         metrics |= {"shortened_prompts": session.shortened(), "learning_rate": session.rates[0] * share}
         metrics |= learnt | angle
-        if apart:
-            metrics |= {"staleness": stale} | apart.metrics
+        if correction:
+            metrics |= {"staleness": stale} | correction.metrics
         if targets:
             metrics |= _world_metrics(targets, experience, clock)
         if _due(number, config.evaluation.every, config.updates):
@@ -188,8 +178,30 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
     return Trained(metrics, run.checkpoints()[-1], run.notes)
 
 
+def _experience(
+    rows: list[StepRow],
+    credit: TokenCredit,
+    targets: WorldTargets | None,
+    old: TokenScores | None,
+    reference: Tensor | None,
+    config: TrainConfig,
+) -> Experience:
+    """What the update learns from; values only for PPO, which has a critic."""
+    ppo = config.algo == "ppo"
+    return Experience(
+        rows=rows,
+        advantages=credit.advantages,
+        world_weights=targets.weights if targets else torch.zeros(len(rows)),
+        old_logprobs=old.logprob if old else None,
+        reference_logprobs=reference,
+        old_values=old.value if old and ppo else None,
+        value_targets=credit.returns if ppo else None,
+        temperature=config.rollout.temperature,
+    )
+
+
 def _needs_scores(pool: Pool, config: TrainConfig) -> bool:
-    """Whether the old policy must be asked again: not if there is one step, for then it is the present one."""
+    """Whether the old policy must score its actions again: not if there is one step, whose policy is the old one."""
     one_step = config.update.epochs * mini_batch_count(len(pool.rows), config.update.mini_batch) == 1
     has_entropies = config.wm == "off" or all(step.entropy is not None for step in pool.steps)
     return config.algo == "ppo" or not one_step or not has_entropies or bool(config.server.url)
@@ -207,6 +219,13 @@ def _halted(played: Groups) -> float:
     """The share of imagined episodes that left what the log supports; 0 in a real world."""
     halted = [trajectory.meta["halted"] == "true" for trajectory in played.trajectories if "halted" in trajectory.meta]
     return sum(halted) / len(halted) if halted else 0.0
+
+
+def _left_the_log(number: int, halted: float, config: TrainConfig) -> WorldlineError:
+    return WorldlineError(
+        f"update {number}: {halted:.0%} of its episodes left what the log supports (--most-halted "
+        f"{config.most_halted:g}): the world model can teach it no more; the checkpoints before it are whole"
+    )
 
 
 def _enough(played: Groups, planned: int, number: int) -> None:

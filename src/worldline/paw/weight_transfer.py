@@ -26,8 +26,8 @@ from worldline.policies.client import RefusedError
 from worldline.policies.language_model.completions import CompletionServer
 from worldline.types import InputError, WorldlineError
 
-Ask = Callable[[dict[str, Any]], None]
-"""Sends the server one request with this information, and returns when it has done what was asked."""
+SendRequest = Callable[[dict[str, Any]], None]
+"""Sends the server one request with this information, and returns when the server has carried it out."""
 
 
 LONGEST = 600.0
@@ -37,10 +37,10 @@ LONGEST = 600.0
 class Transport(Protocol):
     """How the numbers get to the server."""
 
-    def open(self, workers: int, join: Ask) -> None:
+    def open(self, workers: int, join: SendRequest) -> None:
         """Connect with the server's `workers`; `join` makes them do their part."""
 
-    def send(self, weights: Sequence[tuple[str, Tensor]], receive: Ask) -> None:
+    def send(self, weights: Sequence[tuple[str, Tensor]], receive: SendRequest) -> None:
         """Send the weights, by name; `receive` makes the workers take them."""
 
     def close(self) -> None: ...
@@ -52,10 +52,10 @@ class CudaIpc:
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
-    def open(self, workers: int, join: Ask) -> None:
+    def open(self, workers: int, join: SendRequest) -> None:
         join({"packed": False})
 
-    def send(self, weights: Sequence[tuple[str, Tensor]], receive: Ask) -> None:
+    def send(self, weights: Sequence[tuple[str, Tensor]], receive: SendRequest) -> None:
         gpu = str(torch.cuda.get_device_properties(self._device).uuid)
         handles = [{gpu: reduce_tensor(weight)[1]} for _, weight in weights]  # type: ignore[no-untyped-call]  # torch gives it no types
         receive(_described(weights) | {"ipc_handles_pickled": base64.b64encode(pickle.dumps(handles)).decode()})
@@ -70,7 +70,7 @@ class Nccl:
         self._device = device
         self._group: Any = None
 
-    def open(self, workers: int, join: Ask) -> None:
+    def open(self, workers: int, join: SendRequest) -> None:
         from torch.distributed import ProcessGroupNCCL  # builds for CPUs have none
 
         store = TCPStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=60), wait_for_workers=False)
@@ -86,7 +86,7 @@ class Nccl:
                 raise
             meeting.result()
 
-    def send(self, weights: Sequence[tuple[str, Tensor]], receive: Ask) -> None:
+    def send(self, weights: Sequence[tuple[str, Tensor]], receive: SendRequest) -> None:
         with ThreadPoolExecutor(1) as beside:
             receiving = beside.submit(receive, _described(weights))
             sent = [self._group.broadcast(weight, 0) for _, weight in weights]  # put on the GPU's queue, and no more

@@ -4,7 +4,7 @@ Requests go out side by side and are tried again where that may help (`client.py
 others succeed costs its episode; a server that cannot be reached, or refuses the key, ends the run. The key comes from
 OPENAI_API_KEY. Token log-probabilities are kept where the server gives them, but not added up: servers differ on
 temperature and on the end token, so `logprob` stays unknown and such a policy is evaluated by estimators that need
-none. vLLM's are known to the token: `vllm:MODEL@URL` (`language_model/served.py`).
+none. vLLM's can be added up: `vllm:MODEL@URL` (`language_model/served.py`).
 """
 
 import json

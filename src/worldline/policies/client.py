@@ -25,7 +25,7 @@ _OWN_FAULT = (400, 413, 422)
 
 
 class RefusedError(Exception):
-    """An attempt that failed; `wait` is what the server asked for before the next, None where none would help.
+    """An attempt that failed; `wait`: seconds before the next attempt; None where that would fail too.
 
     `of_request`: it fails this request only; others may well succeed. `status` is 0 where no answer came.
     """

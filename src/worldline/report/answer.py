@@ -55,7 +55,7 @@ def _trust(evaluation: Evaluation, recommended: Recommendation) -> str:
         return "Every candidate is in the log: these are the means of their own episodes."
     record = evaluation.record(recommended.estimator)
     if record is None or record.mae is None:
-        return "How far off this estimator is on this log is not known."
+        return "The error of this estimator on this log is not measured."
     trials = f"{record.trials} trial{'s' if record.trials != 1 else ''}"
     return (
         f"On the log's own policies, whose values are known, {recommended.estimator} was off by "

@@ -31,7 +31,7 @@ def section(path: Path) -> Section:
     ]
     if len(comparison.pairs) > 1:
         points = [_point(pair.policy, pair.difference) for pair in comparison.pairs[:MOST_ROWS]]
-        caption = f"Difference from {comparison.baseline}. Orange: it cannot be told from none."
+        caption = f"Difference from {comparison.baseline}. Orange: the interval contains 0."
         blocks.append(Figure("Differences and intervals", plots.forest(points, comparison.metric), caption))
     for pair in comparison.pairs[:3]:
         if pair.groups:
@@ -75,7 +75,7 @@ def _pairs(comparison: LogComparison) -> Table:
         tone = "doubt" if pair.verdict == "unclear" else "best"
         rows.append([
             Cell(pair.policy),
-            Cell("cannot be told" if pair.verdict == "unclear" else pair.verdict, tone=tone),
+            Cell(pair.verdict, tone=tone),
             _difference(pair.difference, tone),
             Cell("–" if pair.difference.p_better is None else probability(pair.difference.p_better)),
             Cell(f"{pair.wins} / {pair.ties} / {pair.losses}" if pair.paired else "not paired"),

@@ -69,7 +69,7 @@ _SHOWN = {"null_test", "certificate", "sensitivity", "no_recommendation"}
 
 
 def plot(path: Path) -> str:
-    """The evaluation as one figure: estimates against the truth, or, where that is not known, those recommended."""
+    """The evaluation as one figure: estimates against the truth, or, without a truth, those recommended."""
     evaluation = read_evaluation(path)
     best = evaluation.recommended.estimator if evaluation.recommended else ""
     if panels := _against_truth(evaluation):
@@ -89,7 +89,7 @@ def _points(policies: Sequence[PolicyResult], estimator: str) -> list[Point]:
 
 
 def _against_truth(evaluation: Evaluation) -> dict[str, list[Point]]:
-    """Per estimator, the estimates of policies whose truth is known."""
+    """Per estimator, the estimates of policies that have a truth."""
     with_truth = [policy for policy in evaluation.policies if policy.truth is not None]
     return {name: points for name in evaluation.estimators if (points := _points(with_truth, name))}
 

@@ -36,7 +36,7 @@ _DRAWING = threading.Lock()  # matplotlib's settings are the process's own
 
 @dataclass(frozen=True)
 class Point:
-    """An estimate with its interval, and the truth where it is known."""
+    """An estimate with its interval, and the truth where there is one."""
 
     label: str
     value: float

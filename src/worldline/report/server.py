@@ -46,7 +46,7 @@ _MOST_DIGITS = 15
 
 
 class Shelf:
-    """What is shown: the sources under some paths, found anew for every list, and the logs opened so far."""
+    """What is shown: the sources under some paths, searched anew for every list, and the logs opened so far."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = list(paths)
@@ -78,7 +78,7 @@ class Shelf:
         return [at for at, source in enumerate(self.sources) if source.kind == "log"]
 
     def log(self, at: int) -> EpisodeIndex:
-        """The index of a log, made when it is first asked for and when the log has grown."""
+        """The index of a log, made at the first request and when the log has grown."""
         source = self.source(at)
         if source.kind != "log":
             raise InputError(f"{source.path}: is no log")
@@ -87,6 +87,18 @@ class Shelf:
             if index is None or index.stale:
                 self._logs[source.path] = index = EpisodeIndex(source.path)
         return index
+
+    def same_task(self, at: int, row: int) -> list[dict[str, Any]]:
+        """The episodes of this row's task in every log that is listed: other policies, and imagined ones."""
+        index = self.log(at)
+        if row >= len(index.rows):
+            raise InputError(f"{index.path}: has no row {row}")
+        env, task_id = index.rows[row]["env"], index.rows[row]["task_id"]
+        others: list[dict[str, Any]] = []
+        for other in self.logs():
+            own = self.log(other)
+            others += [{**one, "log": str(own.path)} for one in own.same_task(env, task_id)][: MOST_ALIKE - len(others)]
+        return others
 
 
 def serve(
@@ -111,55 +123,46 @@ def serve(
         raise InputError(f"--port {port}: must lie between 0 and 65535") from None
 
 
-Ask = dict[str, str]
+Parameters = dict[str, str]
+"""Those of a request, by name."""
 
 
-def _pages(shelf: Shelf) -> dict[str, Callable[[Ask], str | dict[str, Any]]]:
+def _pages(shelf: Shelf) -> dict[str, Callable[[Parameters], str | dict[str, Any]]]:
     """What is answered at each path: HTML as text, JSON as a dict."""
 
-    def listing(ask: Ask) -> str:
+    def listing(parameters: Parameters) -> str:
         return fill("list.html", sources=shelf.look(), version=__version__, refresh=REFRESH if _running(shelf) else 0)
 
-    def report(ask: Ask) -> str:
-        if "at" not in ask:
+    def report(parameters: Parameters) -> str:
+        if "at" not in parameters:
             sources = shelf.look()
             return render(compose(sources), ", ".join(map(str, shelf.paths)), REFRESH if _running(shelf) else 0)
-        source = shelf.source(_whole(ask, "at"))
+        source = shelf.source(_whole(parameters, "at"))
         refresh = REFRESH if is_running(source) else 0
         return render(compose([source]), source.folder.resolve().name, refresh)
 
-    def browser(ask: Ask) -> str:
-        at = _at(ask)
+    def browser(parameters: Parameters) -> str:
+        at = _at(parameters)
         return fill("episodes.html", at=at, path=shelf.log(at).path)
 
-    def episodes(ask: Ask) -> dict[str, Any]:
-        limit = min(_whole(ask, "limit", 50), MOST_PER_PAGE) or 1
-        words = {name: ask.get(name, "") for name in ("policy", "success", "text")}
-        return shelf.log(_at(ask)).page(Query(start=_whole(ask, "start", 0), limit=limit, **words))
+    def episodes(parameters: Parameters) -> dict[str, Any]:
+        limit = min(_whole(parameters, "limit", 50), MOST_PER_PAGE) or 1
+        words = {name: parameters.get(name, "") for name in ("policy", "success", "text")}
+        return shelf.log(_at(parameters)).page(Query(start=_whole(parameters, "start", 0), limit=limit, **words))
 
-    def episode(ask: Ask) -> dict[str, Any]:
-        index = shelf.log(_at(ask))
-        row = index.row_of(ask["id"]) if "id" in ask else _whole(ask, "row")
+    def episode(parameters: Parameters) -> dict[str, Any]:
+        index = shelf.log(_at(parameters))
+        row = index.row_of(parameters["id"]) if "id" in parameters else _whole(parameters, "row")
         return as_shown(index.episode(row)) | {"row": row, "log": str(index.path)}
 
-    def same_task(ask: Ask) -> dict[str, Any]:
-        """The episodes of one task in every log that is listed: other policies, and imagined ones."""
-        index = shelf.log(_at(ask))
-        row = _whole(ask, "row")
-        if row >= len(index.rows):
-            raise InputError(f"{index.path}: has no row {row}")
-        env, task_id = index.rows[row]["env"], index.rows[row]["task_id"]
-        others: list[dict[str, Any]] = []
-        for at in shelf.logs():
-            own = shelf.log(at)
-            others += [{**one, "log": str(own.path)} for one in own.same_task(env, task_id)][: MOST_ALIKE - len(others)]
-        return {"episodes": others}
+    def same_task(parameters: Parameters) -> dict[str, Any]:
+        return {"episodes": shelf.same_task(_at(parameters), _whole(parameters, "row"))}
 
-    def state(ask: Ask) -> dict[str, Any]:
-        return {"total": len(shelf.log(_at(ask)).rows)}
+    def state(parameters: Parameters) -> dict[str, Any]:
+        return {"total": len(shelf.log(_at(parameters)).rows)}
 
-    def _at(ask: Ask) -> int:
-        return shelf.place(ask["log"]) if "log" in ask else _whole(ask, "at")
+    def _at(parameters: Parameters) -> int:
+        return shelf.place(parameters["log"]) if "log" in parameters else _whole(parameters, "at")
 
     return {
         "/": listing,
@@ -182,8 +185,8 @@ def _running(shelf: Shelf) -> bool:
     return any(map(is_running, shelf.sources))
 
 
-def _whole(ask: Ask, name: str, default: int | None = None) -> int:
-    text = ask.get(name, "" if default is None else str(default))
+def _whole(parameters: Parameters, name: str, default: int | None = None) -> int:
+    text = parameters.get(name, "" if default is None else str(default))
     if not text.isdecimal() or len(text) > _MOST_DIGITS:
         raise InputError(f"'{name}' must be a whole number of at most {_MOST_DIGITS} digits, got '{text[:40]}'")
     return int(text)
@@ -224,7 +227,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _ViewHandler(BaseHTTPRequestHandler):
-    pages: dict[str, Callable[[Ask], str | dict[str, Any]]]
+    pages: dict[str, Callable[[Parameters], str | dict[str, Any]]]
 
     def do_GET(self) -> None:
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
@@ -234,8 +237,8 @@ class _ViewHandler(BaseHTTPRequestHandler):
         if path not in self.pages:
             return self._answer(404, _problem(f"there is no page {path}"))
         try:
-            ask = {name: values[-1] for name, values in parse_qs(query).items()}
-            self._answer(200, self.pages[path](ask), scripts=path == "/episodes")
+            parameters = {name: values[-1] for name, values in parse_qs(query).items()}
+            self._answer(200, self.pages[path](parameters), scripts=path == "/episodes")
         except (WorldlineError, OSError, MemoryError) as error:
             line = str(error) or type(error).__name__
             status = 400 if isinstance(error, WorldlineError) else 500
@@ -243,7 +246,7 @@ class _ViewHandler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What is no request that we know, answered like everything else."""
-        self.request_version = "HTTP/1.0"  # of a request that was not read to its end it is not known
+        self.request_version = "HTTP/1.0"  # a request that was not read to its end has none
         self._answer(int(code), _problem(message or explain or "not understood"))
 
     def _answer(self, status: int, content: str | dict[str, Any], *, scripts: bool = False) -> None:

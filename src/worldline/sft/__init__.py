@@ -153,16 +153,9 @@ def sft(
     device = usable_device(config.device)
     run = _run(config)
     run.goes_on()
-    shown: list[Demonstration] = []
     failed: list[str] = []
     lost: list[str] = []
-    for demonstration in islice(_demonstrations(config, failed, lost), config.episodes):
-        shown.append(demonstration)
-        gathered(len(shown))
-    if failed and not shown:
-        raise WorldlineError(f"every demonstration failed, the first was {failed[0]}")
-    if not shown:
-        raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
+    shown = _gathered(config, failed, lost, gathered)
     model, tokenizer = _model(config, shown)
     model.to(device)
     entry = TrainedWith(prompt=config.prompt, history=config.history, outcome=config.outcome)
@@ -180,15 +173,7 @@ def sft(
         cloned = clone(
             model,
             examples,
-            CloningSchedule(
-                config.epochs,
-                config.batch_tokens,
-                config.rate,
-                muon_rate=MUON_RATE if config.small else None,
-                reading=config.read,
-                half=config.precision == "bf16" or (config.precision == "auto" and device.startswith("cuda")),
-                checkpoints=config.checkpoints,
-            ),
+            _schedule(config, device),
             pad=tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
             seed=config.seed,
             folder=config.out,
@@ -208,6 +193,33 @@ def _run(config: SftConfig) -> Run:
     if not config.small:
         inputs[config.model] = fingerprint(locate(config.model, f"--model {config.model}"))
     return Run(config, "cloning run", ADJUSTABLE, inputs)
+
+
+def _schedule(config: SftConfig, device: str) -> CloningSchedule:
+    return CloningSchedule(
+        config.epochs,
+        config.batch_tokens,
+        config.rate,
+        muon_rate=MUON_RATE if config.small else None,
+        reading=config.read,
+        half=config.precision == "bf16" or (config.precision == "auto" and device.startswith("cuda")),
+        checkpoints=config.checkpoints,
+    )
+
+
+def _gathered(
+    config: SftConfig, failed: list[str], lost: list[str], watch: Callable[[int], None]
+) -> list[Demonstration]:
+    """The demonstrations to learn from, at least one; `watch` sees their number grow."""
+    shown: list[Demonstration] = []
+    for demonstration in islice(_demonstrations(config, failed, lost), config.episodes):
+        shown.append(demonstration)
+        watch(len(shown))
+    if failed and not shown:
+        raise WorldlineError(f"every demonstration failed, the first was {failed[0]}")
+    if not shown:
+        raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
+    return shown
 
 
 def _demonstrations(config: SftConfig, failed: list[str], lost: list[str]) -> Iterator[Demonstration]:

@@ -75,7 +75,7 @@ def batches(folders: Folders, columns: Sequence[str]) -> Iterator[pa.Table]:
     for path in _checked(folders, None):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for group in range(file.num_row_groups):
-                yield from _each([path], lambda path, group=group: _row_group(file, group, columns, path), None)  # type: ignore[misc]
+                yield from _each([path], functools.partial(_row_group, file, group, columns), None)
 
 
 @dataclass(frozen=True)

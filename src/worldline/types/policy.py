@@ -40,7 +40,7 @@ class Turn:
     seed: int = 0
     """All randomness of this decision comes from here."""
     task: str = ""
-    """The id of the task if known, for experts that follow a solution. No prompt shows it."""
+    """The id of the task, or empty, for experts that follow a solution. No prompt shows it."""
 
     @property
     def step(self) -> int:

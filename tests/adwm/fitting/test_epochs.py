@@ -11,7 +11,7 @@ from numbered_episodes import numbered
 from worldline.adwm.episodes import EpisodeData, read_episode
 from worldline.adwm.fitting import epochs, log_source
 from worldline.adwm.fitting.epochs import HeldEpisodes, StreamedEpisodes
-from worldline.adwm.fitting.log_source import MemoryLog
+from worldline.adwm.fitting.log_source import LogSource, MemoryLog
 from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.model import PRESETS, WorldModel
 from worldline.types import Trajectory
@@ -41,9 +41,9 @@ class Watched:
             yield episode
 
 
-def streamed(model: WorldModel, numbers: Sequence[int], source: object = None) -> StreamedEpisodes:
+def streamed(model: WorldModel, numbers: Sequence[int], source: LogSource | None = None) -> StreamedEpisodes:
     good = np.array([bool(LOG[number].success) for number in numbers])
-    return StreamedEpisodes(source or MemoryLog(LOG), model, np.array(numbers), good, [])  # type: ignore[arg-type]
+    return StreamedEpisodes(source or MemoryLog(LOG), model, np.array(numbers), good, [])
 
 
 def order(episodes: StreamedEpisodes | HeldEpisodes, share: float, seed: int, window: int = 64) -> list[int]:

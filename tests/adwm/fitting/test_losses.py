@@ -1,4 +1,4 @@
-"""The objective's terms in cases where their value is known."""
+"""The objective's terms in cases that have a closed form."""
 
 import dataclasses
 import math

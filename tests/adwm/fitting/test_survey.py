@@ -6,7 +6,7 @@ from numbered_episodes import grid, numbered
 
 from worldline.adwm.fitting.log_source import MemoryLog
 from worldline.adwm.fitting.survey import facts_of, survey
-from worldline.types import InputError, derive_seed
+from worldline.types import InputError, Trajectory, derive_seed
 
 
 def test_numbers_of_each_episode() -> None:
@@ -26,13 +26,13 @@ def test_numbers_of_each_episode() -> None:
 def test_an_episode_that_pays_the_least_at_every_step_is_not_good(fine: float) -> None:
     """Rewards are counted from the least of the log, and seven times a third is not seven thirds."""
 
-    def fined(number: int, *, but_one: bool) -> object:
+    def fined(number: int, *, but_one: bool) -> Trajectory:
         episode = numbered(number, 7)
         rewards = [fine] * 6 + [0.0 if but_one else fine]
         steps = tuple(s.model_copy(update={"reward": r}) for s, r in zip(episode.steps, rewards, strict=True))
         return episode.model_copy(update={"steps": steps})
 
-    good = survey(MemoryLog([fined(n, but_one=n == 3) for n in range(8)])).good  # type: ignore[misc]
+    good = survey(MemoryLog([fined(n, but_one=n == 3) for n in range(8)])).good
     assert np.flatnonzero(good).tolist() == [3]
 
 

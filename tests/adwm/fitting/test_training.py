@@ -9,7 +9,7 @@ from worldline.adwm.fitting.epochs import HeldEpisodes
 from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.fitting.training import Schedule, effective_rank, latents, train, train_score
 from worldline.adwm.imagination import ImaginationConfig
-from worldline.adwm.model import PRESETS, WorldModel
+from worldline.adwm.model import PRESETS, Preset, WorldModel
 from worldline.adwm.rivals.latent import Pairs
 from worldline.types import Trajectory
 
@@ -52,9 +52,9 @@ def test_the_score_network_learns_a_known_transition(log: list[Trajectory], monk
 @pytest.mark.parametrize(
     ("preset", "steps"), [("small", 63), ("small", 64), ("small", 65), ("small", 130), ("paper", 130)]
 )
-def test_an_episode_longer_than_the_window_is_read_in_pieces(log: list[Trajectory], preset: str, steps: int) -> None:
+def test_an_episode_longer_than_the_window_is_read_in_pieces(log: list[Trajectory], preset: Preset, steps: int) -> None:
     torch.manual_seed(0)
-    model = WorldModel(PRESETS[preset], facts_of(log), ("go",))  # type: ignore[index]
+    model = WorldModel(PRESETS[preset], facts_of(log), ("go",))
     whole = read_episode(model, log[0], 0)
     times = -(-steps // len(whole))
     long = EpisodeData(

@@ -20,7 +20,7 @@ from worldline.types import Environment, InputError, Trajectory, World
 
 
 def generator(episodes: list[Trajectory], folder: Any, epochs: float, outcome: bool = True) -> HFPolicy:
-    """A tiny language model trained on what the world said in `episodes`."""
+    """A tiny language model trained on the observations of `episodes`."""
     shown = [of_log(episode) for episode in episodes]
     tokenizer = small_tokenizer(texts(shown), 500)
     model = tiny_llama(tokenizer, 64, intermediate_size=192)
@@ -77,14 +77,14 @@ def test_it_is_a_world_like_any_other(
     assert isinstance(world, World)
     assert isinstance(world.make(), Environment)
 
-    def told_in(batch_size: int) -> dict[str, list[tuple[str, str]]]:
+    def dialogues(batch_size: int) -> dict[str, list[tuple[str, str]]]:
         player = Rollout(world, mixed(house, 0.5), batch_size=batch_size)
         played = list(player.play(plan(world, "log", 4, seed=3, run="x")))
         assert not player.failed
         assert all(len(episode) == 4 and episode.truncated for episode in played)
         return {episode.id: [(step.observation, step.action) for step in episode.steps] for episode in played}
 
-    together, alone = told_in(4), told_in(1)
+    together, alone = dialogues(4), dialogues(1)
     assert np.mean([together[name] == alone[name] for name in alone]) >= 0.75
     assert world.malformed > 0
     with pytest.raises(InputError, match="not in the log"):
@@ -121,7 +121,7 @@ def test_a_model_without_outcomes_leaves_them_to_the_kernel(
     world = TextWorld(policy, fitted.ensemble)
     won = next(episode for episode in few if episode.success)
     written = iter(won.next_observations)
-    world.generator.answers = lambda turns, actions, seeds: [next(written)]  # type: ignore[method-assign]
+    world.generator.answers = lambda turns, actions, seeds: [next(written)]  # type: ignore[method-assign]  # answers that were logged, without the model
     environment = world.make()
     environment.reset(seed=0, task=won.task_id)
     ends = [environment.step(step.action)[1:3] for step in won.steps]

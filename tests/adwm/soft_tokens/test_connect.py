@@ -9,7 +9,7 @@ from tiny_house import mixed
 from worldline.adwm.fit import Fitted
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
-from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect, decodable
+from worldline.adwm.soft_tokens.connect import Interface, PolicyInterfaceConfig, connect, decodable
 from worldline.adwm.soft_tokens.distillation import DistillationConfig
 from worldline.adwm.soft_tokens.tokens import SoftModel
 from worldline.adwm.value import imagine
@@ -32,10 +32,10 @@ def test_text_is_for_everybody(fitted: Fitted, house: World, agent: HFPolicy) ->
 
 
 @pytest.mark.parametrize("interface", ["soft", "distilled"])
-def test_soft_tokens_need_weights(fitted: Fitted, house: World, interface: str) -> None:
+def test_soft_tokens_need_weights(fitted: Fitted, house: World, interface: Interface) -> None:
     for policy in (load("random"), load("expert", house)):
         with pytest.raises(InputError, match=f"--interface {interface}: .* has no weights .*--interface text$"):
-            connect(policy, fitted.ensemble, interface)  # type: ignore[arg-type]
+            connect(policy, fitted.ensemble, interface)
 
 
 def test_auto_follows_its_rule(fitted: Fitted, house: World, agent: HFPolicy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Policies in imagination through soft tokens, against the text prompt, finite differences and closed forms."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from worldline.adwm.imagination import ImaginationConfig
 from worldline.adwm.soft_tokens.adapter import Adapter
 from worldline.adwm.soft_tokens.guidance import Continuation, guide_through
 from worldline.adwm.soft_tokens.tokens import soft_policy
-from worldline.adwm.world_model_env import ImaginedEnvironment, ImaginedObservation, ImaginedWorld
+from worldline.adwm.world_model_env import Guide, ImaginedEnvironment, ImaginedObservation, ImaginedWorld
 from worldline.policies import mix
 from worldline.policies.language_model.hf import HFPolicy, ScoringHFPolicy, from_model
 from worldline.policies.settings import PolicyConfig
@@ -35,7 +35,7 @@ class Oracle(nn.Module):
 
 
 def remade(policy: HFPolicy, **settings: object) -> HFPolicy:
-    return from_model(policy.model, policy.encoder.tokenizer, PolicyConfig(**settings), name=policy.name)  # type: ignore[arg-type]
+    return from_model(policy.model, policy.encoder.tokenizer, PolicyConfig(**settings), name=policy.name)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_with_an_oracle_adapter_it_is_the_text_policy(reader: HFPolicy, prompt: 
         ids, size = {text: ids[f"{text}."][:-1] for text in texts}, size - 1
     plain = remade(reader, mode="choose", prompt=prompt)
     assert isinstance(plain, ScoringHFPolicy)
-    soft = soft_policy(plain, [Oracle(table, size)])  # type: ignore[list-item]
+    soft = soft_policy(plain, [Oracle(table, size)])  # type: ignore[list-item]  # stands in for a fitted adapter
     assert isinstance(soft, ScoringHFPolicy)
     real = turns_of(["You are in a room.", *texts])
     observations = [ImaginedObservation("unreadable", torch.tensor(ids[text]).float()) for text in texts]
@@ -130,7 +130,7 @@ def test_a_prompt_over_its_budget_loses_whole_observations(reader: HFPolicy, ada
     prompt = soft.encoder.prompt(turns_of(["You are in a room.", *observations])[-1])
     assert len(prompt) <= 60
     assert sum(token < 0 for token in prompt) % 3 == 0
-    assert [token for token in prompt if token < 0][-3:] == soft.encoder.soft_ids(observations[-1])  # type: ignore[attr-defined]
+    assert [token for token in prompt if token < 0][-3:] == soft.encoder.soft_ids(observations[-1])  # type: ignore[attr-defined]  # what only a soft policy's encoder has
 
 
 @pytest.mark.parametrize("mode", ["choose", "generate"])
@@ -162,7 +162,7 @@ def test_soft_tokens_are_read_where_observations_are_imagined(
     assert [token for token in prompt if token < 0] == [
         token
         for text in imagined
-        for token in soft.encoder.soft_ids(text)  # type: ignore[attr-defined]
+        for token in soft.encoder.soft_ids(text)  # type: ignore[attr-defined]  # what only a soft policy's encoder has
     ]
     assert log[0].steps[0].observation in soft.encoder.decode([token for token in prompt if token >= 0])
 
@@ -214,9 +214,9 @@ def test_guidance_is_the_gradient_of_the_policy_s_log_probability(
             assert float(gradient[0, axis]) == pytest.approx(slope, abs=3e-3)
 
 
-def sampled_latents(fitted: Fitted, config: ImaginationConfig, guide: object, log: list[Trajectory]) -> Tensor:
+def sampled_latents(fitted: Fitted, config: ImaginationConfig, guide: Guide | None, log: list[Trajectory]) -> Tensor:
     """The latent of the first imagined step of 16 episodes."""
-    world = ImaginedWorld(fitted.ensemble, config, guide)  # type: ignore[arg-type]
+    world = ImaginedWorld(fitted.ensemble, config, guide)
     environments = [world.make() for _ in range(16)]
     for index, environment in enumerate(environments):
         environment.reset(seed=index, task=log[index].task_id)
@@ -230,7 +230,7 @@ def test_guidance_with_an_analytic_policy_moves_along_its_gradient(fitted: Fitte
     """log pi = z . v: every latent moves towards v, further with more alpha; alpha 0 is unguided to the bit."""
     v = torch.nn.functional.normalize(torch.randn(32, generator=torch.Generator().manual_seed(1)), dim=0)
 
-    def guide(batch: object) -> object:
+    def guide(batch: object) -> Callable[[Tensor], Tensor]:
         return lambda z: z @ v
 
     plain = sampled_latents(fitted, replace(GUIDED, alpha=0.0), None, log)

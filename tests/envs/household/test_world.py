@@ -1,4 +1,4 @@
-"""The household world keeps the environment contract, and its tasks are what they are said to be."""
+"""The household world keeps the environment contract, and its tasks are what their goals say."""
 
 import pickle
 import random

@@ -1,4 +1,4 @@
-"""ScienceWorld: what is known without starting it, what is said where it is missing, and the simulator itself."""
+"""ScienceWorld: its tasks without starting it, the error where it is missing, and the simulator itself."""
 
 import gc
 import gzip

@@ -1,4 +1,4 @@
-"""The key and the door: the clue is told once, and decides at the end."""
+"""The key and the door: one observation holds the clue, which decides at the end."""
 
 import random
 

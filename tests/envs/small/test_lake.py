@@ -86,7 +86,7 @@ def test_scripts_of_both_wordings_do_the_same() -> None:
 
 
 def test_the_plan_is_the_optimum_of_sixty_steps() -> None:
-    """Against the value of every steady policy that differs in one square, and Gymnasium's known bound."""
+    """Against the value of every steady policy that differs in one square, and Gymnasium's published bound."""
     from worldline.bench.exact_values import exact_value
     from worldline.envs.small.script import Script
 

@@ -27,7 +27,7 @@ WORDS = "red shirt women's cotton easy clean wood table for living room 4 pack d
 ODD = ["look", "click[nothing]", "search[]", "click[]", "click[search]", "CLICK[back to search]", "click[a[b]]"]
 
 
-def found_by(query: str, asins: list[str]) -> list[str]:
+def search_results(query: str, asins: list[str]) -> list[str]:
     rng = random.Random(derive_seed(query))
     return rng.sample(asins, rng.choice((0, 3, 10, 25, 50, 50, 50, 50)))
 
@@ -53,7 +53,7 @@ def original(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         def __init__(self, path: str) -> None: ...
 
         def search(self, query: str, k: int) -> list[Any]:
-            return [types.SimpleNamespace(docid=asin) for asin in found_by(query, asins)]
+            return [types.SimpleNamespace(docid=asin) for asin in search_results(query, asins)]
 
         def doc(self, asin: str) -> Any:
             return types.SimpleNamespace(raw=lambda: json.dumps({"id": asin}))
@@ -117,7 +117,7 @@ def test_no_difference_over_random_episodes(original: Any, shared_data: Path, mo
     world = WebShopWorld(shared_data / "webshop", nouns=nouns)
     asins = sorted(product.asin for product in world.catalogue.products)
     monkeypatch.setattr(
-        world.catalogue, "search", lambda query: tuple(world.catalogue[asin] for asin in found_by(query, asins))
+        world.catalogue, "search", lambda query: tuple(world.catalogue[asin] for asin in search_results(query, asins))
     )
     goals = [world.tasks[task] for split in ("test", "dev", "train") for task in world.tasks.of(split)]
     theirs = [(goal["asin"], goal["instruction_text"], goal["price_upper"]) for goal in original.server.goals]

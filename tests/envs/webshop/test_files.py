@@ -1,4 +1,4 @@
-"""WebShop's own files: what comes out of them, the canonical split, and what is said about broken ones."""
+"""WebShop's own files: what comes out of them, the canonical split, and the errors for broken ones."""
 
 import gzip
 import hashlib

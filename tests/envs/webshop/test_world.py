@@ -116,7 +116,7 @@ def test_a_clone_goes_its_own_way(shop: ShopWorld) -> None:
     assert f'"{name}": "{values[1]}"' in twin.step("click[buy now]")[0]
 
 
-def test_unknown_names_are_told(shop: ShopWorld) -> None:
+def test_unknown_names_are_refused(shop: ShopWorld) -> None:
     with pytest.raises(InputError, match="did you mean 'train'"):
         shop.num_tasks("trian")
     with pytest.raises(InputError, match="no task 'x'"):

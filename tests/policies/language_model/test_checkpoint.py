@@ -1,4 +1,4 @@
-"""What is not a checkpoint is told in one line, with the folder that is one where it is near."""
+"""A folder that is no checkpoint is refused in one line, which names a checkpoint nearby."""
 
 from pathlib import Path
 

@@ -23,7 +23,7 @@ def served(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield server
 
 
-def ask(served: CompletionsServer) -> CompletionServer:
+def client(served: CompletionsServer) -> CompletionServer:
     return CompletionServer(str(served.folder), served.url, PolicyConfig(**QUICK))
 
 
@@ -34,7 +34,7 @@ def choice(index: int, ids: list[int], tops: list[dict[str, float]]) -> dict[str
 
 def test_what_is_sent(served: CompletionsServer) -> None:
     served.requests.clear()
-    ask(served).sample([5, 6], seed=2**40 + 7, stops=[1, 2], longest=3, temperature=0.5, top=4)
+    client(served).sample([5, 6], seed=2**40 + 7, stops=[1, 2], longest=3, temperature=0.5, top=4)
     path, body = served.requests[0]
     assert path == "/v1/completions"
     assert (body["prompt"], body["seed"], body["max_tokens"], body["temperature"]) == ([5, 6], 7, 3, 0.5)
@@ -79,12 +79,12 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 def test_a_server_that_knows_no_named_tokens(served: CompletionsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "wished", lambda shown, token, body: [token])
     with pytest.raises(InputError, match="logprob_token_ids"):
-        ask(served).following([[5]], 1.0, named=[7, 8, 9])
+        client(served).following([[5]], 1.0, named=[7, 8, 9])
 
 
 def test_adapters_that_are_not_there(served: CompletionsServer, tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="No adapter found") as caught:
-        ask(served).load_adapter("mine", str(tmp_path))
+        client(served).load_adapter("mine", str(tmp_path))
     assert caught.value.status == 404
     with pytest.raises(UnavailableError, match="'mine' cannot be found"):
-        ask(served).unload_adapter("mine")
+        client(served).unload_adapter("mine")

@@ -24,7 +24,7 @@ def test_it_grows_when_a_batch_does_not_fit_and_stays_where_it_is_otherwise() ->
     memory.clear()
     assert not first.any()
     memory.grow(2, 11)
-    assert memory.fits(2, 12)  # some more than asked for
+    assert memory.fits(2, 12)  # some more than 11
 
 
 def test_layers_write_where_they_are_given_room() -> None:

@@ -114,7 +114,7 @@ def test_trained_weights_are_noticed(model: Any, tokenizer: Any, make_turn: Make
     assert abs(after.logprob - before.logprob) > 1e-3
 
 
-def test_weights_changed_behind_torch_s_back_can_be_told(model: Any, tokenizer: Any, make_turn: Make) -> None:
+def test_forget_drops_what_was_cached_before_weights_changed(model: Any, tokenizer: Any, make_turn: Make) -> None:
     changed = copy.deepcopy(model)
     policy = hf.from_model(changed, tokenizer, PolicyConfig(mode="choose"))
     policy.act([make_turn()])

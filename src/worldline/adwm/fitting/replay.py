@@ -2,8 +2,8 @@
 
 An episode is imagined from its start with the actions that were really taken, and compared with what really
 happened, step by step: the sampled latent against the true one, the rank of the true answer among other logged ones,
-the decoded text against the true text, and how well reward and end are still told. For our model, for noise in its
-place and for each rival. Each episode is replayed by a member that held its task out, without its own record.
+the decoded text, reward and end against the true ones. For our model, for noise in its place and for each rival. Each
+episode is replayed by a member that held its task out, without its own record.
 """
 
 from collections.abc import Sequence
@@ -172,7 +172,7 @@ def _measured(
     rng = np.random.default_rng(derive_seed(environment.seed, "pool", step))
     others = pool[torch.from_numpy(rng.integers(0, len(pool), POOL))].to(sampled.device)
     apart = (sampled - true).pow(2).mean()
-    # an equal latent is the same text said elsewhere: no mistake
+    # an equal latent is the same text at another step: no mistake
     rank = int((((others - sampled).pow(2).mean(-1) < apart - 1e-6) & ((others - true).pow(2).mean(-1) > 1e-6)).sum())
     return {
         "error": float(apart),

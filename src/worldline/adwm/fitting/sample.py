@@ -1,7 +1,7 @@
 """The part of a large log that the kernel model indexes: bounded, drawn by the seed, and even over tasks and loggers.
 
-One episode of each task and logger comes first, drawn at random, then a second of each, until the bound is reached. Who
-played what is known before an episode begins, so the draw says nothing about how episodes went.
+One episode of each task and logger comes first, drawn at random, then a second of each, until the bound is reached.
+Task and logger are fixed before an episode begins, so the draw does not depend on how episodes went.
 """
 
 from dataclasses import dataclass

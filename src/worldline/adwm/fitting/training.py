@@ -95,7 +95,7 @@ def train_score(model: WorldModel, training: Pairs, held_out: Pairs, *, seed: in
     for update in range(_SCORE_UPDATES):
         rows = torch.randint(len(training.h), (_SCORE_BATCH,), generator=noise).to(model.device)
         optimizer.zero_grad()
-        score_loss(model, training.after[rows], training.h[rows], training.action[rows], noise).backward()  # type: ignore[no-untyped-call]
+        score_loss(model, training.after[rows], training.h[rows], training.action[rows], noise).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         optimizer.step()
         schedule.step()
         if (update + 1) % _SCORE_EVERY == 0:
@@ -121,7 +121,7 @@ def _step(
     if not math.isfinite(loss.item()):
         raise WorldlineError("training diverged (the loss is not a number): lower the rate")
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
     torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
     optimizer.step()
     return {name: value.item() for name, value in terms.items()} | {"loss": loss.item()}

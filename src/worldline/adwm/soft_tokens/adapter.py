@@ -109,20 +109,14 @@ def fit_adapter(
     An epoch shows every distinct text once, with the latent of one of its occurrences: a text is never its own
     negative.
     """
-    distinct = list(dict.fromkeys(answers))
-    rng = np.random.default_rng(derive_seed(seed, "adapter"))
-    order = [int(at) for at in rng.permutation(len(distinct))]
-    apart = order[: max(_LEAST, round(config.held_out * len(order)))]
-    taught = order[len(apart) :]
-    if len(taught) < _LEAST:
-        raise InputError(
-            f"the log has {len(distinct)} different observations: too few for an adapter; --interface text"
-        )
-    device = table.device
-    latents, target = member.decoder.latents.to(device), mean_embeddings(distinct, tokenizer, table)
-    places: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}  # of each distinct text
     for at, text in enumerate(answers):
         places.setdefault(text, []).append(at)
+    distinct = list(places)
+    rng = np.random.default_rng(derive_seed(seed, "adapter"))
+    held_out, taught = _split(len(distinct), config.held_out, rng)
+    device = table.device
+    latents, target = member.decoder.latents.to(device), mean_embeddings(distinct, tokenizer, table)
     torch.manual_seed(derive_seed(seed, "adapter weights"))
     adapter = Adapter(latents.shape[-1], table.shape[-1], config.tokens, config.hidden).to(device)
     adapter.middle.copy_(target[taught].mean(0))
@@ -139,16 +133,25 @@ def fit_adapter(
         rows = torch.tensor([occurrence(text) for text in shown], device=device)
         wanted = torch.from_numpy(shown).to(device)
         for start in range(0, len(shown) - 1, config.batch):
-            summaries, embeddings = (
-                adapter.summary(latents[rows[start:][: config.batch]]),
-                target[wanted[start:][: config.batch]],
-            )
+            summaries = adapter.summary(latents[rows[start:][: config.batch]])
+            embeddings = target[wanted[start:][: config.batch]]
             loss = info_nce(summaries, embeddings, config.temperature) + config.mse * F.mse_loss(summaries, embeddings)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
-    rows = torch.tensor([occurrence(text) for text in apart], device=device)
-    return FittedAdapter(adapter.eval().requires_grad_(False), _measured(adapter, latents[rows], target[apart], config))
+    rows = torch.tensor([occurrence(text) for text in held_out], device=device)
+    adapter.eval().requires_grad_(False)
+    return FittedAdapter(adapter, _measured(adapter, latents[rows], target[held_out], config))
+
+
+def _split(texts: int, share: float, rng: np.random.Generator) -> tuple[list[int], list[int]]:
+    """The numbers of the texts that are held out, a random share of them, and of those that teach the adapter."""
+    order = [int(at) for at in rng.permutation(texts)]
+    held_out = order[: max(_LEAST, round(share * texts))]
+    taught = order[len(held_out) :]
+    if len(taught) < _LEAST:
+        raise InputError(f"the log has {texts} different observations: too few for an adapter; --interface text")
+    return held_out, taught
 
 
 @torch.no_grad()

@@ -1,8 +1,8 @@
 """`--interface soft|distilled|text|auto`: a policy and an ensemble in, what plays and guides in imagination out.
 
 `text` serves every policy: it reads what is decoded. `soft` and `distilled` need a language model's weights.
-`auto` is `text` wherever the log says it well enough: when at least `SAID_WELL` of the log's own answers can be put in
-the words of its other episodes, and for every policy without weights; else it is `distilled`. Adapters are fitted here
+`auto` is `text` where at least `ENOUGH_DECODABLE` of the log's own answers are among the candidates that its other
+episodes give, and for every policy without weights; else it is `distilled`. Adapters are fitted here
 when they are not yet in `folder`: by family of models for `soft`, by policy for `distilled`.
 """
 
@@ -31,7 +31,7 @@ from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError, Policy, derive_seed
 
 Interface = Literal["soft", "distilled", "text", "auto"]
-SAID_WELL = 0.8
+ENOUGH_DECODABLE = 0.8
 _SAMPLE = 200
 
 
@@ -106,7 +106,7 @@ def _automatic(policy: Policy, kernel: KernelModel) -> tuple[Literal["text", "di
         return "text", f"auto: {policy.name} has no weights to read soft tokens with"
     share = decodable(kernel)
     words = f"auto: {share:.0%} of the log's answers are among the candidates that its other episodes give"
-    return ("text" if share >= SAID_WELL else "distilled"), words
+    return ("text" if share >= ENOUGH_DECODABLE else "distilled"), words
 
 
 def _adapter(

@@ -58,7 +58,7 @@ def kind(name: str) -> str:
 
 @dataclass
 class Belief:
-    """`contents` has the receptacles whose inside has been seen; `closed` those known to be shut."""
+    """`contents` has the receptacles whose inside has been seen; `closed` those that were last seen shut."""
 
     receptacles: list[str] = field(default_factory=list)
     contents: dict[str, list[str]] = field(default_factory=dict)

@@ -26,7 +26,7 @@ class TextAction(Action):  # type: ignore[misc]  # OpenEnv has no types
     text: str
 
 
-class TextObservation(Observation):  # type: ignore[misc]
+class TextObservation(Observation):  # type: ignore[misc]  # OpenEnv has no types
     """What an agent reads, and what it may do."""
 
     text: str
@@ -34,7 +34,7 @@ class TextObservation(Observation):  # type: ignore[misc]
     admissible: list[str] | None = None
 
 
-class ServedEnvironment(OpenEnvBase):  # type: ignore[misc]
+class ServedEnvironment(OpenEnvBase):  # type: ignore[misc]  # OpenEnv has no types
     """The environment of one session."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True

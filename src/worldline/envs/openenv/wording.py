@@ -82,7 +82,7 @@ class Wording:
         return info
 
     def goal(self, given: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
-        """What is asked for, where the opening says it in a field of its own."""
+        """The task's goal, where the first observation has a field for it; else empty."""
         fields = {**metadata, **given}
         return next((str(fields[name]) for name in _GOALS if fields.get(name)), "")
 

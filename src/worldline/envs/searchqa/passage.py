@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _DOCUMENT = re.compile(r"^Doc \d+\(Title: (?P<title>.*?)\) (?P<text>.*)$", re.MULTILINE)
-NOTHING_FOUND = "No passage matches."
+NO_PASSAGE = "No passage matches."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def write(passages: Iterable[Passage]) -> str:
     lines = [
         f"Doc {rank}(Title: {_flat(passage.title)}) {_flat(passage.text)}" for rank, passage in enumerate(passages, 1)
     ]
-    return "<information>" + "\n".join(lines or [NOTHING_FOUND]) + "</information>"
+    return "<information>" + "\n".join(lines or [NO_PASSAGE]) + "</information>"
 
 
 def read(observation: str) -> list[Passage]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation of a subject `{s}` and an object `{o}`; without `questions` it is stated but never asked for."""
+    """A relation of a subject `{s}` and an object `{o}`; without `questions` no task is about it."""
 
     name: str
     subject: str

@@ -113,7 +113,7 @@ class BlackjackWorld(SmallWorld):
 
 
 def hand_of(turn: Turn) -> Hand:
-    """The hand that was last told."""
+    """The hand in the latest observation that shows one."""
     for text in latest_first(turn):
         if match := re.search(r"worth (\d+)( with a usable ace)?\. The dealer shows (an ace|\d+)", text):
             return Hand(int(match[1]), bool(match[2]), 1 if match[3] == "an ace" else int(match[3]))

@@ -1,4 +1,4 @@
-"""`lake`: the slippery frozen lake of 4 x 4 squares (Gymnasium's FrozenLake), told in words.
+"""`lake`: the slippery frozen lake of 4 x 4 squares (Gymnasium's FrozenLake), as text.
 
 A step goes where it was meant to go, or to one of the two sides of that, each with probability 1/3. Holes and the flag
 end the episode; the flag earns 1. Two wordings of the actions and two of the observations: the same world four times.

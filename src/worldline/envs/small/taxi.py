@@ -121,7 +121,7 @@ class TaxiWorld(SmallWorld):
 
 
 def ride_of(turn: Turn) -> Ride:
-    """The ride as it was last told."""
+    """The ride as the latest observations describe it."""
     for text in latest_first(turn):
         place = re.search(r"street (\d), avenue (\d)", text)
         destination = re.search(r"go to the (\w+) stand", text)

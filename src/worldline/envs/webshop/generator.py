@@ -2,8 +2,8 @@
 
 Every kind of product comes in several articles that differ in attributes, options and price, so that most of what a
 search finds is nearly right: buying it earns part of the score. Some attributes stand in the title, the rest only on
-the features or description page. Test goals are about products that no train goal is about; all can be found by
-everyone. The wording of goals varies; a goal of its own product, options and price limit always reaches 1.0.
+the features or description page. Test goals are about products that no train goal is about; every search covers
+all products. The wording of goals varies; a goal of its own product, options and price limit always reaches 1.0.
 """
 
 import random

@@ -63,7 +63,7 @@ class ShopConfig(Config):
 
 
 class ShopWorld(_Shop):
-    """A generated catalogue. Splits `train` and `test`: no product is the goal of both; all can be found in both."""
+    """A generated catalogue. Splits `train` and `test`: no product is the goal of both; both search all products."""
 
     name = "shop"
     version = "1"

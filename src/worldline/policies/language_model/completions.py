@@ -1,4 +1,4 @@
-"""What is asked of a `vllm serve`: completions from token ids to token ids, log-probs of named tokens, LoRA adapters.
+"""Requests to a `vllm serve`: completions from token ids to token ids, log-probs of named tokens, LoRA adapters.
 
 Token ids go out and come back, so nothing is tokenised twice, and every default of the server's that would change a
 distribution (top-p, top-k, penalties, the end tokens of its generation config) is set off in each request. A server
@@ -39,7 +39,7 @@ _LEAST = -9999.0
 
 
 class UnavailableError(WorldlineError):
-    """The server cannot be reached (status 0), has broken down, or does not serve what it is asked for (404)."""
+    """The server cannot be reached (status 0), has broken down, or does not have what a request names (404)."""
 
     def __init__(self, line: str, status: int) -> None:
         super().__init__(line)
@@ -69,7 +69,7 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True)
 class SampledTokens:
-    """Tokens with the end token, their log-probs, and before each token the log-probs that were asked for, by id."""
+    """Tokens with the end token, their log-probs, and before each token the log-probs that the request named, by id."""
 
     ids: list[int]
     logprobs: list[float]

@@ -22,7 +22,7 @@ class Recorder:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         # Gradients remember the stream they were first computed on: a first run and its recording share one.
-        self._stream = torch.cuda.Stream(device) if self._pool else None  # type: ignore[no-untyped-call]
+        self._stream = torch.cuda.Stream(device) if self._pool else None  # type: ignore[no-untyped-call]  # torch gives it no types
 
     def recording(self) -> "Recording":
         """A place for one piece of work."""
@@ -85,7 +85,7 @@ class Countdown:
         on_gpu = count.device.type == "cuda"
         self._seen = [torch.ones_like(count, device="cpu").pin_memory() if on_gpu else torch.ones_like(count)
                       for _ in range(2)]  # packed lines read better  # fmt: skip
-        self._copied = [torch.cuda.Event() for _ in self._seen] if on_gpu else []  # type: ignore[no-untyped-call]
+        self._copied = [torch.cuda.Event() for _ in self._seen] if on_gpu else []  # type: ignore[no-untyped-call]  # torch gives it no types
 
     def over(self) -> bool:
         """Look once more; the answer is that of the look before."""

@@ -4,7 +4,7 @@ Turns are read and answers understood by the same code as `hf:` (`answering.py`)
 elsewhere. Sampled token ids and their log-probs are the server's own. Given actions are scored by the log-probs of
 their tokens one place at a time: unlike vLLM's prompt log-probs these follow the temperature, use the server's prefix
 cache and work beside LoRA adapters. An entropy needs all log-probs of a place, which is a lot to send: from the
-likeliest ones it is known within bounds, and kept where these pin it down.
+likeliest ones it has bounds, and is kept where these are close.
 """
 
 import re
@@ -42,7 +42,7 @@ TOLERANCE = 0.01
 """Nats between the bounds of an entropy that is kept: their middle is then within half of it."""
 _MOST_PREFIXES = 64
 _MOST_SAMPLED = 256
-"""Responses that are asked for at once, unless the settings say otherwise."""
+"""Responses requested at once, unless the settings say otherwise."""
 _MOST_SCORED = 32
 """Prompts whose answers are scored at once: each is many prefixes, and all of them must be read within the timeout."""
 
@@ -76,7 +76,7 @@ def from_server(
 
 
 class ServedPolicy:
-    """A served language model. All waiting turns are asked for at once; the server batches them."""
+    """A served language model. All waiting turns are requested at once; the server batches them."""
 
     def __init__(
         self, server: CompletionServer, described: Any, encoder: Encoder, settings: PolicyConfig, name: str
@@ -183,7 +183,7 @@ class ServedPolicy:
         return self._entropy([place.tops[0] for place in self.server.following(prefixes, 1.0, top=self._top)])
 
     def _entropy(self, tops: Sequence[Mapping[int, float]]) -> float | None:
-        """The mean entropy over the places of a response, where it is known to TOLERANCE."""
+        """The mean entropy over the places of a response, where its bounds are within TOLERANCE."""
         expected = self._vocabulary if self._top < 0 else self._top
         if any(len(top) < expected for top in tops):  # other requests kept the server from giving them (`_choose`)
             return None
@@ -233,7 +233,7 @@ class ScoringServedPolicy(ServedPolicy):
         return among(listed, [preferences(values, self.settings.temperature, self.name) for values in totals], actions)
 
     def _totals(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]], temperature: float) -> list[Floats]:
-        """The log-probability of each action's tokens; what several turns have in common is asked for once."""
+        """The log-probability of each action's tokens; what several turns have in common is requested once."""
         prompts = [tuple(prompt) for prompt in self.encoder.prompts(turns)]
         wanted: dict[tuple[int, ...], dict[str, None]] = {}
         for prompt, candidates in zip(prompts, actions, strict=True):
