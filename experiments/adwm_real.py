@@ -60,6 +60,8 @@ ALFWORLD = Plan(
     repeats={"early-50": 2},
     split="valid_seen",
     tasks=140,
+    truth=4,
+    rollouts=4,
     options={"max_steps": 30},
 )
 WEBSHOP = replace(

@@ -13,7 +13,8 @@ checkpoint in OUT/ENV/work, or begun anew where that is gone; the clones are mad
 **Fixed before the first judged run**, in the constants below:
 - Starts: the model, cloned from the walkthroughs of the first N train games (WebShop: the expert's first N wins), once
   with `--target action`, once with `--target both`. N is searched for each: from FIRST it doubles while the clone's
-  success is below WINDOW and halves while it is above, then goes to the geometric mean; the first inside is taken.
+  success is below WINDOW and halves while it is above, then goes to the geometric mean; the first inside is taken. A
+  clone is judged at the temperature of the rollouts, which are what it learns from.
 - Rate: of RATES, the one with the highest success (mean of the last three evaluations) of plain GRPO, in one run from
   the start with a seed of its own; of those within CLOSE of the best, the smallest. It serves every arm of the start.
 - Order: GRPO and GRPO + PaW with all seeds from both starts; then GiGPO, ECHO, lambda = 1 and rho = 1. The first
@@ -141,7 +142,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch-size", type=int, default=280, help="episodes played at once")
     parser.add_argument("--cache-gib", type=float, default=8.0, help="memory of a run for cached keys and values")
     parser.add_argument("--batch-tokens", type=int, default=8192, help="tokens in one forward pass of an update")
-    parser.add_argument("--rollout-tokens", type=int, default=262144, help="tokens of the prompts read at once")
+    parser.add_argument("--rollout-tokens", type=int, default=262144, help="tokens of prompts that are answered at once")
     parser.add_argument("--scale", choices=("full", "tiny"), default="full", help="tiny: a rehearsal")
     given = parser.parse_args(words)
     try:

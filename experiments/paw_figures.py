@@ -25,11 +25,11 @@ def figures(result: Path, env: str, rows: Sequence[Mapping[str, Any]], chosen: M
     """Write `result` and the curves beside it; print the table. `chosen`: how start and rate were chosen."""
     starts = sorted({row["start"] for row in rows})
     wider = [*starts, "all"] if len(starts) > 1 else starts
-    asked = [(start, arm, base) for arm, bases in BASES.items() for base in bases for start in wider]
+    compared_arms = [(start, arm, base) for arm, bases in BASES.items() for base in bases for start in wider]
     compared = [
         comparison
         for measure in MEASURES
-        for start, arm, base in asked
+        for start, arm, base in compared_arms
         if (comparison := compare(rows, arm, base, measure, start)) is not None
     ]
     content = {

@@ -187,7 +187,7 @@ class Stages:
             "max-steps": self.plan.steps,
             "max-new-tokens": self.plan.tokens,
             "max-prompt-tokens": self.plan.context,
-            "temperature": self.plan.train["evaluation.temperature"],
+            "temperature": self.plan.train["rollout.temperature"],
             "dtype": self.plan.dtype,
         }
         settings = {"base": self._base(), "sft": self._cloning(start, number), "collect": playing}
