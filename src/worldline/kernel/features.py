@@ -9,17 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.candidates import (
-    COMPARED,
-    EDITED,
-    EXACT,
-    KINDS,
-    OTHER,
-    RECALLED,
-    RENAMED,
-    Candidates,
-    ComparedRows,
-)
+from worldline.kernel.candidates import EDITED, EXACT, KINDS, OTHER, RECALLED, RENAMED, Candidates
+from worldline.kernel.compared_rows import COMPARED, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
 from worldline.kernel.step_table import COLUMN, CONTEXTS

@@ -81,7 +81,8 @@ def items(
     )
     describe = ItemDescriber(state, step, answer, sources, before, first, log, fillings.deeds)
     elsewhere = [fillings.listed_elsewhere(action, state.task, own, as_new) for action in actions]
-    described = np.concatenate([describe(a, parse(a), often) for a, often in zip(actions, elsewhere, strict=True)])
+    parts_of = (describe(a, parse(a), often) for a, often in zip(actions, elsewhere, strict=True))
+    described = np.concatenate([*itertools.chain.from_iterable(parts_of)])
     return Items(actions, described.reshape(len(actions), -1))
 
 

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
 from worldline.kernel.blend import Blend
-from worldline.kernel.candidates import KINDS, Candidates, candidates, pool
+from worldline.kernel.candidates import KINDS, Candidates, candidates
+from worldline.kernel.compared_rows import pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.features import NAMES, Features, Seen, features
@@ -83,6 +84,7 @@ class KernelModel(nn.Module):
         self.outlook = Outlook(self.log)
         self.outlook_blend = Blend(OUTLOOK_PRIOR, OUTLOOK_GAIN)
         self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
+        self._row_outcomes = [outcome_of(row) for row in self.log.rows]
         self.list_model = ListModel()
         self.register_buffer("bag_leads", torch.tensor(False))
         self._learn_reward_rules()
@@ -222,7 +224,7 @@ class KernelModel(nn.Module):
         votes = Votes(defaultdict(float), defaultdict(float))
         for row, share in zip(possible.rows.tolist(), within.tolist(), strict=True):
             if share > 0:
-                here = StepOutcome(rewards[-1 - row], False, False) if row < 0 else outcome_of(self.log.rows[row])
+                here = StepOutcome(rewards[-1 - row], False, False) if row < 0 else self._row_outcomes[row]
                 like = row < 0 or self.log.happenings[row] == happening
                 (votes.like if like else votes.other)[here] += total * share
         return votes

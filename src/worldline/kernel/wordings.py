@@ -194,7 +194,7 @@ class WordingModel(nn.Module):
         """For each candidate, the log-probability of its wording; by the model that has not seen `fold`."""
         table = self.weights.numpy()
         models = [fold] if fold >= 0 else range(len(table))
-        scores = np.mean([table[model][many.ids].sum(1) for model in models], 0)
+        scores = sum(table[model][many.ids].sum(1) for model in models) / len(models)
         scores = scores - scores.max()
         chances = scores - np.log(np.exp(scores).sum())
         out: Floats = np.maximum(chances, LEAST)[many.of].astype(np.float32)
