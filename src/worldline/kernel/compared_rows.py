@@ -37,7 +37,7 @@ class ComparedRows:
     compared: npt.NDArray[np.float32]
     """(rows, len(COMPARED))"""
     sizes: npt.NDArray[np.int64]
-    """Of each context, the rows that share it with the step."""
+    """Of each context but the last, which is any, the rows that share it with the step."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -75,27 +75,26 @@ def pool(
     log: StepTable, state: EpisodeState, step: StepDescription, turn: int, left_out: npt.NDArray[np.bool_] | None = None
 ) -> ComparedRows:
     """The rows most like `step`, but for those `left_out` (N,). `turn` varies which of very many are looked at."""
-    looked_at: list[Rows] = []
-    sizes = []
-    for cap, rows in zip(CONTEXTS.values(), log.contexts(step), strict=True):
-        if left_out is not None:
-            rows = rows[~left_out[rows]]
-        sizes.append(len(rows))
-        if len(rows) > cap:
-            start = turn % len(rows)
-            rows = np.concatenate([rows[start : start + cap], rows[: max(0, start + cap - len(rows))]])
-        looked_at.append(rows)
-    general = looked_at.pop()
-    rows = _distinct(looked_at)
+    *caps, most = CONTEXTS.values()
+    *contexts, everything = log.contexts(step)
+    if left_out is not None:
+        contexts = [rows[~left_out[rows]] for rows in contexts]
+    rows = _distinct([_looked_at(rows, cap, turn) for rows, cap in zip(contexts, caps, strict=True)])
     if len(rows) < KEPT:
-        rows = _distinct([rows, general])
+        others = everything if left_out is None else everything[~left_out[everything]]
+        rows = _distinct([rows, _looked_at(others, most, turn)])
     codes = log.codes[rows]
     same = codes == step.codes
     compared = _guessed(log, step, codes, log.memory[rows], log.proportions[rows])
     jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
     score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
     order = np.argsort(-score, kind="stable")
-    kept = _distinct_in_order([order[:KEPT], _of_other_sorts(log, step, rows, order), _shown(log, step, rows, order)])
+    in_order = rows[order]
+    like_worded = log.skeletons[in_order] == code(step.phrase.skeleton)
+    shown = log.goal_shown[in_order] & like_worded & ~same[order, COLUMN["goal"]]
+    kept = _distinct_in_order(
+        [order[:KEPT], order[_of_other_sorts(log.sorts[in_order], like_worded)], order[shown][:_SHOWN]]
+    )
     rows, codes, same, compared = rows[kept], codes[kept], same[kept], compared[kept]
     _complete(compared, log, state, step, codes, log.deeds[rows])
     related = [log.relations[row] for row in rows.tolist()]
@@ -114,32 +113,31 @@ def pool(
     shared = {one: _overlap(one, step.relations) for one in set(related)}
     compared[:, 9] = [shared[one] for one in related]
     compared[:, 10] = [one == step.relations for one in related]
-    return ComparedRows(rows, same, compared, np.array(sizes))
+    return ComparedRows(rows, same, compared, np.array([len(members) for members in contexts]))
 
 
-def _of_other_sorts(log: StepTable, step: StepDescription, rows: Rows, order: Rows) -> Rows:
-    """Of rows with a like-worded action, the first of each sort of answer that the rows kept do not have.
+def _looked_at(rows: Rows, most: int, turn: int) -> Rows:
+    """So many of the rows at most, from a place on that `turn` decides."""
+    if len(rows) <= most:
+        return rows
+    start = turn % len(rows)
+    return np.concatenate([rows[start : start + most], rows[: max(0, start + most - len(rows))]])
+
+
+def _of_other_sorts(sorts: Rows, like_worded: npt.NDArray[np.bool_]) -> Rows:
+    """Of rows with a like-worded action, the first of each sort of answer that the rows kept do not have: their places.
 
     Where an action has always been refused, what is answered to its like is possible too.
     """
-    left = order[KEPT:]
-    left = left[log.skeletons[rows[left]] == code(step.phrase.skeleton)]
-    there = set(log.sorts[rows[order[:KEPT]]].tolist())
+    there = set(sorts[:KEPT].tolist())
+    left = KEPT + np.flatnonzero(like_worded[KEPT:])
     taken: Counter[int] = Counter()
     out: list[int] = []
-    for at, sort in zip(left.tolist(), log.sorts[rows[left]].tolist(), strict=True):
+    for at, sort in zip(left.tolist(), sorts[left].tolist(), strict=True):
         if sort not in there and taken[sort] < _OF_A_SORT and len(out) < _OTHERS:
             taken[sort] += 1
             out.append(at)
     return np.array(out, np.int64)
-
-
-def _shown(log: StepTable, step: StepDescription, rows: Rows, order: Rows) -> Rows:
-    """Of rows with a like-worded action of another goal, the first whose answers show what the goal names."""
-    shown = log.goal_shown[rows[order]] & (log.skeletons[rows[order]] == code(step.phrase.skeleton))
-    shown &= log.codes[rows[order], COLUMN["goal"]] != step.codes[COLUMN["goal"]]
-    first: Rows = order[shown][:_SHOWN]
-    return first
 
 
 def _distinct_in_order(parts: Sequence[Rows]) -> Rows:

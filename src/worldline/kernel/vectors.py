@@ -104,4 +104,5 @@ class TextTable:
         used = slice(1, 1 + min(int(mine[0]), NUMBERS))
         gaps = np.abs(theirs[:, used] - mine[used])
         gaps = np.add.reduce(gaps, 1) / gaps.shape[1]
-        return np.where(theirs[:, 0] == mine[0], gaps, np.inf).astype(np.float32)
+        gaps[theirs[:, 0] != mine[0]] = np.inf
+        return gaps

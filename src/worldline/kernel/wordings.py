@@ -121,8 +121,7 @@ def wordings(
     codes = np.array([stable_hash(text) >> 2 for text in numbers], np.int64)
     texts = _features(state, step, bids, pairs)[:_LONGEST]
     features = np.array([stable_hash(text) >> 2 for text in texts], np.int64)
-    with np.errstate(over="ignore"):
-        mixed = (features[None, :] ^ codes[:, None]) * _MIX
+    mixed = (features[None, :] ^ codes[:, None]) * _MIX
     return Wordings(tuple(numbers), 1 + (mixed >> 8) % (BUCKETS - 1), np.array(of))
 
 
