@@ -97,6 +97,7 @@ COVERED_BY = {
     "hub/card.py": "hub/test_transfer.py",
     "integrations/tool_answers.py": "integrations/test_trl.py",
     "integrations/trl_environment.py": "integrations/test_trl.py",
+    "kernel/compared_rows.py": "kernel/test_candidates.py",
     "kernel/list_items.py": "kernel/test_lists.py",
     "kernel/renamings.py": "kernel/test_candidates.py",
     "kernel/words.py": "adwm/test_tokenizer.py",

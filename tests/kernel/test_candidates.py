@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from written_logs import Played, episode, shelves, state_after
 
-from worldline.kernel.candidates import KEPT, KINDS, candidates, pool
+from worldline.kernel.candidates import KINDS, candidates
+from worldline.kernel.compared_rows import KEPT, pool
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
 from worldline.kernel.renamings import history_renaming, latest_phrases

@@ -17,7 +17,8 @@ from worldline.adwm.episodes import EpisodeData, Reader, Tokens, encode, encoded
 from worldline.adwm.imagination import DynamicsName, ImaginationConfig
 from worldline.adwm.model import WorldModel
 from worldline.adwm.rivals.latent import Rivals
-from worldline.kernel.candidates import KEPT, KINDS
+from worldline.kernel.candidates import KINDS
+from worldline.kernel.compared_rows import KEPT
 from worldline.kernel.features import Features
 from worldline.kernel.fitting import DescribedStep, described_steps
 from worldline.kernel.gate import Exercise, Gate

@@ -67,6 +67,11 @@ def _event(phrase: Phrase, goal_words: frozenset[str]) -> str:
     return f"{phrase.skeleton}|" + "".join(str(int(one)) for one in in_goal)
 
 
+@functools.lru_cache(maxsize=1 << 16)
+def _relation_code(relation: str) -> int:
+    return code(relation)
+
+
 class EpisodeState:
     """An episode under way. What it indexes of its past grows with each step, so that no step reads all of it again.
 
@@ -179,7 +184,7 @@ class EpisodeState:
             ],
             dtype=np.int64,
         )
-        relations = frozenset(code(relation) for relation in self.relations(phrase, words, action))
+        relations = frozenset([_relation_code(relation) for relation in self.relations(phrase, words, action)])
         number, shown = first_number(action), self.last_number
         proportion = number / shown if number is not None and shown else float("nan")
         return StepDescription(action, phrase, codes, relations, unit(self._memory), unit(self._deeds), proportion)

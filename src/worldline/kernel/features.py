@@ -9,17 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.candidates import (
-    COMPARED,
-    EDITED,
-    EXACT,
-    KINDS,
-    OTHER,
-    RECALLED,
-    RENAMED,
-    Candidates,
-    ComparedRows,
-)
+from worldline.kernel.candidates import EDITED, EXACT, KINDS, OTHER, RECALLED, RENAMED, Candidates
+from worldline.kernel.compared_rows import COMPARED, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
 from worldline.kernel.step_table import COLUMN, CONTEXTS
@@ -79,23 +70,24 @@ class Owners:
     def __init__(self) -> None:
         self.all: set[str] = set()
         self._owner: dict[str, int] = {}
+        self._owned: dict[int, set[str]] = defaultdict(set)
 
     def add(self, keys: Iterable[str], episode: int) -> None:
         for key in keys:
             if key not in self.all:
                 self.all.add(key)
                 self._owner[key] = episode
+                self._owned[episode].add(key)
             elif self._owner.get(key, episode) != episode:
-                del self._owner[key]
+                self._owned[self._owner.pop(key)].remove(key)
 
     def has(self, key: str, but: int) -> bool:
         """Whether an episode other than `but` has the key."""
-        return key in self.all and self._owner.get(key, -1) != but if but >= 0 else key in self.all
+        return key in self.all and key not in self._owned.get(but, ())
 
     def missing(self, keys: frozenset[str], but: int) -> int:
         """How many of the keys no episode other than `but` has."""
-        lacking = len(keys - self.all)
-        return lacking if but < 0 else lacking + sum(self._owner.get(key) == but for key in keys)
+        return len(keys - self.all) + len(keys & self._owned.get(but, frozenset()))
 
 
 class Seen:
@@ -136,7 +128,7 @@ def features(
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
     of_texts = _of_texts(log, state, step, possible, but, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
-    of_query = np.concatenate([np.log1p(compared.sizes[:_CONTEXTS]) / 4, remembered])
+    of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
     return np.concatenate([of_rows[possible.places], kinds, of_texts, of_query], 1, dtype=np.float32)
 

@@ -84,9 +84,11 @@ class Fillings:
         `IN_THE_TASK` where an episode of this task did, but for `own`, and the task is not taken `as_new`.
         """
         kind = _kind(action)
-        if not as_new and self._episodes.get((kind, task), frozenset()) - {own}:
+        listed_by = () if as_new else self._episodes.get((kind, task), ())
+        if len(listed_by) > (own in listed_by):
             return IN_THE_TASK
-        return min(2, len(self._tasks.get(kind, frozenset()) - {task}))
+        tasks = self._tasks.get(kind, ())
+        return min(2, len(tasks) - (task in tasks))
 
     def in_view(self, text: str) -> list[str]:
         """What the text has like the names of the log's actions, numbers aside, the longest at each place."""

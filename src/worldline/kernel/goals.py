@@ -34,6 +34,7 @@ class GoalNames:
                 for word in wanted.intersection(_LETTERS.findall(name)):
                     self._roles[word].add((phrase.skeleton, slot))
         self._renamings: dict[tuple[str, str], Renaming] = {}
+        self._alike: dict[tuple[str, str], float] = {}
 
     def of(self, goal: str) -> frozenset[str]:
         """The names that a goal has."""
@@ -64,4 +65,8 @@ class GoalNames:
                 yield old, new
 
     def _likeness(self, first: str, second: str) -> float:
-        return len(self._roles[first] & self._roles[second]) / len(self._roles[first] | self._roles[second])
+        likeness = self._alike.get((first, second))
+        if likeness is None:
+            here, there = self._roles[first], self._roles[second]
+            likeness = self._alike[first, second] = len(here & there) / len(here | there)
+        return likeness

@@ -31,9 +31,6 @@ _Relation = tuple[str, str, bool, tuple[str, ...]]
 """Where a name stands: its place in the action, s: in the answer, o: in the observation before it, w: in an earlier
 text with a name of the action, e: in another, -: nowhere; how it was last used; if the goal has a word of it; what
 could be done with it."""
-_Description = tuple[str, tuple[_Relation, ...], _Origin, str, bool, int]
-"""An item's skeleton, how its names relate to the step, its origin, since when it is listed, if it is the action, and
-how widely one of its kind was listed elsewhere."""
 
 
 class ItemDescriber:
@@ -75,7 +72,6 @@ class ItemDescriber:
             for slot, name in enumerate(other.lowered):
                 self._could[name].add(f"{other.skeleton}{slot}")
         self._named: dict[str, _Relation] = {}
-        self._alike: dict[_Description, Ids] = {}
 
     def _relation(self, name: str) -> _Relation:
         """The relation of a name, in lower case."""
@@ -102,7 +98,8 @@ class ItemDescriber:
             )
         return order
 
-    def __call__(self, action: str, phrase: Phrase, elsewhere: int) -> Ids:
+    def __call__(self, action: str, phrase: Phrase, elsewhere: int) -> tuple[Ids, ...]:
+        """The buckets of an item, in parts: the parts of many items are the same."""
         _, after, there_before = self._top
         origin = (
             action in after,
@@ -114,16 +111,15 @@ class ItemDescriber:
         since = self._situation.last_listed.get(action)
         relations = tuple([self._relation(name) for name in phrase.lowered])
         ago = "n" if since is None else str(min(self._situation.step - since, 4))
-        key = phrase.skeleton, relations, origin, ago, action == self._action, elsewhere
-        buckets = self._alike.get(key)
-        if buckets is None:
-            buckets = self._alike[key] = _buckets(
-                self._verb, self._spoken, *key, self._shapes, self._order(phrase.skeleton)
-            )
-        return buckets
+        itself = action == self._action
+        own, placed, used = _buckets(
+            self._verb, self._spoken, phrase.skeleton, relations, origin, ago, itself, elsewhere
+        )
+        order = self._order(phrase.skeleton)
+        return own, _endings(placed, "~", order), _endings(placed, "^", self._shapes), _endings(used, "^", self._shapes)
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@functools.lru_cache(maxsize=1 << 15)
 def _buckets(
     verb: str,
     spoken: str,
@@ -133,12 +129,14 @@ def _buckets(
     ago: str,
     itself: bool,
     elsewhere: int,
-    shapes: tuple[str, ...],
-    order: tuple[str, ...],
-) -> Ids:
-    """What describes an item (F,): many items of many steps are alike."""
-    place = ",".join(where for where, _, _, _ in relations)
-    used = ",".join(where + use for where, use, _, _ in relations)
+) -> tuple[Ids, str, str]:
+    """What describes an item whatever else is listed and was done (F,): many items of many steps are alike.
+
+    The texts are what was done, what may be listed after it and where the names of that stand; and what may be listed
+    and how its names were last used.
+    """
+    place = ",".join([where for where, _, _, _ in relations])
+    used = ",".join([where + use for where, use, _, _ in relations])
     use_verbs = [use.rstrip("0123456789") for _, use, _, _ in relations]
     in_goal = "".join(str(int(one)) for _, _, one, _ in relations)
     verbs = ",".join(use_verbs)
@@ -183,14 +181,13 @@ def _buckets(
         could = relations[slot][3] if slot < len(relations) else ("",) * _COULD
         texts += [f"{slot}{one}@{move}{place}" for one in could]
         texts += [f"{slot}{could}@{move}{place}>{spoken}"]
-    texts += [f"{move}{place}~{one}" for one in order]
-    shaped = *_shaped(f"{move}{place}", shapes), *_shaped(f"{skeleton}{verbs}", shapes)
-    return np.array([*map(_bucket, texts), *shaped])
+    return np.array([_bucket(text) for text in texts]), f"{move}{place}", f"{skeleton}{verbs}"
 
 
-@functools.lru_cache(maxsize=1 << 14)
-def _shaped(text: str, shapes: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(_bucket(f"{text}^{shape}") for shape in shapes)
+@functools.lru_cache(maxsize=1 << 15)
+def _endings(text: str, mark: str, endings: tuple[str, ...]) -> Ids:
+    """The buckets of a text with each of these endings (n,)."""
+    return np.array([_bucket(f"{text}{mark}{one}") for one in endings], np.int64)
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -199,5 +196,6 @@ def _spaced(text: str) -> str:
     return f" {' '.join(_WORD.findall(text.lower()))} "
 
 
+@functools.lru_cache(maxsize=1 << 17)
 def _bucket(text: str) -> int:
     return 1 + stable_hash(text) % (BUCKETS - 1)

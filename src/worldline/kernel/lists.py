@@ -23,7 +23,7 @@ from worldline.kernel.list_items import BUCKETS, Ids, ItemDescriber, Listing
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import renamed_set
 from worldline.kernel.renamings import history_renaming, latest_phrases
-from worldline.kernel.step_table import StepTable
+from worldline.kernel.step_table import COLUMN, StepTable
 
 SOURCES = 5
 _STEPS = 200
@@ -81,7 +81,8 @@ def items(
     )
     describe = ItemDescriber(state, step, answer, sources, before, first, log, fillings.deeds)
     elsewhere = [fillings.listed_elsewhere(action, state.task, own, as_new) for action in actions]
-    described = np.concatenate([describe(a, parse(a), often) for a, often in zip(actions, elsewhere, strict=True)])
+    parts_of = (describe(a, parse(a), often) for a, often in zip(actions, elsewhere, strict=True))
+    described = np.concatenate([*itertools.chain.from_iterable(parts_of)])
     return Items(actions, described.reshape(len(actions), -1))
 
 
@@ -109,13 +110,13 @@ def _sources(
     chances: npt.NDArray[np.float64],
 ) -> list[Listing]:
     shape_sets = log.language.shape_sets
-    shape = shape_sets[log.language.shape(state.listed)]
+    shape = shape_sets[int(step.codes[COLUMN["shape"]])]
     alike: dict[int, float] = {}
     weighed = []
-    for row, chance in zip(possible.rows.tolist(), chances.tolist(), strict=True):
+    shapes = log.codes[possible.rows, COLUMN["shape"]]
+    for row, chance, other in zip(possible.rows.tolist(), chances.tolist(), shapes.tolist(), strict=True):
         if not chance or log.rows[row].listed_after is None:
             continue
-        other = log.language.shape(log.rows[row].listed)
         if other not in alike:
             alike[other] = np.exp(6 * (len(shape & shape_sets[other]) / max(1, len(shape | shape_sets[other]))))
         weighed.append((chance * alike[other], row))

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
 from worldline.kernel.blend import Blend
-from worldline.kernel.candidates import KINDS, Candidates, candidates, pool
+from worldline.kernel.candidates import KINDS, Candidates, candidates
+from worldline.kernel.compared_rows import pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.features import NAMES, Features, Seen, features
@@ -58,6 +59,17 @@ class Considered:
     prospects: Prospects
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A step of an episode, described, whose answer is asked for. Rows `left_out` (N,) do not answer."""
+
+    state: EpisodeState
+    step: StepDescription
+    turn: int
+    own: int
+    left_out: npt.NDArray[np.bool_] | None
+
+
 class KernelModel(nn.Module):
     """All that is learned of a log."""
 
@@ -83,6 +95,7 @@ class KernelModel(nn.Module):
         self.outlook = Outlook(self.log)
         self.outlook_blend = Blend(OUTLOOK_PRIOR, OUTLOOK_GAIN)
         self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
+        self._row_outcomes = [outcome_of(row) for row in self.log.rows]
         self.list_model = ListModel()
         self.register_buffer("bag_leads", torch.tensor(False))
         self._learn_reward_rules()
@@ -114,24 +127,44 @@ class KernelModel(nn.Module):
         the log has done.
         """
         step = state.describe(action)
-        left_out = None
-        if own >= 0:
-            left_out = self.log.policy_of == self.log.policy_of[self.log.first_row[own]] if without_policy else None
-            left_out = self.log.episode_of == own if left_out is None or left_out.all() else left_out
-            if as_new:
-                done = left_out | (self.log.codes == step.codes)[:, [COLUMN["task"], COLUMN["action"]]].all(1)
-                like_worded = self.log.skeletons == code(step.phrase.skeleton)
-                left_out = done if (like_worded & ~done).any() else left_out
-        compared = pool(self.log, state, step, turn, left_out)
-        possible = candidates(self.log, self.rules, state, step, compared)
-        described = features(self.seen, state, step, compared, possible, own)
-        bids = self.task_bids.of(state.task, step.phrase.skeleton, own)
-        pairs = self.task_pairs.of(state.task, step.phrase.skeleton, own)
-        worded = wordings(state, step, possible, bids, pairs)
-        kinds = self.outlook.kinds(possible.rows, state.rewards)
+        left_out = self._left_out(step, own, without_policy, as_new) if own >= 0 else None
+        return self._all_considered([_Asked(state, step, turn, own, left_out)])[0]
+
+    def _left_out(
+        self, step: StepDescription, own: int, without_policy: bool = False, as_new: bool = False
+    ) -> npt.NDArray[np.bool_]:
+        left_out = self.log.policy_of == self.log.policy_of[self.log.first_row[own]] if without_policy else None
+        left_out = self.log.episode_of == own if left_out is None or left_out.all() else left_out
+        if as_new:
+            done = left_out | (self.log.codes == step.codes)[:, [COLUMN["task"], COLUMN["action"]]].all(1)
+            like_worded = self.log.skeletons == code(step.phrase.skeleton)
+            left_out = done if (like_worded & ~done).any() else left_out
+        return left_out
+
+    def _all_considered(self, asked: Sequence[_Asked]) -> list[Considered]:
+        """One thing after the other for all of them: a processor does what it has just done faster."""
+        compared = [pool(self.log, one.state, one.step, one.turn, one.left_out) for one in asked]
+        possible = [
+            candidates(self.log, self.rules, one.state, one.step, rows)
+            for one, rows in zip(asked, compared, strict=True)
+        ]
+        described = [
+            features(self.seen, one.state, one.step, rows, may_be, one.own)
+            for one, rows, may_be in zip(asked, compared, possible, strict=True)
+        ]
+        worded = [self._wordings(one, may_be) for one, may_be in zip(asked, possible, strict=True)]
+        prospects = [self._prospects(*these) for these in zip(asked, possible, worded, strict=True)]
+        steps = [one.step for one in asked]
+        return [Considered(*these) for these in zip(steps, possible, described, worded, prospects, strict=True)]
+
+    def _wordings(self, one: _Asked, possible: Candidates) -> Wordings:
+        key = one.state.task, one.step.phrase.skeleton, one.own
+        return wordings(one.state, one.step, possible, self.task_bids.of(*key), self.task_pairs.of(*key))
+
+    def _prospects(self, one: _Asked, possible: Candidates, worded: Wordings) -> Prospects:
+        kinds = self.outlook.kinds(possible.rows, one.state.rewards)
         sorts = self.outlook.sorts_of(kinds, worded.of, worded.texts)
-        prospects = Prospects(summary(state, step), sorts, self.outlook.group(own))
-        return Considered(step, possible, described, worded, prospects)
+        return Prospects(summary(one.state, one.step), sorts, self.outlook.group(one.own))
 
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""
@@ -160,13 +193,23 @@ class KernelModel(nn.Module):
         """Draw an answer to each request, all weighed in one batch."""
         if self.bag_leads:
             return Bag(self.log).answer(requests)
-        considered = [self.considered(request) for request in requests]
+        considered = self.all_considered(requests)
         weighed = self.request_chances(requests, considered)
         return [self.drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
 
+    def all_considered(self, requests: Sequence[StepRequest]) -> list[Considered]:
+        """What may be answered to some requests."""
+        steps = [request.state.describe(request.action) for request in requests]
+        return self._all_considered(
+            [
+                _Asked(one.state, step, one.turn, one.own, self._left_out(step, one.own) if one.own >= 0 else None)
+                for one, step in zip(requests, steps, strict=True)
+            ]
+        )
+
     def considered(self, request: StepRequest) -> Considered:
         """What may be answered to a request."""
-        return self.consider(request.state, request.action, turn=request.turn, own=request.own)
+        return self.all_considered([request])[0]
 
     def request_chances(self, requests: Sequence[StepRequest], considered: Sequence[Considered]) -> list[Chances]:
         """The probabilities of the candidates of some requests."""
@@ -222,7 +265,7 @@ class KernelModel(nn.Module):
         votes = Votes(defaultdict(float), defaultdict(float))
         for row, share in zip(possible.rows.tolist(), within.tolist(), strict=True):
             if share > 0:
-                here = StepOutcome(rewards[-1 - row], False, False) if row < 0 else outcome_of(self.log.rows[row])
+                here = StepOutcome(rewards[-1 - row], False, False) if row < 0 else self._row_outcomes[row]
                 like = row < 0 or self.log.happenings[row] == happening
                 (votes.like if like else votes.other)[here] += total * share
         return votes

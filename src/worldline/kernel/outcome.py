@@ -75,7 +75,8 @@ def outcome_features(state: EpisodeState, step: StepDescription, answer: str) ->
     texts += [f"before {event} {other}" for other in sorted(past)[:24]]
     texts += [f"lately {event} {state.event(other)}" for other in dict.fromkeys(state.actions[-6:])]
     texts += [f"goal done {event} {deed} {word}" for deed in deeds for word in left[:_GOAL_WORDS]]
-    return np.array([1 + stable_hash(text) % (BUCKETS - 1) for text in _STRONG * strong + texts], dtype=np.int64)
+    of_strong, of_texts = ([1 + stable_hash(text) % (BUCKETS - 1) for text in part] for part in (strong, texts))
+    return np.array(_STRONG * of_strong + of_texts, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class _Judged:
         A step is not among the like happenings of its own prior, so that of a win has one win less than that of a loss
         at which the same happened. A negative trust would read the outcome from this.
         """
-        from scipy.optimize import minimize  # slow to import, and only a fit needs it
+        from scipy.optimize import Bounds, minimize  # slow to import, and only a fit needs it
 
         rows, classes = np.arange(len(self.right)), self.priors.shape[2]
 
@@ -221,7 +222,7 @@ class _Judged:
             return nats + penalty, np.concatenate([of_trust, of_table.ravel()])
 
         start = np.concatenate([np.ones(2), np.zeros(self.features.shape[1] * classes)])
-        bounds = [(0, None)] * 2 + [(None, None)] * (len(start) - 2)
+        bounds = Bounds(np.where(np.arange(len(start)) < 2, 0.0, -np.inf), np.inf)
         best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS})
         return best.x[:2], best.x[2:].reshape(-1, classes)
 

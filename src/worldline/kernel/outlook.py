@@ -6,6 +6,7 @@ episode; the rest are told apart by that alone. Each network is fitted without s
 steps what it would say of a new policy's; a new step is judged by all. `blend` learns how far they are right.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -268,7 +269,8 @@ class Outlook(nn.Module):
                             target[at] = parameter
 
 
-def _code(*parts: object) -> int:
+@functools.lru_cache(maxsize=1 << 14)
+def _code(*parts: str) -> int:
     return stable_hash(repr(parts)) >> 1
 
 

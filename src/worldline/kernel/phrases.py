@@ -163,11 +163,29 @@ def _replaced(text: str, new: Mapping[str, str]) -> str:
     Patterns take some letters for one (I and \u0130, s and \u017f) that have no lower case in common: what is no name
     by its lower case stays.
     """
-    if text.isascii():
-        lowered = text.lower()
-        for name in new:
-            if name in lowered:
-                break
-        else:  # most texts have none: no pattern is made for them
-            return text
+    if text.isascii() and "".join(new).isascii():  # no pattern is made: most names are met in few texts
+        return _replaced_ascii(text, new)
     return _pattern(tuple(new)).sub(lambda match: new.get(match[0].lower(), match[0]), text)
+
+
+def _replaced_ascii(text: str, new: Mapping[str, str]) -> str:
+    """The same: the leftmost name first, the longest of those that begin at one place, whole words only."""
+    lowered = text.lower()
+    found = []
+    for name in new:
+        at = lowered.find(name)
+        while at >= 0:
+            end = at + len(name)
+            if not (at and _in_word(lowered[at - 1])) and not (end < len(text) and _in_word(lowered[end])):
+                found.append((at, -end, name))
+            at = lowered.find(name, at + 1)
+    parts, done = [], 0
+    for at, end, name in sorted(found):
+        if at >= done:
+            parts += [text[done:at], new[name]]
+            done = -end
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _in_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"

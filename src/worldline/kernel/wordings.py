@@ -121,8 +121,7 @@ def wordings(
     codes = np.array([stable_hash(text) >> 2 for text in numbers], np.int64)
     texts = _features(state, step, bids, pairs)[:_LONGEST]
     features = np.array([stable_hash(text) >> 2 for text in texts], np.int64)
-    with np.errstate(over="ignore"):
-        mixed = (features[None, :] ^ codes[:, None]) * _MIX
+    mixed = (features[None, :] ^ codes[:, None]) * _MIX
     return Wordings(tuple(numbers), 1 + (mixed >> 8) % (BUCKETS - 1), np.array(of))
 
 
@@ -194,7 +193,7 @@ class WordingModel(nn.Module):
         """For each candidate, the log-probability of its wording; by the model that has not seen `fold`."""
         table = self.weights.numpy()
         models = [fold] if fold >= 0 else range(len(table))
-        scores = np.mean([table[model][many.ids].sum(1) for model in models], 0)
+        scores = sum(table[model][many.ids].sum(1) for model in models) / len(models)
         scores = scores - scores.max()
         chances = scores - np.log(np.exp(scores).sum())
         out: Floats = np.maximum(chances, LEAST)[many.of].astype(np.float32)
