@@ -36,7 +36,7 @@ from worldline.kernel.outcome import (
     reward_wording,
 )
 from worldline.kernel.outlook import Outlook, Prospects, summary
-from worldline.kernel.step_table import COLUMN, StepTable, replay
+from worldline.kernel.step_table import COLUMN, StepTable
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, fold_of, wordings
 from worldline.types import Trajectory
 
@@ -105,8 +105,8 @@ class KernelModel(nn.Module):
         if self.outcomes.classes:
             return
         seen = []
-        for number, episode in enumerate(self.log.episodes):
-            for state, step, row in replay(self.log.language, episode, number):
+        for number in range(len(self.log.episodes)):
+            for state, step, row in self.log.replay(number):
                 seen.append((reward_wording(step, row.answer), last_numbers(state, row.action, row.answer), row.reward))
         self.outcomes.rules.fit(seen)
 
@@ -133,8 +133,10 @@ class KernelModel(nn.Module):
     def _left_out(
         self, step: StepDescription, own: int, without_policy: bool = False, as_new: bool = False
     ) -> npt.NDArray[np.bool_]:
-        left_out = self.log.policy_of == self.log.policy_of[self.log.first_row[own]] if without_policy else None
-        left_out = self.log.episode_of == own if left_out is None or left_out.all() else left_out
+        left_out: npt.NDArray[np.bool_] = self.log.episode_of == own
+        if without_policy:
+            of_policy = self.log.policy_of == self.log.policy_of[self.log.first_row[own]]
+            left_out = left_out if of_policy.all() else of_policy
         if as_new:
             done = left_out | (self.log.codes == step.codes)[:, [COLUMN["task"], COLUMN["action"]]].all(1)
             like_worded = self.log.skeletons == code(step.phrase.skeleton)
@@ -241,9 +243,9 @@ class KernelModel(nn.Module):
         happening = state.happening(step, text)
         votes = self.votes(state.rewards, possible, within, happening)
         outcomes, likely = self.outcomes.chances(outcome_features(state, step, text), votes, happening)
-        ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
-        if ruled is not None:
-            outcomes = tuple(one._replace(reward=ruled) for one in outcomes)
+        if not self.outcomes.classes:
+            ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
+            outcomes = outcomes if ruled is None else tuple(one._replace(reward=ruled) for one in outcomes)
         outcome = outcome or outcomes[draw(likely, request.outcome_draw)]
         listed: tuple[str, ...] | None = state.listed
         log_odds: dict[str, float] = {}
