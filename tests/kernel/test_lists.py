@@ -52,7 +52,7 @@ def test_lists_are_right_of_places_that_nobody_has_seen(monkeypatch: pytest.Monk
         new = errand("new", house, "p", seed=house)
         for at in range(len(new) - 1):
             request = StepRequest(state_after(model, new, at), new.steps[at].action, 0.5, 0.5, at)
-            considered = model.considered(request)
+            (considered,) = model.considered([request])
             (chances,) = model.request_chances([request], [considered])
             answer = model.followed(request, considered, chances, new.next_observations[at], "logged")
             exact.append(answer.listed == new.steps[at + 1].admissible)

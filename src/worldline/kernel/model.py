@@ -60,7 +60,7 @@ class Considered:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Question:
     """A step of an episode, described, whose answer is asked for. Rows `left_out` (N,) do not answer."""
 
     state: EpisodeState
@@ -128,7 +128,7 @@ class KernelModel(nn.Module):
         """
         step = state.describe(action)
         left_out = self._left_out(step, own, without_policy, as_new) if own >= 0 else None
-        return self._all_considered([_Asked(state, step, turn, own, left_out)])[0]
+        return self._considered([_Question(state, step, turn, own, left_out)])[0]
 
     def _left_out(
         self, step: StepDescription, own: int, without_policy: bool = False, as_new: bool = False
@@ -143,27 +143,27 @@ class KernelModel(nn.Module):
             left_out = done if (like_worded & ~done).any() else left_out
         return left_out
 
-    def _all_considered(self, asked: Sequence[_Asked]) -> list[Considered]:
+    def _considered(self, questions: Sequence[_Question]) -> list[Considered]:
         """One thing after the other for all of them: a processor does what it has just done faster."""
-        compared = [pool(self.log, one.state, one.step, one.turn, one.left_out) for one in asked]
+        compared = [pool(self.log, one.state, one.step, one.turn, one.left_out) for one in questions]
         possible = [
             candidates(self.log, self.rules, one.state, one.step, rows)
-            for one, rows in zip(asked, compared, strict=True)
+            for one, rows in zip(questions, compared, strict=True)
         ]
         described = [
             features(self.seen, one.state, one.step, rows, may_be, one.own)
-            for one, rows, may_be in zip(asked, compared, possible, strict=True)
+            for one, rows, may_be in zip(questions, compared, possible, strict=True)
         ]
-        worded = [self._wordings(one, may_be) for one, may_be in zip(asked, possible, strict=True)]
-        prospects = [self._prospects(*these) for these in zip(asked, possible, worded, strict=True)]
-        steps = [one.step for one in asked]
+        worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
+        prospects = [self._prospects(*these) for these in zip(questions, possible, worded, strict=True)]
+        steps = [one.step for one in questions]
         return [Considered(*these) for these in zip(steps, possible, described, worded, prospects, strict=True)]
 
-    def _wordings(self, one: _Asked, possible: Candidates) -> Wordings:
+    def _wordings(self, one: _Question, possible: Candidates) -> Wordings:
         key = one.state.task, one.step.phrase.skeleton, one.own
         return wordings(one.state, one.step, possible, self.task_bids.of(*key), self.task_pairs.of(*key))
 
-    def _prospects(self, one: _Asked, possible: Candidates, worded: Wordings) -> Prospects:
+    def _prospects(self, one: _Question, possible: Candidates, worded: Wordings) -> Prospects:
         kinds = self.outlook.kinds(possible.rows, one.state.rewards)
         sorts = self.outlook.sorts_of(kinds, worded.of, worded.texts)
         return Prospects(summary(one.state, one.step), sorts, self.outlook.group(one.own))
@@ -195,23 +195,19 @@ class KernelModel(nn.Module):
         """Draw an answer to each request, all weighed in one batch."""
         if self.bag_leads:
             return Bag(self.log).answer(requests)
-        considered = self.all_considered(requests)
+        considered = self.considered(requests)
         weighed = self.request_chances(requests, considered)
         return [self.drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
 
-    def all_considered(self, requests: Sequence[StepRequest]) -> list[Considered]:
+    def considered(self, requests: Sequence[StepRequest]) -> list[Considered]:
         """What may be answered to some requests."""
         steps = [request.state.describe(request.action) for request in requests]
-        return self._all_considered(
+        return self._considered(
             [
-                _Asked(one.state, step, one.turn, one.own, self._left_out(step, one.own) if one.own >= 0 else None)
+                _Question(one.state, step, one.turn, one.own, self._left_out(step, one.own) if one.own >= 0 else None)
                 for one, step in zip(requests, steps, strict=True)
             ]
         )
-
-    def considered(self, request: StepRequest) -> Considered:
-        """What may be answered to a request."""
-        return self.all_considered([request])[0]
 
     def request_chances(self, requests: Sequence[StepRequest], considered: Sequence[Considered]) -> list[Chances]:
         """The probabilities of the candidates of some requests."""
