@@ -8,7 +8,7 @@ from worldline.kernel import gate, outcome, outlook, wordings
 from worldline.kernel.answers import StepRequest
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.list_items import BUCKETS
-from worldline.kernel.lists import ListModel
+from worldline.kernel.lists import ListModel, _distinct_rows
 from worldline.kernel.model import KernelModel
 from worldline.types import Trajectory
 
@@ -52,7 +52,7 @@ def test_lists_are_right_of_places_that_nobody_has_seen(monkeypatch: pytest.Monk
         new = errand("new", house, "p", seed=house)
         for at in range(len(new) - 1):
             request = StepRequest(state_after(model, new, at), new.steps[at].action, 0.5, 0.5, at)
-            considered = model.considered(request)
+            (considered,) = model.considered([request])
             (chances,) = model.request_chances([request], [considered])
             answer = model.followed(request, considered, chances, new.next_observations[at], "logged")
             exact.append(answer.listed == new.steps[at + 1].admissible)
@@ -100,3 +100,11 @@ def test_log_odds_are_learned_from_what_was_listed() -> None:
     assert odds[1] < -2
     assert odds[2] == pytest.approx(np.log(3), abs=0.02), "at its optimum"
     assert odds[3] == 0, "of what was never seen nothing is said"
+
+
+def test_distinct_rows_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 3, (400, 4)) * np.array([1, 255, 256, BUCKETS])
+    ids, of = _distinct_rows(rows)
+    assert (ids == np.unique(rows, axis=0)).all()
+    assert (ids[of] == rows).all()

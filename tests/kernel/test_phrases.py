@@ -1,3 +1,4 @@
+import re
 from string import ascii_lowercase
 
 from hypothesis import given
@@ -74,6 +75,14 @@ def test_names_are_replaced_all_at_once_and_as_whole_words() -> None:
     assert renamed("cup 1 and cup 12", (("cup", "jug"), ("cup 1", "fork 9"))) == "fork 9 and jug 12", "longest first"
     assert renamed("1.5 (a+b)", (("a+b", "c"),)) == "1.5 (c)", "names are no patterns"
     assert renamed("as it is", ()) == "as it is"
+
+
+@given(st.text("aAb1_ .(", max_size=30), st.lists(st.text("ab1_ .", min_size=1, max_size=3), min_size=1, max_size=4))
+def test_names_are_found_as_a_pattern_finds_them(text: str, names: list[str]) -> None:
+    pattern = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    places = {name: f"<{place}>" for place, name in reversed([*enumerate(names)])}
+    whole_words = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
+    assert blanked(text, names) == whole_words.sub(lambda match: places[match[0].lower()], text)
 
 
 def test_letters_that_patterns_take_for_others_break_nothing() -> None:

@@ -78,3 +78,21 @@ def test_a_replayed_description_is_that_of_its_row(table: StepTable, log: list[T
             assert (table.memory[at] == description.memory).all()
             assert table.relations[at] == description.relations
             assert table.codes[at][COLUMN["step"]] == row.step
+
+
+def test_an_episode_of_the_log_is_replayed_as_it_was_described(table: StepTable, log: list[Trajectory]) -> None:
+    for number, logged in enumerate(log):
+        steps = zip(table.replay(number), replay(table.language, logged, number), strict=True)
+        for (state, description, row), (described_state, described, described_row) in steps:
+            assert row == described_row
+            assert (state.observation, state.listed) == (described_state.observation, described_state.listed)
+            assert (description.action, description.phrase) == (described.action, described.phrase)
+            assert description.relations == described.relations
+            assert description.proportion == pytest.approx(described.proportion, nan_ok=True)
+            for mine, other in (
+                (description.codes, described.codes),
+                (description.memory, described.memory),
+                (description.deeds, described.deeds),
+                (state.describe("xyzzy").codes, described_state.describe("xyzzy").codes),
+            ):
+                assert (mine == other).all()

@@ -16,6 +16,8 @@ from worldline.kernel.phrases import Phrasing, blanked
 SLOTS = 2
 """Names that a filled action has at most."""
 _FILLINGS, _NAME_WORDS, _DEEDS, _TASKS = 40, 4, 8, 3
+_REMEMBERED = 1 << 14
+"""Texts whose names are kept at once."""
 IN_THE_TASK = 3
 """What `listed_elsewhere` says where another episode of the task listed it."""
 EpisodeList = tuple[int, str, tuple[str, ...]]
@@ -76,6 +78,7 @@ class Fillings:
         often = Counter(phrasing.parse(action).skeleton for action in done).most_common()
         self.deeds = tuple(skeleton for skeleton, _ in often if skeleton in self._templates)[:_DEEDS]
         """The skeletons of what was most often done, of those that were ever listed."""
+        self._in_view: dict[str, list[str]] = {}
         self._longest = min(max((len(kind.split()) for kind in self._all_kinds), default=1), _NAME_WORDS)
 
     def listed_elsewhere(self, action: str, task: str, own: int, as_new: bool) -> int:
@@ -92,6 +95,14 @@ class Fillings:
 
     def in_view(self, text: str) -> list[str]:
         """What the text has like the names of the log's actions, numbers aside, the longest at each place."""
+        names = self._in_view.get(text)
+        if names is None:
+            if len(self._in_view) >= _REMEMBERED:
+                self._in_view.clear()
+            names = self._in_view[text] = self._names_in(text)
+        return names
+
+    def _names_in(self, text: str) -> list[str]:
         words = _WORD.findall(text.lower())
         out: dict[str, None] = {}
         at = 0

@@ -27,7 +27,7 @@ from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
 from worldline.kernel.outlook import OutlookExercise
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import blanked
-from worldline.kernel.step_table import LoggedStep, replay
+from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.wordings import WordingExercise, fold_of
 from worldline.kernel.words import overlap, vocabulary
 from worldline.types import Trajectory, derive_seed
@@ -152,7 +152,7 @@ def described_steps(
     sample = []
     for number in numbers:
         episode = model.log.episodes[number]
-        for state, _, row in replay(model.log.language, episode, number):
+        for state, _, row in model.log.replay(number):
             last = row.step + 1 == len(episode) and not as_new
             chance = share_of_undecided if undecided[model.log.first_row[number] + row.step] else share
             chance = 1.0 if last else chance

@@ -104,6 +104,7 @@ def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
     yield f"amid {heard[0]} and {heard[1]}"
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def first_number(action: str) -> float | None:
     """The first number of an action."""
     match = _NUMBER.search(action)

@@ -36,7 +36,7 @@ from worldline.kernel.outcome import (
     reward_wording,
 )
 from worldline.kernel.outlook import Outlook, Prospects, summary
-from worldline.kernel.step_table import COLUMN, StepTable, replay
+from worldline.kernel.step_table import COLUMN, StepTable
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, fold_of, wordings
 from worldline.types import Trajectory
 
@@ -60,7 +60,7 @@ class Considered:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Question:
     """A step of an episode, described, whose answer is asked for. Rows `left_out` (N,) do not answer."""
 
     state: EpisodeState
@@ -105,8 +105,8 @@ class KernelModel(nn.Module):
         if self.outcomes.classes:
             return
         seen = []
-        for number, episode in enumerate(self.log.episodes):
-            for state, step, row in replay(self.log.language, episode, number):
+        for number in range(len(self.log.episodes)):
+            for state, step, row in self.log.replay(number):
                 seen.append((reward_wording(step, row.answer), last_numbers(state, row.action, row.answer), row.reward))
         self.outcomes.rules.fit(seen)
 
@@ -128,40 +128,42 @@ class KernelModel(nn.Module):
         """
         step = state.describe(action)
         left_out = self._left_out(step, own, without_policy, as_new) if own >= 0 else None
-        return self._all_considered([_Asked(state, step, turn, own, left_out)])[0]
+        return self._considered([_Question(state, step, turn, own, left_out)])[0]
 
     def _left_out(
         self, step: StepDescription, own: int, without_policy: bool = False, as_new: bool = False
     ) -> npt.NDArray[np.bool_]:
-        left_out = self.log.policy_of == self.log.policy_of[self.log.first_row[own]] if without_policy else None
-        left_out = self.log.episode_of == own if left_out is None or left_out.all() else left_out
+        left_out: npt.NDArray[np.bool_] = self.log.episode_of == own
+        if without_policy:
+            of_policy = self.log.policy_of == self.log.policy_of[self.log.first_row[own]]
+            left_out = left_out if of_policy.all() else of_policy
         if as_new:
             done = left_out | (self.log.codes == step.codes)[:, [COLUMN["task"], COLUMN["action"]]].all(1)
             like_worded = self.log.skeletons == code(step.phrase.skeleton)
             left_out = done if (like_worded & ~done).any() else left_out
         return left_out
 
-    def _all_considered(self, asked: Sequence[_Asked]) -> list[Considered]:
+    def _considered(self, questions: Sequence[_Question]) -> list[Considered]:
         """One thing after the other for all of them: a processor does what it has just done faster."""
-        compared = [pool(self.log, one.state, one.step, one.turn, one.left_out) for one in asked]
+        compared = [pool(self.log, one.state, one.step, one.turn, one.left_out) for one in questions]
         possible = [
             candidates(self.log, self.rules, one.state, one.step, rows)
-            for one, rows in zip(asked, compared, strict=True)
+            for one, rows in zip(questions, compared, strict=True)
         ]
         described = [
             features(self.seen, one.state, one.step, rows, may_be, one.own)
-            for one, rows, may_be in zip(asked, compared, possible, strict=True)
+            for one, rows, may_be in zip(questions, compared, possible, strict=True)
         ]
-        worded = [self._wordings(one, may_be) for one, may_be in zip(asked, possible, strict=True)]
-        prospects = [self._prospects(*these) for these in zip(asked, possible, worded, strict=True)]
-        steps = [one.step for one in asked]
+        worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
+        prospects = [self._prospects(*these) for these in zip(questions, possible, worded, strict=True)]
+        steps = [one.step for one in questions]
         return [Considered(*these) for these in zip(steps, possible, described, worded, prospects, strict=True)]
 
-    def _wordings(self, one: _Asked, possible: Candidates) -> Wordings:
+    def _wordings(self, one: _Question, possible: Candidates) -> Wordings:
         key = one.state.task, one.step.phrase.skeleton, one.own
         return wordings(one.state, one.step, possible, self.task_bids.of(*key), self.task_pairs.of(*key))
 
-    def _prospects(self, one: _Asked, possible: Candidates, worded: Wordings) -> Prospects:
+    def _prospects(self, one: _Question, possible: Candidates, worded: Wordings) -> Prospects:
         kinds = self.outlook.kinds(possible.rows, one.state.rewards)
         sorts = self.outlook.sorts_of(kinds, worded.of, worded.texts)
         return Prospects(summary(one.state, one.step), sorts, self.outlook.group(one.own))
@@ -193,23 +195,19 @@ class KernelModel(nn.Module):
         """Draw an answer to each request, all weighed in one batch."""
         if self.bag_leads:
             return Bag(self.log).answer(requests)
-        considered = self.all_considered(requests)
+        considered = self.considered(requests)
         weighed = self.request_chances(requests, considered)
         return [self.drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
 
-    def all_considered(self, requests: Sequence[StepRequest]) -> list[Considered]:
+    def considered(self, requests: Sequence[StepRequest]) -> list[Considered]:
         """What may be answered to some requests."""
         steps = [request.state.describe(request.action) for request in requests]
-        return self._all_considered(
+        return self._considered(
             [
-                _Asked(one.state, step, one.turn, one.own, self._left_out(step, one.own) if one.own >= 0 else None)
+                _Question(one.state, step, one.turn, one.own, self._left_out(step, one.own) if one.own >= 0 else None)
                 for one, step in zip(requests, steps, strict=True)
             ]
         )
-
-    def considered(self, request: StepRequest) -> Considered:
-        """What may be answered to a request."""
-        return self.all_considered([request])[0]
 
     def request_chances(self, requests: Sequence[StepRequest], considered: Sequence[Considered]) -> list[Chances]:
         """The probabilities of the candidates of some requests."""
@@ -241,9 +239,9 @@ class KernelModel(nn.Module):
         happening = state.happening(step, text)
         votes = self.votes(state.rewards, possible, within, happening)
         outcomes, likely = self.outcomes.chances(outcome_features(state, step, text), votes, happening)
-        ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
-        if ruled is not None:
-            outcomes = tuple(one._replace(reward=ruled) for one in outcomes)
+        if not self.outcomes.classes:
+            ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
+            outcomes = outcomes if ruled is None else tuple(one._replace(reward=ruled) for one in outcomes)
         outcome = outcome or outcomes[draw(likely, request.outcome_draw)]
         listed: tuple[str, ...] | None = state.listed
         log_odds: dict[str, float] = {}

@@ -5,6 +5,7 @@ each other, and which answers leave everything as it was, is counted in the log:
 it, the world shows and lists what it did before. What is left of an episode's actions is its path.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ Situation = tuple[str, tuple[str, ...] | None]
 """The last sentence that the world says and does not say all the time, and what it lists."""
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def opening(text: str) -> str:
     """The first sentence."""
     return _SENTENCE.split(text.strip(), maxsplit=1)[0]

@@ -171,19 +171,19 @@ def _replaced(text: str, new: Mapping[str, str]) -> str:
 def _replaced_ascii(text: str, new: Mapping[str, str]) -> str:
     """The same: the leftmost name first, the longest of those that begin at one place, whole words only."""
     lowered = text.lower()
-    found = []
+    places = []
     for name in new:
         at = lowered.find(name)
         while at >= 0:
             end = at + len(name)
             if not (at and _in_word(lowered[at - 1])) and not (end < len(text) and _in_word(lowered[end])):
-                found.append((at, -end, name))
+                places.append((at, -end, name))
             at = lowered.find(name, at + 1)
     parts, done = [], 0
-    for at, end, name in sorted(found):
+    for at, minus_end, name in sorted(places):
         if at >= done:
             parts += [text[done:at], new[name]]
-            done = -end
+            done = -minus_end
     return "".join([*parts, text[done:]]) if parts else text
 
 

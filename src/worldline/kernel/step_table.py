@@ -133,6 +133,20 @@ class StepTable:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def replay(self, number: int) -> Iterator[tuple[EpisodeState, StepDescription, LoggedStep]]:
+        """Each step of an episode of the log, as `replay` has it: nothing is described anew."""
+        episode, first = self.episodes[number], int(self.first_row[number])
+        start = self.rows[first]
+        state = EpisodeState(self.language, episode.task_id, episode.goal, start.observation, start.listed)
+        for at in range(first, first + len(episode)):
+            row, proportion = self.rows[at], float(self.proportions[at])
+            codes, memory, deeds = self.codes[at], self.memory[at], self.deeds[at]
+            description = StepDescription(
+                row.action, self.phrases[at], codes, self.relations[at], memory, deeds, proportion
+            )
+            yield state, description, row
+            state.advance(description, row.answer, row.reward, row.listed_after)
+
     def contexts(self, description: StepDescription) -> list[Rows]:
         """For each of CONTEXTS, the rows that share it with the step."""
         return [self._contexts[name].get(key, _NO_ROWS) for name, key in _keys(description)]

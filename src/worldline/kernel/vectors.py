@@ -102,7 +102,7 @@ class TextTable:
         if not mine[0]:
             return np.where(theirs[:, 0] == 0, 0.0, np.inf).astype(np.float32)
         used = slice(1, 1 + min(int(mine[0]), NUMBERS))
-        gaps = np.abs(theirs[:, used] - mine[used])
-        gaps = np.add.reduce(gaps, 1) / gaps.shape[1]
+        apart = np.abs(theirs[:, used] - mine[used])
+        gaps: Array = np.add.reduce(apart, 1) / apart.shape[1]
         gaps[theirs[:, 0] != mine[0]] = np.inf
         return gaps
