@@ -207,6 +207,13 @@ def test_what_nobody_ever_did_is_flagged(folder: Path) -> None:
     flag = evaluation.policies[0].estimates["adwm"].flag
     assert flag is not None
     assert "not supported by the log" in flag
+    assert "100% of the imagined steps come after what no logged episode did before the like" in flag
+
+
+def test_a_policy_as_new_as_the_loggers_is_not_flagged_as_new(evaluation: Evaluation) -> None:
+    flags = [policy.estimates["wm"].flag or "" for policy in evaluation.policies]
+    assert flags
+    assert not any("as new as this" in flag for flag in flags)
 
 
 def test_intervals_know_of_the_models_own_error(folder: Path, house: World) -> None:

@@ -21,6 +21,7 @@ from worldline.adwm.value import Imagined, discounted
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
 from worldline.evaluate.imagination import TEXT_MODEL, Imagination, Model, Player
+from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
 from worldline.ope.certificate import Trial
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
@@ -37,6 +38,8 @@ FOLDS = 2
 """Halves of the loggers; each is left out of the log that a world model is fitted on again."""
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
+MOST_NEW, TIMES_AS_NEW = 0.35, 2.0
+"""Share of imagined steps new to the log, and how many times that of the newest logger left out, above which it is."""
 
 
 @dataclass(eq=False)
@@ -117,9 +120,28 @@ class WorldModelEstimators:
     def _doubt(self, imagined: Imagined, name: str) -> Doubt:
         members = max(1, len(self.ensemble.members))
         error = float(np.hypot(imagined.spread / np.sqrt(members), self.model_error(name)))
+        caveats = []
         share = imagined.support.unsupported / max(1, imagined.support.steps)
-        caveat = f"{share:.0%} of the imagined steps are not supported by the log" if share > MOST_UNSUPPORTED else None
-        return Doubt(error, caveat)
+        if share > MOST_UNSUPPORTED:
+            caveats.append(f"{share:.0%} of the imagined steps are not supported by the log")
+        new = self._novelty.share(imagined.trajectories)
+        if self._newest_logger is not None and new > max(MOST_NEW, TIMES_AS_NEW * self._newest_logger):
+            caveats.append(
+                f"{new:.0%} of the imagined steps come after what no logged episode did before the like (of the newest "
+                f"logger's {self._newest_logger:.0%}): the error for a policy as new as this is not measured"
+            )
+        return Doubt(error, "; ".join(caveats) or None)
+
+    @cached_property
+    def _novelty(self) -> Novelty:
+        return Novelty(self.ensemble.kernel.log.episodes, self._skeleton)
+
+    @cached_property
+    def _newest_logger(self) -> float | None:
+        return newest(self.ensemble.kernel.log.episodes, self._skeleton)
+
+    def _skeleton(self, action: str) -> str:
+        return self.ensemble.kernel.log.language.phrasing.parse(action).skeleton
 
     def model_error(self, name: str) -> float:
         """Standard error on the log's own policies: as themselves, and, where that was tried, left out.
