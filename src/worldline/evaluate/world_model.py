@@ -38,7 +38,7 @@ FOLDS = 2
 """Halves of the loggers; each is left out of the log that a world model is fitted on again."""
 MOST_UNSUPPORTED = 0.2
 """Share of imagined answers the log does not support above which an estimate is flagged."""
-MOST_NEW, TIMES_AS_NEW = 0.35, 2.0
+MOST_NEW, TIMES_AS_NEW = 0.3, 2.0
 """Share of imagined steps new to the log, and how many times that of the newest logger left out, above which it is."""
 
 
