@@ -52,7 +52,7 @@ class Wordings:
     """The distinct wordings of some candidates, the features of each (n, F), and which one each candidate has."""
 
     texts: tuple[str, ...]
-    ids: Ids
+    ids: npt.NDArray[np.int32]
     of: npt.NDArray[np.int64]
 
 
@@ -122,7 +122,7 @@ def wordings(
     texts = _features(state, step, bids, pairs)[:_LONGEST]
     features = np.array([stable_hash(text) >> 2 for text in texts], np.int64)
     mixed = (features[None, :] ^ codes[:, None]) * _MIX
-    return Wordings(tuple(numbers), 1 + (mixed >> 8) % (BUCKETS - 1), np.array(of))
+    return Wordings(tuple(numbers), (1 + (mixed >> 8) % (BUCKETS - 1)).astype(np.int32), np.array(of))
 
 
 def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], pairs: Sequence[Pair]) -> list[str]:
