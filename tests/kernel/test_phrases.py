@@ -94,8 +94,9 @@ def test_names_are_found_as_a_pattern_finds_them(text: str, names: list[str]) ->
     st.lists(st.tuples(st.text("abks_ ", min_size=1, max_size=3), st.text("aB,1\u03a3 ", max_size=3)), max_size=3),
 )
 def test_the_vocabulary_of_a_renamed_text_is_that_of_its_words(text: str, renaming: list[tuple[str, str]]) -> None:
-    out = renamed(text, tuple(renaming))
-    assert vocabulary(out) == frozenset(words(out))
+    for long in (text, f"{text} {'- ' * 200}"):
+        out = renamed(long, tuple(renaming))
+        assert vocabulary(out) == frozenset(words(out))
 
 
 def test_letters_that_patterns_take_for_others_break_nothing() -> None:

@@ -34,7 +34,9 @@ class GoalNames:
             for slot, name in enumerate(phrase.lowered):
                 for word in wanted.intersection(_LETTERS.findall(name)):
                     all_roles[word].add((phrase.skeleton, slot))
-        self._roles = {word: frozenset(roles) for word, roles in all_roles.items()}
+        distinct: dict[_Roles, _Roles] = {}
+        sets = ((word, frozenset(roles)) for word, roles in all_roles.items())
+        self._roles = {word: distinct.setdefault(roles, roles) for word, roles in sets}
         self._names: dict[str, frozenset[str]] = {}
         self._renamings: dict[tuple[str, str], Renaming] = {}
         self._alike: dict[tuple[_Roles, _Roles], float] = {}
@@ -66,8 +68,9 @@ class GoalNames:
         if max(len(theirs), len(ours)) > _NAMES:
             return
         alike: list[tuple[float, str, str]] = []
+        new_by_roles = self._by_roles(ours)
         for roles, olds in self._by_roles(theirs).items():
-            for other_roles, news in self._by_roles(ours).items():
+            for other_roles, news in new_by_roles.items():
                 likeness = self._likeness(roles, other_roles)
                 if likeness >= ALIKE:
                     alike += [(-likeness, old, new) for old in olds for new in news]

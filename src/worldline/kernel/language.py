@@ -42,7 +42,12 @@ def code(*parts: object) -> int:
 
 def wording(answer: str, phrase: Phrase) -> str:
     """An answer without its numbers and without the names of the action it answers."""
-    return _without_numbers(blanked(answer, phrase.names))
+    return _wording(answer, phrase.names)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _wording(answer: str, names: tuple[str, ...]) -> str:
+    return _without_numbers(blanked(answer, names))
 
 
 @functools.lru_cache(maxsize=1 << 14)

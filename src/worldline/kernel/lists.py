@@ -24,6 +24,7 @@ from worldline.kernel.paths import opening
 from worldline.kernel.phrases import renamed_set
 from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.kernel.step_table import COLUMN, StepTable
+from worldline.kernel.vectors import used_columns
 
 SOURCES = 5
 _STEPS = 200
@@ -152,9 +153,9 @@ class ListModel(nn.Module):
         ids, of = _distinct_rows(np.concatenate([ids for ids, _ in listed]))
         there = np.bincount(of, np.concatenate([there for _, there in listed]), len(ids))
         times = np.bincount(of, minlength=len(ids))
-        used, columns = np.unique(ids, return_inverse=True)
+        used, columns = used_columns(ids.ravel(), BUCKETS)
         starts = np.arange(len(ids) + 1) * ids.shape[1]
-        features = csr_matrix((np.ones(ids.size), columns.ravel(), starts), shape=(len(ids), len(used)))
+        features = csr_matrix((np.ones(ids.size), columns, starts), shape=(len(ids), len(used)))
 
         def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
             scores = features @ weights

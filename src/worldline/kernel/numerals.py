@@ -85,7 +85,7 @@ def shifted(answer: str, before: str, now: str) -> str | None:
         value = float(new[context]) + float(number) - float(old[context])
         if value < 0:
             return None
-        whole = all("." not in n for n in (number, old[context], new[context]))
+        whole = "." not in number + old[context] + new[context]
         moved[at] = str(int(value)) if whole else f"{value:.10g}"
     if tuple(moved) == then.numbers:
         return None

@@ -24,6 +24,8 @@ _ACTIONS = 20
 _WORD = re.compile(r"\w+")
 _ODD_LETTERS = re.compile("[\u0130\u0131\u017f\u03a3]")
 """Letters that patterns take for i and s, and whose lower case is none of these; one with two lower cases."""
+_LONG = 300
+"""Characters of a text from which on the vocabulary of the renamed text is derived: a shorter one is read as fast."""
 Renaming = tuple[tuple[str, str], ...]
 """Pairs of an old and a new name."""
 
@@ -136,7 +138,7 @@ def renamed(text: str, renaming: Renaming) -> str:
 def _renamed(text: str, renaming: Renaming) -> str:
     new, of_words = _new_names(renaming)
     out = _replaced(text, new)
-    if of_words and out is not text and _lowered(text) is not None:
+    if of_words and len(text) >= _LONG and out is not text and _lowered(text) is not None:
         derive_vocabulary(out, text, new)
     return out
 
@@ -161,10 +163,14 @@ def renamed_set(texts: tuple[str, ...], renaming: Renaming) -> frozenset[str]:
 
 def blanked(text: str, names: Iterable[str]) -> str:
     """The text with the n-th name replaced by `<n>`."""
-    places: dict[str, str] = {}
-    for place, name in enumerate(names):
-        places.setdefault(name.lower(), f"<{place}>")
+    places = _places(tuple(names))
     return _replaced(text, places) if places else text
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _places(names: tuple[str, ...]) -> dict[str, str]:
+    """Of each name in lower case, the first place that it has."""
+    return {name.lower(): f"<{place}>" for place, name in reversed([*enumerate(names)])}
 
 
 def _replaced(text: str, new: Mapping[str, str]) -> str:

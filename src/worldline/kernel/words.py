@@ -11,8 +11,8 @@ _ASCII_MARKS = re.findall(r"[^\w\s]", "".join(map(chr, range(128))))
 _OTHER_MARK = re.compile(r"[^\x00-\x7f\w\s]")
 _LONGEST = 200_000
 """Characters looked at: a pathological observation costs no more than this at either end."""
-_KEPT = 1 << 12
-"""Vocabularies that are kept at most, of texts that were read and of texts that were derived from these."""
+_KEPT = 1 << 10
+"""Vocabularies that are derived from others and kept at most until they are asked for."""
 _derived: dict[str, frozenset[str]] = {}
 _REMEMBERED = 200
 """Characters of the longest text whose hash is kept: a long one is hashed in less time than its room is worth."""
@@ -29,10 +29,11 @@ def _lowered(text: str) -> str:
     return text.lower()
 
 
+@functools.lru_cache(maxsize=1 << 13)
 def vocabulary(text: str) -> frozenset[str]:
     """The distinct words and punctuation marks of `text`: as of `words`, in half the time."""
-    derived = _derived.get(text)
-    return _vocabulary(text) if derived is None else derived
+    derived = _derived.pop(text, None)
+    return _distinct_words(text) if derived is None else derived
 
 
 def derive_vocabulary(text: str, source: str, new: Mapping[str, str]) -> None:
@@ -41,11 +42,10 @@ def derive_vocabulary(text: str, source: str, new: Mapping[str, str]) -> None:
     gone = words.intersection(new)
     if len(_derived) >= _KEPT:
         _derived.clear()
-    _derived[text] = words.difference(gone).union(*(_vocabulary(new[old]) for old in gone))
+    _derived[text] = words.difference(gone).union(*(vocabulary(new[old]) for old in gone))
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _vocabulary(text: str) -> frozenset[str]:
+def _distinct_words(text: str) -> frozenset[str]:
     lowered = _lowered(text)
     marks = [mark for mark in _ASCII_MARKS if mark in lowered]
     if not lowered.isascii():
