@@ -100,7 +100,6 @@ COVERED_BY = {
     "kernel/compared_rows.py": "kernel/test_candidates.py",
     "kernel/list_items.py": "kernel/test_lists.py",
     "kernel/renamings.py": "kernel/test_candidates.py",
-    "kernel/words.py": "adwm/test_tokenizer.py",
     "logs/columns.py": "logs/test_table.py",
     "logs/fields.py": "logs/test_mapping.py",
     "logs/messages.py": "logs/test_chat.py",

@@ -1,3 +1,7 @@
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
 from written_logs import Played, episode
 
 from worldline.kernel.language import (
@@ -7,6 +11,7 @@ from worldline.kernel.language import (
     idle_wordings,
     last_number,
     neighbours,
+    outline,
     recurring_wordings,
     wording,
 )
@@ -19,6 +24,14 @@ def test_numbers_of_a_text() -> None:
     assert last_number("bid 3 of 7.5") == 7.5
     assert first_number("pass") is None
     assert last_number("pass") is None
+
+
+@given(st.text("12.a<_- ", max_size=20))
+def test_numbers_are_found_wherever_they_stand(text: str) -> None:
+    """By patterns that say at every place what a number is."""
+    numbers = re.findall(r"\d+(?:\.\d+)?", text)
+    assert last_number(text) == (float(numbers[-1][:9]) if numbers else None)
+    assert wording(text, Phrase("wait", ())) == re.sub(r"(?<!<)\b\d+(?:\.\d+)?", "#", text)
 
 
 def test_a_wording_has_neither_numbers_nor_names() -> None:
@@ -64,8 +77,9 @@ def language() -> Language:
 def test_outlines_are_of_rare_words_in_short_sentences() -> None:
     """Every text has "you"; "cup" is rare."""
     text = f"You see a cup. {'far ' * 41}"
-    assert ("cup", "you see a *") in language().outlines(text)
-    assert {word for word, _ in language().outlines(text)} == {"a", "cup"}
+    assert ("cup", "you see a cup") in language().rare_words(text)
+    assert {word for word, _ in language().rare_words(text)} == {"a", "cup"}
+    assert outline("you see a cup", "cup") == "you see a *"
 
 
 def test_fillers_are_the_wordings_of_an_action_without_one_rare_word() -> None:

@@ -3,10 +3,13 @@
 import functools
 import itertools
 import random
+import re
 
+from hypothesis import given
+from hypothesis import strategies as st
 from written_logs import Played, episode, left_of
 
-from worldline.kernel.paths import FEWEST, START, Moves, Path
+from worldline.kernel.paths import FEWEST, START, Moves, Path, opening
 from worldline.types import Trajectory
 
 WAYS = {"climb": "descend", "descend": "climb", "left": "right", "right": "left"}
@@ -21,6 +24,11 @@ TREE = {
 
 
 Chamber = tuple[str, ...]
+
+
+@given(st.text("ab.!? \n", max_size=20))
+def test_an_opening_is_all_before_the_first_sentence_mark_and_space(text: str) -> None:
+    assert opening(text) == re.split(r"(?<=[.!?])\s+", text.strip(), maxsplit=1)[0]
 
 
 def view(chamber: Chamber) -> str:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from written_logs import Played, episode
 
 from worldline.kernel.phrases import Phrase, Phrasing, blanked, renamed
+from worldline.kernel.words import vocabulary, words
 
 PHRASING = Phrasing(frozenset({"take", "from", "put", "in"}))
 NAMES = st.text(ascii_lowercase, min_size=1, max_size=6).filter(lambda word: word not in PHRASING.shared)
@@ -77,12 +78,25 @@ def test_names_are_replaced_all_at_once_and_as_whole_words() -> None:
     assert renamed("as it is", ()) == "as it is"
 
 
-@given(st.text("aAb1_ .(", max_size=30), st.lists(st.text("ab1_ .", min_size=1, max_size=3), min_size=1, max_size=4))
+@given(
+    st.text("aAbks1_ .(\u00e9\u00c9\u3010\u0130\u0131\u017f\u03a3\u212a", max_size=30),
+    st.lists(st.text("abks1_ .\u00e9\u03c3", min_size=1, max_size=3), min_size=1, max_size=4),
+)
 def test_names_are_found_as_a_pattern_finds_them(text: str, names: list[str]) -> None:
     pattern = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     places = {name: f"<{place}>" for place, name in reversed([*enumerate(names)])}
     whole_words = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
-    assert blanked(text, names) == whole_words.sub(lambda match: places[match[0].lower()], text)
+    assert blanked(text, names) == whole_words.sub(lambda match: places.get(match[0].lower(), match[0]), text)
+
+
+@given(
+    st.text("aAbks_ .,\u00e9\u0130\u017f\u03a3\u212a'", max_size=30),
+    st.lists(st.tuples(st.text("abks_ ", min_size=1, max_size=3), st.text("aB,1\u03a3 ", max_size=3)), max_size=3),
+)
+def test_the_vocabulary_of_a_renamed_text_is_that_of_its_words(text: str, renaming: list[tuple[str, str]]) -> None:
+    for long in (text, f"{text} {'- ' * 200}"):
+        out = renamed(long, tuple(renaming))
+        assert vocabulary(out) == frozenset(words(out))
 
 
 def test_letters_that_patterns_take_for_others_break_nothing() -> None:

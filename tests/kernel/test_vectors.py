@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from worldline.kernel.vectors import NUMBERS, WIDTH, TextTable, WordWeights, unit
+from worldline.kernel.vectors import NUMBERS, WIDTH, TextTable, WordWeights, unit, used_columns
 
 TEXTS = ["the red cup", "the blue cup", "the tall tree", "the old road"]
 
@@ -59,3 +59,11 @@ def test_gaps_between_numbers(table: TextTable) -> None:
     many = table.id("1 2 3 4 5 6")
     assert table.numbers(many).tolist() == [1.0, 2.0, 3.0, 4.0][:NUMBERS]
     assert table.number_gaps(many, np.array([table.id("1 2 3 4 5 7")])).tolist() == [0.0], "the first ones are compared"
+
+
+def test_used_columns_are_those_of_numpy() -> None:
+    ids = np.random.default_rng(0).integers(0, 40, 30).astype(np.int32)
+    used, columns = used_columns(ids, 50)
+    expected = np.unique(ids, return_inverse=True)
+    assert (used == expected[0]).all()
+    assert (columns == expected[1]).all()

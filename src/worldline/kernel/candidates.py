@@ -134,7 +134,9 @@ class _Adapter:
         if renaming is None:
             ours, settled = self._log.goal_names.renaming(goal, self._state.goal), vocabulary(self._step.action)
             renaming = self._goals[goal] = tuple(pair for pair in ours if pair[0] not in settled)
-        return [(renamed(text, renaming), BY_GOAL)] if renaming else []
+        words = vocabulary(text) if renaming else frozenset()
+        there = tuple(pair for pair in renaming if pair[0] in words)
+        return [(renamed(text, there), BY_GOAL)] if there else []
 
     def adaptations(self, row: int, source: Source, renaming: Renaming, text: str) -> Iterator[tuple[str, int]]:
         """Other answers that `source` suggests, whose own is `text` with names exchanged, and their kinds."""

@@ -7,6 +7,7 @@ sentence that begins alike. The log shows how one action in between changes a vi
 
 import difflib
 import functools
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from worldline.kernel.phrases import Phrase, Phrasing, blanked
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_END = re.compile(r"[.!?]\s+")
 _WORD = re.compile(r"\w+")
 _PIECE = re.compile(r"\s*(?:<\d+>|\w+|[^\w\s])")
 _OPENING, _FEWEST, _VIEWS = 5, 3, 6
@@ -42,7 +43,7 @@ Edit = tuple[Change, ...]
 @functools.lru_cache(maxsize=1 << 14)
 def openings(text: str) -> tuple[tuple[str, int], ...]:
     """The first words of each sentence, and where it begins."""
-    starts = [0, *(match.end() for match in _SENTENCE.finditer(text))][:_VIEWS]
+    starts = [0, *(match.end() for match in itertools.islice(_END.finditer(text), _VIEWS - 1))]
     named = [(_WORD.findall(text[at : at + 120].lower())[:_OPENING], at) for at in starts]
     return tuple((" ".join(words), at) for words, at in named if len(words) >= _FEWEST)
 
@@ -216,6 +217,8 @@ def _pieces(text: str) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=1 << 14)
 def _changes(before: str, after: str) -> Edit | None:
     """The few places in which an answer differs from the observation before it; None where it is another text."""
+    if max(len(before.split()), len(after.split())) > _LARGEST:  # a piece is a word between spaces, or less
+        return None
     old, new = _pieces(before), _pieces(after)
     shared = len(set(old) & set(new))
     if max(len(old), len(new)) > _LARGEST or 2 * shared < max(len(set(old)), len(set(new))):

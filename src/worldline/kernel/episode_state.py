@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.kernel.edits import Views
-from worldline.kernel.language import Bid, Language, code, first_number, last_number, neighbours, wording
+from worldline.kernel.language import Bid, Language, code, first_number, last_number, neighbours, outline, wording
 from worldline.kernel.paths import START, opening
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.vectors import Array, unit
@@ -41,7 +41,7 @@ COLUMNS = (
 )
 Codes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+")
-_OUTLINES, _FACTS = 6, 24
+_SENTENCES, _FACTS = 6, 24
 """Sentences that are remembered of a word, and pairs of a deed and a sentence."""
 
 
@@ -116,11 +116,12 @@ class EpisodeState:
         self.last_done: dict[str, int] = {}
         """Of each skeleton, when an action with it was last of some effect."""
         self._codes = code(task), code(goal)
-        self._history, self._previous = code(observation), 0
-        self._memory = language.observations.vector(language.observations.id(observation)).copy()
+        shown = language.observations.id(observation)
+        self._history, self._previous = code(shown), 0
+        self._memory = language.observations.vector(shown).copy()
         self._deeds = np.zeros_like(self._memory)
-        self._sentences: dict[str, dict[str, None]] = {}
-        """Of each rare word, the sentences with it, the word blanked."""
+        self._sentences: dict[str, tuple[str, ...]] = {}
+        """Of each rare word, the sentences with it."""
         self._fillers: dict[str, str] = {}
         """Of each wording of an action with one rare word blanked, that word, as it was last used."""
         self.bids: list[Bid] = []
@@ -167,13 +168,14 @@ class EpisodeState:
         language = self.language
         phrase = language.phrasing.parse(action)
         words = _WORD.findall(action.lower())
+        shown = language.observations.id(self.observation)
         codes = np.array(
             [
                 *self._codes,
-                language.observations.id(self.observation),
+                shown,
                 language.actions.id(action),
                 code(self._history, action),
-                code(self._previous, self.observation, action),
+                code(self._previous, shown, action),
                 self.step,
                 code(len(words), *(word in self.goal_words for word in words)),
                 self.offered(action),
@@ -185,8 +187,8 @@ class EpisodeState:
             dtype=np.int64,
         )
         relations = frozenset([_relation_code(relation) for relation in self.relations(phrase, words, action)])
-        number, shown = first_number(action), self.last_number
-        proportion = number / shown if number is not None and shown else float("nan")
+        number, last = first_number(action), self.last_number
+        proportion = number / last if number is not None and last else float("nan")
         return StepDescription(action, phrase, codes, relations, unit(self._memory), unit(self._deeds), proportion)
 
     def relations(self, phrase: Phrase, words: list[str], action: str) -> Iterable[str]:
@@ -195,7 +197,7 @@ class EpisodeState:
             yield f"did {deed}"
         for word in dict.fromkeys(words):
             for sentence in self._sentences.get(word, ()):
-                yield f"read {words.index(word)} {sentence}"
+                yield f"read {words.index(word)} {outline(sentence, word)}"
         number = first_number(action)
         if number is not None:
             yield from self._comparisons(number)
@@ -212,18 +214,19 @@ class EpisodeState:
     def facts(self) -> list[str]:
         """What was done with the things that were read about: actions and sentences that name the same word."""
         latest = (
-            f"{deed} ~ {sentence}"
+            f"{deed} ~ {outline(sentence, word)}"
             for deed, word in reversed(self._fillers.items())
-            for sentence in reversed(self._sentences.get(word, {}))
+            for sentence in reversed(self._sentences.get(word, ()))
         )
         return list(itertools.islice(latest, _FACTS))[::-1]
 
     def advance(self, description: StepDescription, answer: str, reward: float, listed: tuple[str, ...] | None) -> None:
         """One more step: the world answers, pays, and lists what can be done next."""
         language, action, phrase, at = self.language, description.action, description.phrase, self.step
-        self._previous = code(self.observation, action)
+        seen, done = language.observations.id(answer), language.actions.id(action)
+        self._previous = code(language.observations.id(self.observation), action)
         self.path = language.moves.after(self.path, action, answer)
-        self._history = code(self._history, action, answer)
+        self._history = code(self._history, action, seen)
         self._index(description, answer)
         happening = phrase.skeleton, wording(opening(answer), phrase)
         self.effective.append(happening not in language.refused)
@@ -232,7 +235,6 @@ class EpisodeState:
         if happening not in language.idle:
             self.last_done[phrase.skeleton] = at
             self.last_use |= {name: (f"{phrase.verb}/{slot}/", at) for slot, name in enumerate(phrase.lowered)}
-        seen, done = language.observations.id(answer), language.actions.id(action)
         self._memory = FADING * self._memory + language.observations.vector(seen) + language.actions.vector(done)
         self._deeds = self._deeds + language.actions.vector(done)
         number = first_number(action)
@@ -268,11 +270,11 @@ class EpisodeState:
         self.answers_to[action] = self.answers_to.get(action, frozenset()) | {answer}
 
     def _remember(self, text: str) -> None:
-        """Keep the wording of each sentence with each of its rare words blanked."""
-        for word, outline in self.language.outlines(text):
-            seen = self._sentences.get(word, {})
-            if outline not in seen:  # not in place: a copy of the state shares the inner dict
-                self._sentences[word] = {**dict(itertools.islice(seen.items(), _OUTLINES - 1)), outline: None}
+        """Keep each sentence for each of its rare words."""
+        for word, sentence in self.language.rare_words(text):
+            seen = self._sentences.get(word, ())
+            if sentence not in seen:  # not in place: a copy of the state shares the inner tuple
+                self._sentences[word] = (*seen[: _SENTENCES - 1], sentence)
 
     def copy(self) -> "EpisodeState":
         twin = EpisodeState.__new__(EpisodeState)

@@ -78,6 +78,7 @@ class Fillings:
         often = Counter(phrasing.parse(action).skeleton for action in done).most_common()
         self.deeds = tuple(skeleton for skeleton, _ in often if skeleton in self._templates)[:_DEEDS]
         """The skeletons of what was most often done, of those that were ever listed."""
+        self._first_words = {kind.partition(" ")[0] for kind in self._all_kinds}
         self._in_view: dict[str, list[str]] = {}
         self._longest = min(max((len(kind.split()) for kind in self._all_kinds), default=1), _NAME_WORDS)
 
@@ -107,7 +108,8 @@ class Fillings:
         out: dict[str, None] = {}
         at = 0
         while at < len(words):
-            for many in range(min(self._longest, len(words) - at), 0, -1):
+            longest = min(self._longest, len(words) - at) if _kind(words[at]) in self._first_words else 0
+            for many in range(longest, 0, -1):
                 run = " ".join(words[at : at + many])
                 if _kind(run) in self._all_kinds:
                     out[run] = None

@@ -73,7 +73,8 @@ class DescribedStep:
     def worded(self, model: KernelModel) -> "DescribedStep":
         """With what the wording model says of its candidates."""
         features = model.described(self.considered, self.row.episode)
-        return replace(self, exercise=replace(self.exercise, features=features))
+        considered = replace(self.considered, features=features[:, : self.considered.features.shape[1]])
+        return replace(self, considered=considered, exercise=replace(self.exercise, features=features))
 
     @property
     def right_wording(self) -> int:

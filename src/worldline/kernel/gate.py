@@ -49,6 +49,10 @@ class Gate(nn.Module):
         """(..., F) -> (...)."""
         return self._scores(self._scaled(features))
 
+    def _learn_scale(self, features: Tensor) -> None:
+        self.mean.copy_(features.mean(0))
+        self.scale.copy_(features.std(0) + 0.05)
+
     def _scaled(self, features: Tensor) -> Tensor:
         return (features - self.mean) / self.scale
 
@@ -69,10 +73,9 @@ class Gate(nn.Module):
         steps = _STEPS if steps is None else steps
         training = _packed([one for one in exercises if one.episode not in held_out])
         testing = _packed([one for one in exercises if one.episode in held_out])
-        real = training.features[training.real]
-        self.mean.copy_(real.mean(0))
-        self.scale.copy_(real.std(0) + 0.05)
-        training, testing = (replace(one, features=self._scaled(one.features)) for one in (training, testing))
+        self._learn_scale(training.features[training.real])
+        for one in (training, testing):  # in place: they are large
+            one.features.sub_(self.mean).div_(self.scale)
         generator = torch.Generator().manual_seed(seed)
         nn.init.normal_(self.hidden.weight, std=len(self.mean) ** -0.5, generator=generator)
         nn.init.uniform_(self.hidden.bias, -(len(self.mean) ** -0.5), len(self.mean) ** -0.5, generator=generator)

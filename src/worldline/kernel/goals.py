@@ -14,11 +14,12 @@ from worldline.types import Trajectory
 
 ALIKE = 0.5
 """Roles that two words must share, as a share of all that either has."""
-_NAMES, _REMEMBERED = 16, 1 << 14
+_NAMES, _REMEMBERED = 16, 1 << 15
 """Goals that differ in more names have no counterparts: every pair is compared. Renamings that are kept at once."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 _Role = tuple[str, int]
 """A skeleton, and a place in it."""
+_Roles = frozenset[_Role]
 
 
 class GoalNames:
@@ -27,18 +28,27 @@ class GoalNames:
     def __init__(self, episodes: Sequence[Trajectory], phrasing: Phrasing) -> None:
         wanted = frozenset(word for goal in {episode.goal for episode in episodes} for word in vocabulary(goal))
         actions = {a for e in episodes for step in e.steps for a in (step.action, *(step.admissible or ()))}
-        self._roles: dict[str, set[_Role]] = defaultdict(set)
+        all_roles: dict[str, set[_Role]] = defaultdict(set)
         for action in actions:
             phrase = phrasing.parse(action)
             for slot, name in enumerate(phrase.lowered):
                 for word in wanted.intersection(_LETTERS.findall(name)):
-                    self._roles[word].add((phrase.skeleton, slot))
+                    all_roles[word].add((phrase.skeleton, slot))
+        distinct: dict[_Roles, _Roles] = {}
+        sets = ((word, frozenset(roles)) for word, roles in all_roles.items())
+        self._roles = {word: distinct.setdefault(roles, roles) for word, roles in sets}
+        self._names: dict[str, frozenset[str]] = {}
         self._renamings: dict[tuple[str, str], Renaming] = {}
-        self._alike: dict[tuple[str, str], float] = {}
+        self._alike: dict[tuple[_Roles, _Roles], float] = {}
 
     def of(self, goal: str) -> frozenset[str]:
         """The names that a goal has."""
-        return vocabulary(goal) & self._roles.keys()
+        names = self._names.get(goal)
+        if names is None:
+            if len(self._names) >= _REMEMBERED:
+                self._names.clear()
+            names = self._names[goal] = vocabulary(goal) & self._roles.keys()
+        return names
 
     def shows(self, goal: str, action: str, answer: str) -> bool:
         """Whether the answer has a name of the goal that the action has not."""
@@ -57,16 +67,27 @@ class GoalNames:
     def _counterparts(self, theirs: frozenset[str], ours: frozenset[str]) -> Iterable[tuple[str, str]]:
         if max(len(theirs), len(ours)) > _NAMES:
             return
-        likeness = sorted((-self._likeness(old, new), old, new) for old in theirs for new in ours)
+        alike: list[tuple[float, str, str]] = []
+        new_by_roles = self._by_roles(ours)
+        for roles, olds in self._by_roles(theirs).items():
+            for other_roles, news in new_by_roles.items():
+                likeness = self._likeness(roles, other_roles)
+                if likeness >= ALIKE:
+                    alike += [(-likeness, old, new) for old in olds for new in news]
         used: set[str] = set()
-        for unlike, old, new in likeness:
-            if -unlike >= ALIKE and used.isdisjoint((old, new)):
+        for _, old, new in sorted(alike):
+            if used.isdisjoint((old, new)):
                 used |= {old, new}
                 yield old, new
 
-    def _likeness(self, first: str, second: str) -> float:
+    def _by_roles(self, names: frozenset[str]) -> dict[_Roles, list[str]]:
+        grouped: dict[_Roles, list[str]] = defaultdict(list)
+        for name in names:
+            grouped[self._roles[name]].append(name)
+        return grouped
+
+    def _likeness(self, first: _Roles, second: _Roles) -> float:
         likeness = self._alike.get((first, second))
         if likeness is None:
-            here, there = self._roles[first], self._roles[second]
-            likeness = self._alike[first, second] = len(here & there) / len(here | there)
+            likeness = self._alike[first, second] = len(first & second) / len(first | second)
         return likeness

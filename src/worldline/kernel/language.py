@@ -23,8 +23,10 @@ Happening = tuple[str, str]
 """The skeleton of an action, and the wording of the first sentence of what was answered."""
 _WORD, _SENTENCE = re.compile(r"\w+"), re.compile(r"[^.!?\n]+[.!?]*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_FREE_NUMBER = re.compile(r"(?<!<)\b\d+(?:\.\d+)?")
-"""A number that is not the place of a blanked name."""
+_LAST_NUMBERS = re.compile(r"\d[\d.]*")
+"""In a text from its end: the last digit, and all digits and points before it."""
+_FREE_NUMBER = re.compile(r"\d(?<![\w<]\d)\d*(?:\.\d+)?")
+"""A number that is no part of a word and not the place of a blanked name."""
 _COMMON = 0.5
 """Words that this share of all texts has relate nothing to anything."""
 _SENTENCES, _LONGEST = 12, 40
@@ -45,7 +47,12 @@ def wording(answer: str, phrase: Phrase) -> str:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _wording(answer: str, names: tuple[str, ...]) -> str:
-    return _FREE_NUMBER.sub("#", blanked(answer, names)).lower()
+    return _without_numbers(blanked(answer, names))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _without_numbers(text: str) -> str:
+    return _FREE_NUMBER.sub("#", text).lower()
 
 
 def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> frozenset[str]:
@@ -114,8 +121,8 @@ def first_number(action: str) -> float | None:
 @functools.lru_cache(maxsize=1 << 14)
 def last_number(text: str) -> float | None:
     """The last number of a text."""
-    numbers = _NUMBER.findall(text)
-    return float(numbers[-1][:9]) if numbers else None
+    match = _LAST_NUMBERS.search(text[::-1])
+    return float(_NUMBER.findall(match[0][::-1])[-1][:9]) if match else None
 
 
 def _distance(gap: float) -> int:
@@ -123,8 +130,10 @@ def _distance(gap: float) -> int:
     return int(gap) if gap < 4 else 3 + int(np.log2(gap))
 
 
-def _outline(words: Sequence[str], word: str) -> str:
-    return " ".join("*" if other == word else other for other in words)
+@functools.lru_cache(maxsize=1 << 14)
+def outline(sentence: str, word: str) -> str:
+    """A sentence, given by its words between spaces, with a word blanked."""
+    return " ".join(["*" if other == word else other for other in sentence.split(" ")])
 
 
 @dataclass(frozen=True)
@@ -146,7 +155,7 @@ class Language:
     """The words of its actions that are no names."""
     _shapes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _list_codes: dict[Listed, int] = field(default_factory=dict, repr=False)
-    _outlines: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
+    _rare_words: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
     _fillers: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
     shape_sets: list[frozenset[str]] = field(default_factory=list, repr=False)
     _shape_ids: dict[frozenset[str], int] = field(default_factory=dict, repr=False)
@@ -161,19 +170,16 @@ class Language:
         """Whether few enough texts have the word for it to relate something to something."""
         return self.weights.rarity(word) > _COMMON
 
-    def outlines(self, text: str) -> tuple[tuple[str, str], ...]:
-        """The rare words of a text, each with the wording of a sentence that has it, the word blanked."""
-        outlines = self._outlines.get(text)
-        if outlines is None:
+    def rare_words(self, text: str) -> tuple[tuple[str, str], ...]:
+        """The rare words of a text, each with the words of a sentence that has it, between spaces."""
+        rare_words = self._rare_words.get(text)
+        if rare_words is None:
             sentences = [_WORD.findall(one.lower()) for one in _SENTENCE.findall(text)[:_SENTENCES]]
-            outlines = self._outlines[text] = tuple(
-                (word, _outline(words, word))
-                for words in sentences
-                if len(words) <= _LONGEST
-                for word in dict.fromkeys(words)
-                if self.rare(word)
+            short = [(words, " ".join(words)) for words in sentences if len(words) <= _LONGEST]
+            rare_words = self._rare_words[text] = tuple(
+                (word, sentence) for words, sentence in short for word in dict.fromkeys(words) if self.rare(word)
             )
-        return outlines
+        return rare_words
 
     def fillers(self, action: str) -> dict[str, str]:
         """The wordings of an action with one rare word blanked, and that word."""
@@ -181,7 +187,7 @@ class Language:
         if fillers is None:
             words = _WORD.findall(action.lower())
             rare = (word for word in words if self.rare(word))
-            fillers = self._fillers[action] = {_outline(words, word): word for word in rare}
+            fillers = self._fillers[action] = {outline(" ".join(words), word): word for word in rare}
         return fillers
 
     def list_code(self, listed: Listed) -> int:

@@ -21,7 +21,7 @@ from worldline.kernel.words import stable_hash
 BUCKETS = 1 << 18
 _SHAPES, _SPOKEN, _COULD = 12, 3, 3
 _WORD = re.compile(r"\w+")
-Ids = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
 Listing = tuple[float, frozenset[str], frozenset[str]]
 """The weight of a source, its list after the step and before it, with its names exchanged for ours."""
 _Origin = tuple[bool, bool, bool, bool, int]
@@ -181,13 +181,13 @@ def _buckets(
         could = relations[slot][3] if slot < len(relations) else ("",) * _COULD
         texts += [f"{slot}{one}@{move}{place}" for one in could]
         texts += [f"{slot}{could}@{move}{place}>{spoken}"]
-    return np.array([_bucket(text) for text in texts]), f"{move}{place}", f"{skeleton}{verbs}"
+    return np.array([_bucket(text) for text in texts], np.int32), f"{move}{place}", f"{skeleton}{verbs}"
 
 
 @functools.lru_cache(maxsize=1 << 15)
 def _endings(text: str, mark: str, endings: tuple[str, ...]) -> Ids:
     """The buckets of a text with each of these endings (n,)."""
-    return np.array([_bucket(f"{text}{mark}{one}") for one in endings], np.int64)
+    return np.array([_bucket(f"{text}{mark}{one}") for one in endings], np.int32)
 
 
 @functools.lru_cache(maxsize=1 << 14)

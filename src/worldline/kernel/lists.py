@@ -24,6 +24,7 @@ from worldline.kernel.paths import opening
 from worldline.kernel.phrases import renamed_set
 from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.kernel.step_table import COLUMN, StepTable
+from worldline.kernel.vectors import used_columns
 
 SOURCES = 5
 _STEPS = 200
@@ -60,7 +61,7 @@ def items(
         return None
     before, first = frozenset(state.listed or ()), frozenset(state.first_listed or ())
     if all(after == before for _, after, _ in sources):
-        return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int64))
+        return Items(tuple(state.listed or ()), np.zeros((len(before), 0), np.int32))
     acted_on = dict.fromkeys(step.phrase.lowered)
     recent = sorted(state.last_use, key=lambda name: -state.last_use[name][1])[:_RECENT]
     in_view = [name for name in fillings.in_view(answer) if name not in acted_on] or fillings.in_view(state.observation)
@@ -152,9 +153,9 @@ class ListModel(nn.Module):
         ids, of = _distinct_rows(np.concatenate([ids for ids, _ in listed]))
         there = np.bincount(of, np.concatenate([there for _, there in listed]), len(ids))
         times = np.bincount(of, minlength=len(ids))
-        used, columns = np.unique(ids, return_inverse=True)
+        used, columns = used_columns(ids.ravel(), BUCKETS)
         starts = np.arange(len(ids) + 1) * ids.shape[1]
-        features = csr_matrix((np.ones(ids.size), columns.ravel(), starts), shape=(len(ids), len(used)))
+        features = csr_matrix((np.ones(ids.size), columns, starts), shape=(len(ids), len(used)))
 
         def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
             scores = features @ weights
@@ -166,11 +167,11 @@ class ListModel(nn.Module):
         self.weights[torch.from_numpy(used)] = torch.from_numpy(best.x).float()
 
 
-def _distinct_rows(ids: Ids) -> tuple[Ids, Ids]:
+def _distinct_rows(ids: Ids) -> tuple[Ids, npt.NDArray[np.int64]]:
     """The distinct rows in their order, and which of them each is. As `np.unique`, at a fifth of its cost.
 
     Numbers that are not negative are in the order of their bytes, the highest first: a row is compared at one go.
     """
-    whole = ids.astype(">i8").view(np.dtype((np.void, 8 * ids.shape[1])))[:, 0]
+    whole = ids.astype(">i4").view(np.dtype((np.void, 4 * ids.shape[1])))[:, 0]
     _, first, of = np.unique(whole, return_index=True, return_inverse=True)
     return ids[first], of

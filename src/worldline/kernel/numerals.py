@@ -5,41 +5,46 @@ the same step leads to "row 2, column 0": numbers with the same words around the
 """
 
 import functools
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 _WORD = re.compile(r"[^\W\d_]+|[^\w\s]")
 Context = tuple[str, str]
 """The last word or mark before a number and the first one after it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Numbered:
-    """The text between numbers (one piece more than numbers), the numbers as written, and what stands around each."""
+    """The text between numbers (one piece more than numbers), and the numbers as written."""
 
     pieces: tuple[str, ...]
     numbers: tuple[str, ...]
-    contexts: tuple[Context, ...]
+
+    @functools.cached_property
+    def contexts(self) -> tuple[Context, ...]:
+        """What stands around each number."""
+        contexts = []
+        for before, after in itertools.pairwise(self.pieces):
+            left, right = _WORD.search(before[::-1]), _WORD.search(after)
+            contexts.append((left[0][::-1].lower() if left else "", right[0].lower() if right else ""))
+        return tuple(contexts)
+
+    @functools.cached_property
+    def unique(self) -> dict[Context, str]:
+        """The numbers whose surroundings occur once."""
+        times = Counter(self.contexts)
+        return {c: number for c, number in zip(self.contexts, self.numbers, strict=True) if times[c] == 1}
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@functools.lru_cache(maxsize=1 << 13)
 def numbered(text: str) -> Numbered:
     """The text taken apart at its numbers."""
-    pieces, numbers = tuple(_NUMBER.split(text)), tuple(_NUMBER.findall(text))
-    contexts = []
-    for before, after in zip(pieces[:-1], pieces[1:], strict=True):
-        left, right = _WORD.search(before[::-1]), _WORD.search(after)
-        contexts.append((left[0][::-1].lower() if left else "", right[0].lower() if right else ""))
-    return Numbered(pieces, numbers, tuple(contexts))
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _unique(text: str) -> dict[Context, str]:
-    """The numbers whose surroundings occur once."""
-    apart = numbered(text)
-    return {c: n for c, n in zip(apart.contexts, apart.numbers, strict=True) if apart.contexts.count(c) == 1}
+    parts = _NUMBER.split(text)
+    return Numbered(tuple(parts[::2]), tuple(parts[1::2]))
 
 
 class NumberRanges:
@@ -72,7 +77,7 @@ def shifted(answer: str, before: str, now: str) -> str | None:
     there, here, then = numbered(before), numbered(now), numbered(answer)
     if not then.numbers or there.numbers == here.numbers:
         return None
-    old, new = _unique(before), _unique(now)
+    old, new = there.unique, here.unique
     moved = list(then.numbers)
     for at, (number, context) in enumerate(zip(then.numbers, then.contexts, strict=True)):
         if context not in old or context not in new:
@@ -80,7 +85,7 @@ def shifted(answer: str, before: str, now: str) -> str | None:
         value = float(new[context]) + float(number) - float(old[context])
         if value < 0:
             return None
-        whole = all("." not in n for n in (number, old[context], new[context]))
+        whole = "." not in number + old[context] + new[context]
         moved[at] = str(int(value)) if whole else f"{value:.10g}"
     if tuple(moved) == then.numbers:
         return None

@@ -22,6 +22,7 @@ from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import last_number, wording
 from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
+from worldline.kernel.vectors import used_columns
 from worldline.kernel.words import stable_hash
 
 Array = npt.NDArray[np.float64]
@@ -159,7 +160,7 @@ class OutcomeModel(nn.Module):
         testing = np.array([one.episode in held_out for one in steps], bool)
         if len(self.classes) < 2 or not testing.any():
             return {}
-        used, columns = np.unique(np.concatenate([one.features for one in steps]), return_inverse=True)
+        used, columns = used_columns(np.concatenate([one.features for one in steps]), BUCKETS)
         starts = np.cumsum([0, *(len(one.features) for one in steps)])
         judged = _Judged(
             csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(steps), len(used))),

@@ -18,7 +18,7 @@ SURE, FEWEST = 0.95, 10
 """Share of the logged cases in which two actions must cancel, or an answer change nothing; and the fewest cases."""
 CONSTANT = 0.5
 """A sentence that is in more than this share of the observations says nothing about where one is."""
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_SENTENCE, _END = re.compile(r"(?<=[.!?])\s+"), re.compile(r"[.!?]\s")
 Situation = tuple[str, tuple[str, ...] | None]
 """The last sentence that the world says and does not say all the time, and what it lists."""
 
@@ -26,7 +26,9 @@ Situation = tuple[str, tuple[str, ...] | None]
 @functools.lru_cache(maxsize=1 << 14)
 def opening(text: str) -> str:
     """The first sentence."""
-    return _SENTENCE.split(text.strip(), maxsplit=1)[0]
+    text = text.strip()
+    match = _END.search(text)
+    return text[: match.start() + 1] if match else text
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,11 +6,13 @@ answered to one of them can then be said of the other, with the names exchanged.
 """
 
 import functools
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from worldline.kernel.words import derive_vocabulary
 from worldline.types import Trajectory
 
 SHARED = 0.88
@@ -20,6 +22,10 @@ _OFTEN = 0.25
 _ACTIONS = 20
 """Different actions that a verb must have for that; of another, words of `SHARED` of the tasks are shared."""
 _WORD = re.compile(r"\w+")
+_ODD_LETTERS = re.compile("[\u0130\u0131\u017f\u03a3]")
+"""Letters that patterns take for i and s, and whose lower case is none of these; one with two lower cases."""
+_LONG = 300
+"""Characters of a text from which on the vocabulary of the renamed text is derived: a shorter one is read as fast."""
 Renaming = tuple[tuple[str, str], ...]
 """Pairs of an old and a new name."""
 
@@ -128,14 +134,20 @@ def renamed(text: str, renaming: Renaming) -> str:
     return _renamed(text, renaming) if renaming else text
 
 
-@functools.lru_cache(maxsize=1 << 15)
+@functools.lru_cache(maxsize=1 << 14)
 def _renamed(text: str, renaming: Renaming) -> str:
-    return _replaced(text, _new_names(renaming))
+    new, of_words = _new_names(renaming)
+    out = _replaced(text, new)
+    if of_words and len(text) >= _LONG and out is not text and _lowered(text) is not None:
+        derive_vocabulary(out, text, new)
+    return out
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _new_names(renaming: Renaming) -> dict[str, str]:
-    return {old.lower(): name for old, name in renaming}
+def _new_names(renaming: Renaming) -> tuple[dict[str, str], bool]:
+    """New names by old ones in lower case, and whether each of these is one word: then none of it is left in a text."""
+    new = {old.lower(): name for old, name in renaming}
+    return new, "".join(itertools.chain(*new.items())).isascii() and all(map(_WORD.fullmatch, new))
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -143,7 +155,7 @@ def renamed_set(texts: tuple[str, ...], renaming: Renaming) -> frozenset[str]:
     """The texts, renamed: in one pass, as lines of one text."""
     if not renaming:
         return frozenset(texts)
-    lines = _replaced("\n".join(texts), _new_names(renaming)).split("\n")
+    lines = _replaced("\n".join(texts), _new_names(renaming)[0]).split("\n")
     if len(lines) != len(texts):  # a text or a name has lines of its own
         return frozenset(renamed(text, renaming) for text in texts)
     return frozenset(lines)
@@ -151,10 +163,14 @@ def renamed_set(texts: tuple[str, ...], renaming: Renaming) -> frozenset[str]:
 
 def blanked(text: str, names: Iterable[str]) -> str:
     """The text with the n-th name replaced by `<n>`."""
-    places: dict[str, str] = {}
-    for place, name in enumerate(names):
-        places.setdefault(name.lower(), f"<{place}>")
+    places = _places(tuple(names))
     return _replaced(text, places) if places else text
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _places(names: tuple[str, ...]) -> dict[str, str]:
+    """Of each name in lower case, the first place that it has."""
+    return {name.lower(): f"<{place}>" for place, name in reversed([*enumerate(names)])}
 
 
 def _replaced(text: str, new: Mapping[str, str]) -> str:
@@ -163,14 +179,20 @@ def _replaced(text: str, new: Mapping[str, str]) -> str:
     Patterns take some letters for one (I and \u0130, s and \u017f) that have no lower case in common: what is no name
     by its lower case stays.
     """
-    if text.isascii() and "".join(new).isascii():  # no pattern is made: most names are met in few texts
-        return _replaced_ascii(text, new)
+    lowered = _lowered(text) if "".join(new).isascii() else None
+    if lowered is not None:  # no pattern is made: most names are met in few texts
+        return _replaced_at_once(text, lowered, new)
     return _pattern(tuple(new)).sub(lambda match: new.get(match[0].lower(), match[0]), text)
 
 
-def _replaced_ascii(text: str, new: Mapping[str, str]) -> str:
+@functools.lru_cache(maxsize=1 << 14)
+def _lowered(text: str) -> str | None:
+    """The text in lower case; None where this does not say which letters a pattern takes for one."""
+    return text.lower() if text.isascii() or not _ODD_LETTERS.search(text) else None
+
+
+def _replaced_at_once(text: str, lowered: str, new: Mapping[str, str]) -> str:
     """The same: the leftmost name first, the longest of those that begin at one place, whole words only."""
-    lowered = text.lower()
     places = []
     for name in new:
         at = lowered.find(name)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from worldline.kernel.words import stable_hash
 
 Array = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.signedinteger]
 WIDTH = 128
 NUMBERS = 4
 """Numbers of a text that are compared."""
@@ -47,6 +48,14 @@ class WordWeights:
     def rarity(self, word: str) -> float:
         """The share of texts that do not have the word."""
         return 1.0 - self._counts.get(word, 0) / self._total
+
+
+def used_columns(ids: Ids, width: int) -> tuple[Ids, Ids]:
+    """Which numbers below `width` occur, and the place of each among them. As `np.unique`, without sorting."""
+    used = np.flatnonzero(np.bincount(ids, minlength=width))
+    place = np.zeros(width, np.int32)
+    place[used] = np.arange(len(used))
+    return used, place[ids]
 
 
 def unit(vector: Array) -> Array:

@@ -23,6 +23,7 @@ from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import Bid, first_number, neighbours, wording
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.step_table import StepTable
+from worldline.kernel.vectors import used_columns
 from worldline.kernel.words import stable_hash
 
 BUCKETS = 1 << 18
@@ -52,7 +53,7 @@ class Wordings:
     """The distinct wordings of some candidates, the features of each (n, F), and which one each candidate has."""
 
     texts: tuple[str, ...]
-    ids: Ids
+    ids: npt.NDArray[np.int32]
     of: npt.NDArray[np.int64]
 
 
@@ -122,7 +123,7 @@ def wordings(
     texts = _features(state, step, bids, pairs)[:_LONGEST]
     features = np.array([stable_hash(text) >> 2 for text in texts], np.int64)
     mixed = (features[None, :] ^ codes[:, None]) * _MIX
-    return Wordings(tuple(numbers), 1 + (mixed >> 8) % (BUCKETS - 1), np.array(of))
+    return Wordings(tuple(numbers), (1 + (mixed >> 8) % (BUCKETS - 1)).astype(np.int32), np.array(of))
 
 
 def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], pairs: Sequence[Pair]) -> list[str]:
@@ -209,7 +210,7 @@ class WordingModel(nn.Module):
 
     def _fit_fold(self, fold: int, own: Sequence[WordingExercise], seed: int) -> None:
         """Minimise the cross-entropy of the right wordings; a step's wordings are rows of one sparse matrix."""
-        used, columns = np.unique(np.concatenate([one.wordings.ids.ravel() for one in own]), return_inverse=True)
+        used, columns = used_columns(np.concatenate([one.wordings.ids.ravel() for one in own]), BUCKETS)
         shapes = np.array([one.wordings.ids.shape for one in own])
         ends = np.concatenate([[0], np.cumsum(np.repeat(shapes[:, 1], shapes[:, 0]))])
         features = csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape=(len(ends) - 1, len(used)))
