@@ -69,6 +69,8 @@ WEBSHOP = replace(
     clones={**CLONES, "full": Clone(1000, seed=24, epochs=1.5, checkpoints=6)},
     walkthroughs=False,
     split="test",
+    truth=2,
+    rollouts=2,
     tokens=64,
     context=4096,
     options={"max_steps": 15},

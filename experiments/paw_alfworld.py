@@ -142,7 +142,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch-size", type=int, default=280, help="episodes played at once")
     parser.add_argument("--cache-gib", type=float, default=8.0, help="memory of a run for cached keys and values")
     parser.add_argument("--batch-tokens", type=int, default=8192, help="tokens in one forward pass of an update")
-    parser.add_argument("--rollout-tokens", type=int, default=262144, help="tokens of prompts that are answered at once")
+    parser.add_argument(
+        "--rollout-tokens", type=int, default=262144, help="tokens of prompts that are answered at once"
+    )
     parser.add_argument("--scale", choices=("full", "tiny"), default="full", help="tiny: a rehearsal")
     given = parser.parse_args(words)
     try:

@@ -78,7 +78,7 @@ class Given:
     batch_size: int = 128
     cache_gib: float = 4.0
     batch_tokens: int = 8192
-    rollout_tokens: int = 65536
+    rollout_tokens: int = 262144
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,9 @@ def test_of_no_steps_none_is_new() -> None:
     assert Novelty(LOG, skeleton).share([]) == 0
 
 
-def test_the_newest_logger_is_the_one_that_the_others_are_least_like() -> None:
-    log = [episode("go1 take1", "a"), episode("go1 take2", "b"), episode("sing go1 take1", "c")]
-    assert newest(log, skeleton) == 1.0, "singing, going after it, taking after both"
-    assert newest(log[:2], skeleton) == 0.0
-    assert newest(log[:1], skeleton) is None, "there is nobody to be new to"
+def test_the_newest_logger_is_the_one_that_the_other_fold_is_least_like() -> None:
+    logs = [[episode("go1 take1")], [episode("go1 take2")], [episode("sing go1 take1")], [episode("sing go1")]]
+    assert newest(logs[:2], 2, skeleton) == 0.0
+    assert newest(logs[:3], 2, skeleton) == 1.0, "singing, going after it, taking after both: new to the second"
+    assert newest(logs, 2, skeleton) == pytest.approx(1 / 3), "the fourth sings and goes, too: only the taking is new"
+    assert newest(logs[:1], 2, skeleton) is None, "there is nobody to be new to"

@@ -41,6 +41,17 @@ def test_lists_stay_right_when_an_episode_is_imagined_to_the_end(shelf_model: Ke
         assert set(things) <= set(THINGS)
 
 
+def test_an_episode_may_have_more_steps_than_its_log() -> None:
+    (logged,) = shelves(1, seed=3)
+    model = KernelModel([logged])
+    state = state_after(model, logged, 0)
+    for at in range(2 * len(logged)):
+        assert state.listed
+        (answer,) = model.answer([StepRequest(state, state.listed[0], 0.5, 0.5, at)])
+        state.advance(answer.description, answer.text, 0.0, answer.listed)
+    assert state.step == 2 * len(logged)
+
+
 def test_lists_are_right_of_places_that_nobody_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in a new house nobody knows; given what is seen there, what can be done follows from the rule."""
     for module in (gate, outcome, outlook, wordings):
@@ -52,7 +63,7 @@ def test_lists_are_right_of_places_that_nobody_has_seen(monkeypatch: pytest.Monk
         new = errand("new", house, "p", seed=house)
         for at in range(len(new) - 1):
             request = StepRequest(state_after(model, new, at), new.steps[at].action, 0.5, 0.5, at)
-            (considered,) = model.considered([request])
+            (considered,) = model.consider_requests([request])
             (chances,) = model.request_chances([request], [considered])
             answer = model.followed(request, considered, chances, new.next_observations[at], "logged")
             exact.append(answer.listed == new.steps[at + 1].admissible)

@@ -163,7 +163,7 @@ def test_a_win_takes_the_thing_and_the_place_of_the_goal_and_what_was_to_be_done
         for moved, to, washed in itertools.product(("mop", "cup"), ("rack", "desk"), (True, False)):
             new = errand(number, "mop", "rack", washed=washed, moved=moved, to=to)
             request = StepRequest(state_after(model, new, 2), new.steps[2].action, 0.5, 0.5, 0)
-            (considered,) = model.considered([request])
+            (considered,) = model.consider_requests([request])
             (chances,) = model.request_chances([request], [considered])
             answer = model.followed(request, considered, chances, new.final_observation, "logged")
             assert answer.hazard == pytest.approx(float(bool(new.success)), abs=0.15), (

@@ -143,7 +143,7 @@ def step_batch(member: Member, batch: Batch, world: ImaginedWorld) -> None:
     action = _encode_actions(member, batch)
     z = sample_latents(member, batch, action, world)
     requests = [environment.request() for environment in batch]
-    considered = world.kernel.considered(requests)
+    considered = world.kernel.consider_requests(requests)
     weighed = _decode(member, batch, considered, z, world)
     drawn = [draw(chances, request.draw) for chances, request in zip(weighed, requests, strict=True)]
     answers = [one.candidates.texts[at] for one, at in zip(considered, drawn, strict=True)]

@@ -212,7 +212,9 @@ def _load_prefixed(name: str, prefix: str, source: WorldSource, data: Path | Non
     _refuse_data(name, data)
     if name == "imagined:":
         raise InputError("imagined: names no world model: write imagined:FOLDER, a folder that worldline fit made")
-    config = validate(_attribute(source.config), settings, source=public(name), prefix="options.")
+    config = validate(
+        _attribute(source.config), settings, source=public(name) if prefix == "openenv:" else name, prefix="options."
+    )
     world: World = _attribute(source.world)(name.removeprefix(prefix), config)
     return world
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # what reads language models takes seconds to import: `wm` of
     from worldline.policies.language_model.hf import HFPolicy
 
 TEXT_MODEL = "wm-text"
+WITH_EPISODES = frozenset({"adwm", KERNEL})
+"""The estimators whose imagined episodes are kept beside their values."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Imagination:
             "gamma": config.gamma,
             "seed": [config.seed, seed],
         }
-        return cached_imagination(make, decisive, folder, with_episodes=name in ("adwm", KERNEL) and seed == 0)
+        return cached_imagination(make, decisive, folder, with_episodes=name in WITH_EPISODES and seed == 0)
 
     @cached_property
     def _log_digest(self) -> str:

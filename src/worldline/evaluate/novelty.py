@@ -19,15 +19,15 @@ class Novelty:
 
     def __init__(self, episodes: Iterable[Trajectory], skeleton: Skeleton) -> None:
         self._skeleton = skeleton
-        self._before: dict[str, set[frozenset[str]]] = defaultdict(set)
-        """Of each skeleton, which others came before it; below, how often it had been there at most."""
+        self._before: dict[str, set[int]] = defaultdict(set)
+        """Of each skeleton, a number for each set of others that came before it; below, how often it had at most."""
         self._most: Counter[str] = Counter()
         for episode in episodes:
             for action, before, times in self._steps(episode):
                 self._before[action].add(before)
                 self._most[action] = max(self._most[action], times)
 
-    def share(self, episodes: Sequence[Trajectory]) -> float:
+    def share(self, episodes: Iterable[Trajectory]) -> float:
         """The share of the steps of `episodes` that are new."""
         new = [
             before not in self._before.get(action, ()) or times > self._most[action]
@@ -36,22 +36,26 @@ class Novelty:
         ]
         return sum(new) / max(1, len(new))
 
-    def _steps(self, episode: Trajectory) -> Iterator[tuple[str, frozenset[str], int]]:
-        """Each step's skeleton, the skeletons before it, and how often it was among them."""
-        done = Counter[str]()
+    def _steps(self, episode: Trajectory) -> Iterator[tuple[str, int, int]]:
+        """Each step's skeleton, a number for the set of skeletons before it, and how often it was among them."""
+        done, before = Counter[str](), 0
         for step in episode.steps:
             action = self._skeleton(step.action)
-            yield action, frozenset(done), done[action]
+            yield action, before, done[action]
+            if not done[action]:
+                before ^= hash(action)
             done[action] += 1
 
 
-def newest(log: Sequence[Trajectory], skeleton: Skeleton) -> float | None:
-    """The share of the newest policy of a log, each left out in turn; None where there is only one."""
-    policies = sorted({episode.policy for episode in log})
-    if len(policies) < 2:
+def newest(logs: Sequence[Sequence[Trajectory]], folds: int, skeleton: Skeleton) -> float | None:
+    """The share of the newest logger; `logs` are their episodes, and each fold is new to the others.
+
+    None where there is only one.
+    """
+    if len(logs) < folds:
         return None
     shares = []
-    for policy in policies:
-        others = Novelty((episode for episode in log if episode.policy != policy), skeleton)
-        shares.append(others.share([episode for episode in log if episode.policy == policy]))
+    for fold in range(folds):
+        others = Novelty((one for at, log in enumerate(logs) if at % folds != fold for one in log), skeleton)
+        shares += [others.share(log) for log in logs[fold::folds]]
     return max(shares)

@@ -20,7 +20,7 @@ from worldline.adwm.rivals.latent import RIVALS
 from worldline.adwm.value import Imagined, discounted
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
-from worldline.evaluate.imagination import TEXT_MODEL, Imagination, Model, Player
+from worldline.evaluate.imagination import TEXT_MODEL, WITH_EPISODES, Imagination, Model, Player
 from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
 from worldline.ope.certificate import Trial
@@ -29,7 +29,7 @@ from worldline.ope.estimators import imagined_critic, model_based
 from worldline.ope.intervals import Interval, error_by, interval, widened
 from worldline.ope.log import Codes, Episodes, RaggedLog, RefusalError, Steps
 from worldline.ope.weights import exp
-from worldline.types import Trajectory
+from worldline.types import Trajectory, policy_label
 
 CORRECTED = "am-dr"
 KERNEL_CRITIC = "wm-dr"
@@ -124,11 +124,13 @@ class WorldModelEstimators:
         share = imagined.support.unsupported / max(1, imagined.support.steps)
         if share > MOST_UNSUPPORTED:
             caveats.append(f"{share:.0%} of the imagined steps are not supported by the log")
-        new = self._novelty.share(imagined.trajectories)
-        if self._newest_logger is not None and new > max(MOST_NEW, TIMES_AS_NEW * self._newest_logger):
+        new = self._novelty.share(imagined.trajectories) if name in WITH_EPISODES else 0.0
+        newest_logger = self._newest_logger if new > MOST_NEW else None
+        if newest_logger is not None and new > TIMES_AS_NEW * newest_logger:
             caveats.append(
-                f"{new:.0%} of the imagined steps come after what no logged episode did before the like (of the newest "
-                f"logger's {self._newest_logger:.0%}): the error for a policy as new as this is not measured"
+                f"{new:.0%} of the imagined steps are new to the log: nobody did the like after the same kinds of "
+                f"actions, or so often ({newest_logger:.0%} of the newest logger's are); no policy as new as this had "
+                "its error measured"
             )
         return Doubt(error, "; ".join(caveats) or None)
 
@@ -138,7 +140,11 @@ class WorldModelEstimators:
 
     @cached_property
     def _newest_logger(self) -> float | None:
-        return newest(self.ensemble.kernel.log.episodes, self._skeleton)
+        """Of the loggers, as far as the model has their episodes, in the folds of the certificate."""
+        logs: dict[str, list[Trajectory]] = {}
+        for episode in self.ensemble.kernel.log.episodes:
+            logs.setdefault(policy_label(episode.policy, episode.epsilon), []).append(episode)
+        return newest([logs[label] for label in sorted(logs)], FOLDS, self._skeleton)
 
     def _skeleton(self, action: str) -> str:
         return self.ensemble.kernel.log.language.phrasing.parse(action).skeleton

@@ -114,7 +114,7 @@ def _sources(
     shape = shape_sets[int(step.codes[COLUMN["shape"]])]
     alike: dict[int, float] = {}
     weighed = []
-    shapes = log.codes[possible.rows, COLUMN["shape"]]
+    shapes = log.codes[np.maximum(possible.rows, 0), COLUMN["shape"]]  # a step of this episode has no row
     for row, chance, other in zip(possible.rows.tolist(), chances.tolist(), shapes.tolist(), strict=True):
         if not chance or log.rows[row].listed_after is None:
             continue

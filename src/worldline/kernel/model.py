@@ -61,7 +61,7 @@ class Considered:
 
 @dataclass(frozen=True)
 class _Question:
-    """A step of an episode, described, whose answer is asked for. Rows `left_out` (N,) do not answer."""
+    """A step of an episode, described, that is to be answered. Rows `left_out` (N,) do not answer."""
 
     state: EpisodeState
     step: StepDescription
@@ -128,7 +128,7 @@ class KernelModel(nn.Module):
         """
         step = state.describe(action)
         left_out = self._left_out(step, own, without_policy, as_new) if own >= 0 else None
-        return self._considered([_Question(state, step, turn, own, left_out)])[0]
+        return self._consider_all([_Question(state, step, turn, own, left_out)])[0]
 
     def _left_out(
         self, step: StepDescription, own: int, without_policy: bool = False, as_new: bool = False
@@ -143,7 +143,7 @@ class KernelModel(nn.Module):
             left_out = done if (like_worded & ~done).any() else left_out
         return left_out
 
-    def _considered(self, questions: Sequence[_Question]) -> list[Considered]:
+    def _consider_all(self, questions: Sequence[_Question]) -> list[Considered]:
         """One thing after the other for all of them: a processor does what it has just done faster."""
         compared = [pool(self.log, one.state, one.step, one.turn, one.left_out) for one in questions]
         possible = [
@@ -195,14 +195,14 @@ class KernelModel(nn.Module):
         """Draw an answer to each request, all weighed in one batch."""
         if self.bag_leads:
             return Bag(self.log).answer(requests)
-        considered = self.considered(requests)
+        considered = self.consider_requests(requests)
         weighed = self.request_chances(requests, considered)
         return [self.drawn(*one) for one in zip(requests, considered, weighed, strict=True)]
 
-    def considered(self, requests: Sequence[StepRequest]) -> list[Considered]:
+    def consider_requests(self, requests: Sequence[StepRequest]) -> list[Considered]:
         """What may be answered to some requests."""
         steps = [request.state.describe(request.action) for request in requests]
-        return self._considered(
+        return self._consider_all(
             [
                 _Question(one.state, step, one.turn, one.own, self._left_out(step, one.own) if one.own >= 0 else None)
                 for one, step in zip(requests, steps, strict=True)

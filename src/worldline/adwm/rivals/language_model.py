@@ -122,7 +122,7 @@ class TextWorld(KernelWorld):
             [request.action for request in requests],
             [environment.answer_seed() for environment in waiting],
         )
-        considered = self.kernel.considered(requests)
+        considered = self.kernel.consider_requests(requests)
         weighed = self.kernel.request_chances(requests, considered)
         for environment, request, text, one, chances in zip(waiting, requests, texts, considered, weighed, strict=True):
             written = read_outcome(text)

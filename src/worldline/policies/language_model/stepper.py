@@ -30,7 +30,7 @@ def stepping_time(length: int) -> int:
     """A multiple of 64 up to 512, then of 128 up to 1,024, and so on.
 
     A transcript grows at every tick of a rollout: few lengths mean that the next rollout replays what this one
-    recorded. A step reads at most a quarter more than it needs.
+    recorded. A step reads at most 63 places or a quarter more than it needs.
     """
     multiple = max(64, (1 << (length - 1).bit_length()) // 8)
     return -(-length // multiple) * multiple
