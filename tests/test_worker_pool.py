@@ -1,6 +1,7 @@
 """Processes that share a command's work: an error is heard of, and an interrupt ends them."""
 
 import multiprocessing
+import os
 import time
 from functools import partial
 
@@ -26,3 +27,13 @@ def test_everything_is_done_and_the_first_error_is_raised() -> None:
         with pytest.raises(ValueError, match="invalid literal"):
             run_all(pool, {"c": partial(int, "x")})
     assert sorted(names) == ["a", "b"]
+
+
+def test_processes_have_one_thread_and_this_one_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    with worker_pool(2) as pool:
+        there = [pool.submit(os.environ.get, name).result() for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
+    assert there == ["1", "1"]
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "OPENBLAS_NUM_THREADS" not in os.environ

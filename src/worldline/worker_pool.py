@@ -15,6 +15,8 @@ from worldline.ray_pool import RayPool, check_engine, ray_pool
 WorkerPool = ProcessPoolExecutor | RayPool
 _START = "spawn"
 """How a process starts: afresh, with none of its parent's threads."""
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What numpy's libraries read when they are loaded."""
 
 
 @contextmanager
@@ -26,6 +28,8 @@ def worker_pool(jobs: int, engine: str = "local") -> Iterator[WorkerPool]:
             yield ray
         return
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context(_START), _begin)
+    with _one_thread_each():
+        pool.submit(os.getpid)  # all processes start with the first task
     try:
         yield pool
     except BaseException as error:
@@ -51,6 +55,21 @@ def run_all(
 
 def _call(one: Callable[[], object]) -> None:
     one()  # what it returns stays there: results are in files
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes that start meanwhile have one thread, also in numpy: two that wait for each other are slower than one."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _begin() -> None:

@@ -142,8 +142,11 @@ def _loop(settings: DemoConfig) -> VerbResult:
 
 def _cloned(settings: DemoConfig, half_taught: Callable[[Path], None]) -> list[Path]:
     """Checkpoints of the clone, the last one the best; `half_taught` gets the first as soon as it is there."""
+    import torch
+
     from worldline.sft import SftConfig, sft  # takes seconds: not in the processes that share the rest of the work
 
+    torch.set_num_threads(1)  # the other core fits the world model meanwhile
     cloning = SftConfig(source=ENV, options=OPTIONS, **CLONING, seed=settings.seed, out=settings.out / "clone")
     folder, handed_on = settings.out / "clone" / "checkpoints", False
     with progress() as bar:
