@@ -59,7 +59,7 @@ def _call(one: Callable[[], object]) -> None:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes that start meanwhile have one thread, also in numpy: two that wait for each other are slower than one."""
+    """Processes that start meanwhile have one thread, in numpy too: threads that wait for each other cost more."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
