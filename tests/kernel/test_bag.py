@@ -44,15 +44,15 @@ def test_it_falls_back_to_the_action_then_to_its_wording_then_to_anything() -> N
     model = KernelModel(log)
     state = state_after(model, log[2], 0)
 
-    def answer(action: str, draw: float, own: int = -1) -> object:
+    def answer(action: str, draw: float, own: int = -1) -> tuple[str, str, StepOutcome]:
         (one,) = bag.answer([StepRequest(state, action, draw, 0.5, 0, own)])
         return one.text, one.kind, one.outcome
 
     nothing = StepOutcome(0.0, False, False)
     assert answer("go north", 0.9) == ("A wood.", "exact", nothing), "elsewhere"
     assert answer("dig", 0.9) == ("A hole.", "exact", StepOutcome(5.0, True, True))
-    assert {answer("dig", at / 10, own=2)[0] for at in range(10)} <= {"A wood.", "A field."}, "not by its own record"  # type: ignore[index]
-    assert answer("sing", 0.0)[1] == "other"  # type: ignore[index]
+    assert {answer("dig", at / 10, own=2)[0] for at in range(10)} <= {"A wood.", "A field."}, "not by its own record"
+    assert answer("sing", 0.0)[1] == "other"
 
 
 def test_lists_are_those_of_the_drawn_step() -> None:

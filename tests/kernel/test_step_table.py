@@ -60,7 +60,7 @@ def test_contexts_are_found_as_a_search_through_the_log_finds_them(table: StepTa
                 [0 for _ in table.rows],
             ]
             for name, key, rows in zip(CONTEXTS, keys, table.contexts(description), strict=True):
-                assert sorted(rows.tolist()) == [at for at, k in enumerate(key) if k == key[mine]], name  # type: ignore[index]
+                assert sorted(rows.tolist()) == [at for at, k in enumerate(key) if k == key[mine]], name  # type: ignore[index]  # keys of several types
 
 
 def test_a_step_that_the_log_has_not_shares_nothing_but_any(table: StepTable, log: list[Trajectory]) -> None:

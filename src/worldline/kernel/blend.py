@@ -75,12 +75,12 @@ class Blend(nn.Module):
         def loss() -> Tensor:
             optimizer.zero_grad()
             total = nats() + self._prior * (exponents - self.exponents).square().sum()
-            total.backward()  # type: ignore[no-untyped-call]
+            total.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             return total
 
         with torch.no_grad():
             alone = nats()
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
+        optimizer.step(loss)  # type: ignore[no-untyped-call]  # torch gives it no types
         with torch.no_grad():
             if alone - nats() >= self._least * weight.sum():
                 self.exponents.copy_(exponents.clamp(0.0, 2.0))

@@ -117,7 +117,7 @@ def _source(log: StepTable, state: EpisodeState, row: int) -> Source:
 
 
 class _Adapter:
-    """Answers said of one step by history, numbers and views. What was offered for a like source is not made again."""
+    """Answers adapted to one step by history, numbers and views. What a like source offered is not made again."""
 
     def __init__(self, log: StepTable, rules: EditRules, state: EpisodeState, step: StepDescription) -> None:
         self._log, self._rules, self._state, self._step = log, rules, state, step
@@ -128,7 +128,7 @@ class _Adapter:
         self._goals: dict[str, Renaming] = {}
 
     def by_goal(self, row: int, text: str) -> list[tuple[str, int]]:
-        """The answer of a logged step that shows what its goal names, said of what ours names."""
+        """The answer of a logged step that shows what its goal names, adapted to what ours names."""
         goal = self._log.episodes[self._log.rows[row].episode].goal
         renaming = self._goals.get(goal)
         if renaming is None:

@@ -73,7 +73,7 @@ class EditRules:
         self._phrasing = phrasing
         self._counts: dict[tuple[str, str], Counter[Edit | None]] = defaultdict(Counter)
         self._after: dict[tuple[str, str, str], str] = {}
-        """Views after an action that were asked for."""
+        """Views after an action that are computed already."""
 
     def learn(self, actions: Sequence[str], answers: Sequence[str], start: str) -> None:
         """From one episode: its actions, what was answered to each, and what was seen first."""
@@ -176,7 +176,7 @@ def edit_between(before: str, after: str) -> Edit | None:
 
 
 def _leftmost(old: Sequence[str], new: Sequence[str], i: int, j: int, k: int, m: int) -> tuple[int, int, int, int]:
-    """old[i:j] becomes new[k:m], said as far to the left as it may be.
+    """old[i:j] becomes new[k:m], placed as far to the left as it may be.
 
     "a cup, " out of "a cup, a fork" is "cup, a" out of it as well: one edit, not two.
     """
@@ -206,7 +206,7 @@ def applied(edit: Edit, pieces: Sequence[str]) -> list[str] | None:
 
 
 _TRANSFERRED, _LARGEST = 3, 120
-"""Places that may change between an observation and the answer for the change to be said of another, and its words."""
+"""Places that may change between an observation and the answer for the change to be transferred, and its words."""
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -258,7 +258,7 @@ class EpisodeState:
         self._remember(answer)
 
     def _index(self, description: StepDescription, answer: str) -> None:
-        """Where the step is found again: by its action, its event, its skeleton, its names and its answer."""
+        """Index the step by its action, its event, its skeleton, its names and its answer."""
         action, phrase, at = description.action, description.phrase, self.step
         self.action_counts[action] += 1
         self.event_counts[self.event(action)] += 1

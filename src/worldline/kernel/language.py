@@ -32,7 +32,7 @@ _COMMON = 0.5
 _SENTENCES, _LONGEST = 12, 40
 """Sentences of a text that are read, and the words of the longest."""
 _FILLINGS, _OFTEN = 16, 8
-"""Fillings of a wording that are told apart at most, and how often each of them must be in the log on average."""
+"""Fillings of a wording that are distinguished at most, and how often each of them must be in the log on average."""
 
 
 def code(*parts: object) -> int:
@@ -147,7 +147,7 @@ class Language:
     numbers: NumberRanges
     moves: Moves = field(default_factory=Moves)
     recurring: frozenset[str] = frozenset()
-    """Wordings that few numbers fill, again and again: these are told apart by their numbers."""
+    """Wordings that few numbers fill, again and again: these are distinguished by their numbers."""
     idle: frozenset[Happening] = frozenset()
     """What leaves the list of what can be done as it was; below, what does nothing at all."""
     refused: frozenset[Happening] = frozenset()

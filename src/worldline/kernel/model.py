@@ -101,7 +101,7 @@ class KernelModel(nn.Module):
         self._learn_reward_rules()
 
     def _learn_reward_rules(self) -> None:
-        """Rewards of many values may follow numbers in the text; of few values, they are told apart as classes."""
+        """Rewards of many values may follow numbers in the text; of few values, each is a class."""
         if self.outcomes.classes:
             return
         seen = []

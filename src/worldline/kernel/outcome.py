@@ -27,7 +27,7 @@ from worldline.kernel.words import stable_hash
 
 Array = npt.NDArray[np.float64]
 MOST_CLASSES = 12
-"""More different outcomes than this are not told apart by a classifier."""
+"""A classifier distinguishes no more outcomes than this."""
 BUCKETS = 1 << 15
 _GOAL_WORDS, _DEEDS, _STRONG = 16, 8, 3
 _STEPS = 100

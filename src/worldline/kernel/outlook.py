@@ -2,7 +2,7 @@
 
 Similar steps say what may be answered; how likely each sort of it is may depend on what few of them share: the third
 refusal, a bid of half the price, a sum so far. A sort is a frequent wording with what it earns and whether it ends the
-episode; the rest are told apart by that alone. Each network is fitted without some of the policies, and says of their
+episode; the rest differ by that alone. Each network is fitted without some of the policies, and says of their
 steps what it would say of a new policy's; a new step is judged by all. `blend` learns how far they are right.
 """
 

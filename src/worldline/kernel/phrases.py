@@ -2,7 +2,7 @@
 
 "take cup 1 from shelf 2" and "take fork 3 from desk 1" are worded alike: their skeleton is "take * from *", their names
 are "cup 1", "shelf 2" and "fork 3", "desk 1". Which words are shared is counted in the log's actions. What the world
-answered to one of them can then be said of the other, with the names exchanged.
+answered to one of them can then answer the other, with the names exchanged.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The steps of a log as rows: described, and found again by what they share with a new step."""
+"""The steps of a log as rows: described, and indexed by what they share with a new step."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

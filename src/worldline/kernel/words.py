@@ -12,7 +12,7 @@ _OTHER_MARK = re.compile(r"[^\x00-\x7f\w\s]")
 _LONGEST = 200_000
 """Characters looked at: a pathological observation costs no more than this at either end."""
 _KEPT = 1 << 10
-"""Vocabularies that are derived from others and kept at most until they are asked for."""
+"""Vocabularies that are derived from others and kept at most until they are read."""
 _derived: dict[str, frozenset[str]] = {}
 _REMEMBERED = 200
 """Characters of the longest text whose hash is kept: a long one is hashed in less time than its room is worth."""
