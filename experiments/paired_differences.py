@@ -20,7 +20,7 @@ LAST = 3
 HALF = 0.5
 MEASURES = {
     "success": "mean success of the last three evaluations",
-    "area": "area under the curve of success, over its width",
+    "area": "mean success of the rollouts: the area under their curve, over its width",
     "observation_ce": "cross-entropy of held-out observations at the end, nats per token",
     "pass@4": "pass@4, mean of the last three evaluations",
     "to_half": "updates until success is .5; a run that never is counts one evaluation more than it has",
@@ -35,7 +35,7 @@ def measures(row: Mapping[str, Any]) -> dict[str, float]:
     ce, together = row.get("observation_ce") or [], row.get("pass@4") or []
     return {
         "success": statistics.mean(value for _, value in curve[-LAST:]),
-        "area": area(curve),
+        "area": area(row["training"]),
         "observation_ce": ce[-1][1] if ce else math.nan,
         "pass@4": statistics.mean(value for _, value in together[-LAST:]) if together else math.nan,
         "to_half": first_reached(curve, HALF),

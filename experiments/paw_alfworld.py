@@ -15,8 +15,9 @@ checkpoint in OUT/ENV/work, or begun anew where that is gone; the clones are mad
   with `--target action`, once with `--target both`. N is searched for each: from FIRST it doubles while the clone's
   success is below WINDOW and halves while it is above, then goes to the geometric mean; the first inside is taken. A
   clone is judged at the temperature of the rollouts, which are what it learns from.
-- Rate: of RATES, the one with the highest success (mean of the last three evaluations) of plain GRPO, in one run from
-  the start with a seed of its own; of those within CLOSE of the best, the smallest. It serves every arm of the start.
+- Rate: of RATES, the one with the highest success (mean of the last three evaluations) of plain GRPO, in one run of
+  half the length from the start, with a seed of its own; of those within CLOSE of the best, the smallest. It serves
+  every arm of the start.
 - Order: GRPO and GRPO + PaW with all seeds from both starts; then GiGPO, ECHO, lambda = 1 and rho = 1. The first
   question is `success` of GRPO + PaW against GRPO over both starts; all else is a further question.
 - Evaluations: every game four times (WebShop: 280 test goals, so 1,120 episodes). The judged mean of three evaluations
@@ -37,7 +38,7 @@ from paw_stages import Given, Plan, Stages
 from worldline.types import InputError, WorldlineError
 
 WINDOW, FIRST = (0.1, 0.2), 50
-RATES, CLOSE, TUNE_SEEDS = (1e-5, 3e-5, 1e-4), 0.015, {"action": 101, "both": 102}
+RATES, CLOSE, TUNE_SEEDS = (1e-5, 3e-5), 0.015, {"action": 101, "both": 102}
 STARTS = tuple(TUNE_SEEDS)
 SEEDS = 6
 PAW = {"wm": "paw", "world.alpha": 0.75, "world.rho": 0.2, "world.coefficient": "adaptive"}
@@ -67,11 +68,11 @@ TRAIN: dict[str, Any] = {
     "rollout.temperature": 1.0,
     "rollout.dtype": "bfloat16",
     "evaluation.every": 5,
+    "evaluation.first": 20,
     "evaluation.repeats": 4,
     "evaluation.temperature": 0.4,
 }
-
-
+TUNING = {"updates": 15, "evaluation.first": 5}
 ALFWORLD = Plan(
     walkthroughs=True,
     chosen_on="valid_seen",
@@ -84,6 +85,7 @@ ALFWORLD = Plan(
     arms=ARMS,
     phases=PHASES,
     rates=RATES,
+    tuning=TUNING,
     close=CLOSE,
     tune_seeds=TUNE_SEEDS,
     window=WINDOW,
@@ -108,6 +110,7 @@ TINY: dict[str, Any] = {
     "precision": "fp32",
     "rollout.dtype": "float32",
     "evaluation.every": 1,
+    "evaluation.first": 0,
     "evaluation.episodes": 8,
     "evaluation.held-out": 4,
 }
@@ -123,7 +126,7 @@ def tiny(plan: Plan) -> Plan:
         "window": (0.0, 1.0),
         "first": 2,
     }
-    return replace(plan, train={**plan.train, **TINY}, rates=plan.rates[:2], **small)
+    return replace(plan, train={**plan.train, **TINY}, tuning={}, **small)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from worldline.paw.evaluation import EvaluationConfig
+
 CURVES = {
     "curve": "eval_success",
     "pass@4": "eval_pass@4",
@@ -21,8 +23,8 @@ CURVES = {
     "cosine": "grad_cosine",
 }
 """Name in the row, metric."""
-LOST = ("curve", "pass@4")
-"""What is 0 at the evaluations that an exploded run did not come to."""
+LOST_EVALUATIONS, LOST_ROLLOUTS = ("curve", "pass@4"), ("training",)
+"""What is 0 at the evaluations, or updates, that an exploded run did not come to."""
 PHASES = ("rollout", "logprob", "selection", "update", "evaluation")
 
 
@@ -33,10 +35,12 @@ def kept(folder: Path, planned: Mapping[str, Any] | None = None) -> dict[str, An
         name: [[line["update"], line[metric]] for line in lines if metric in line] for name, metric in CURVES.items()
     }
     if planned is not None:
-        every, last = planned["evaluation.every"], planned["updates"]
-        due = [update for update in range(0, last + 1) if update % every == 0 or update == last]
-        for name in LOST:
-            row[name] += [[update, 0.0] for update in due[len(row[name]) :]]
+        updates = range(planned["updates"] + 1)
+        evaluation = EvaluationConfig(every=planned["evaluation.every"], first=planned["evaluation.first"])
+        evaluated = [update for update in updates if evaluation.due(update, updates[-1])]
+        for names, due in ((LOST_EVALUATIONS, evaluated), (LOST_ROLLOUTS, updates[1:])):
+            for name in names:
+                row[name] += [[update, 0.0] for update in due[len(row[name]) :]]
     seconds = {phase: sum(line.get(f"seconds_{phase}", 0.0) for line in lines) for phase in PHASES}
     (model,) = _json(folder / "inputs.json").values()
     made = _json(folder / "env.json")

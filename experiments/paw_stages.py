@@ -47,6 +47,8 @@ class Plan:
     """Arms in the order in which they are run."""
     rates: tuple[float, ...]
     """Those that are tried."""
+    tuning: Flags
+    """What of `train` is different where a rate is chosen."""
     close: float
     """Successes this close are equal when a rate is chosen."""
     tune_seeds: Mapping[str, int]
@@ -226,9 +228,11 @@ class Stages:
 
     def _settings(self, run: Run) -> dict[str, Any]:
         """What decides a run, beside its start."""
-        split = self.plan.chosen_on if run.stage == "tune" else self.plan.judged_on
+        tuning = run.stage == "tune"
+        split = self.plan.chosen_on if tuning else self.plan.judged_on
         return {
             **self.plan.train,
+            **(self.plan.tuning if tuning else {}),
             **self.plan.arms[run.arm],
             "update.lr": run.rate,
             "max-steps": self.plan.steps,
@@ -278,7 +282,7 @@ class Stages:
             return False
         row = {"env": self.given.env, "start": run.start, "variant": run.arm, "seed": run.seed, "rate": run.rate}
         row |= {"seconds": seconds, "beside": self.given.jobs, "exploded": exploded, "settings": self._settings(run)}
-        row |= {"walkthroughs": self.number(run.start), **kept(folder, self.plan.train if exploded else None)}
+        row |= {"walkthroughs": self.number(run.start), **kept(folder, self._settings(run) if exploded else None)}
         files.write_json(self._path(run.name), row)
         for name in ("checkpoints", "log"):
             files.delete(folder / name)

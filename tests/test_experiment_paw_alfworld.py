@@ -28,7 +28,8 @@ from worldline.types import WorldlineError
 
 
 def row(variant: str, seed: int, curve: list[float], start: str = "both", **more: Any) -> dict[str, Any]:
-    return {"variant": variant, "seed": seed, "start": start, "curve": [[5 * i, v] for i, v in enumerate(curve)]} | more
+    points = [[5 * i, value] for i, value in enumerate(curve)]
+    return {"variant": variant, "seed": seed, "start": start, "curve": points, "training": points} | more
 
 
 @pytest.mark.parametrize("count", [1, 2, 6, 9])
@@ -61,6 +62,8 @@ def test_measures_of_a_run_by_hand() -> None:
     values = measures(run)
     assert values["success"] == pytest.approx((0.3 + 0.7 + 0.6) / 3)
     assert values["area"] == pytest.approx((0.2 + 0.5 + 0.65) / 3)
+    run["training"] = [[1, 0.0], [2, 1.0], [3, 1.0]]
+    assert measures(run)["area"] == pytest.approx(0.75), "the curve of the rollouts, not of the evaluations"
     assert values["observation_ce"] == 1.5 and values["pass@4"] == pytest.approx(0.7)
     assert values["to_half"] == pytest.approx(7.5), "half-way between .3 and .7"
 
@@ -177,10 +180,12 @@ def test_an_exploded_run_has_no_success_from_there_on(tmp_path: Path) -> None:
     (tmp_path / "inputs.json").write_text('{"model": "abc"}')
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "env.json").write_text('{"devices": ["cpu"], "packages": {}}')
-    whole = kept(tmp_path, {"evaluation.every": 2, "updates": 5})
-    assert whole["curve"] == [[0, 0.2], [2, 0.0], [4, 0.0], [5, 0.0]]
-    assert whole["training"] == [[1, 0.3]] and whole["phases"]["update"] == 2 and whole["model"] == "abc"
+    whole = kept(tmp_path, {"evaluation.every": 2, "evaluation.first": 3, "updates": 5})
+    assert whole["curve"] == [[0, 0.2], [4, 0.0], [5, 0.0]]
+    assert whole["training"] == [[1, 0.3], [2, 0.0], [3, 0.0], [4, 0.0], [5, 0.0]]
+    assert whole["phases"]["update"] == 2 and whole["model"] == "abc"
     assert kept(tmp_path)["curve"] == [[0, 0.2]]
+    assert kept(tmp_path)["training"] == [[1, 0.3]]
 
 
 def task(tmp_path: Path, name: str, code: str, ends: dict[str, int]) -> run_queue.Task:
@@ -229,7 +234,7 @@ VERBS = textwrap.dedent("""
         best = "1e-05" if "action" in flags["--out"] else "3e-05"
         gain = 0.1 * (flags["--wm"] == "paw") + 0.1 * (flags["--update.lr"] == best)
         noise = 0.001 * int(flags["--seed"]) * (1 + (flags["--wm"] == "paw"))
-        lines = [{"update": u, "eval_success": 0.1 + (gain + noise) * u / 2, "eval_pass@4": 0.5,
+        lines = [{"update": u, "success": 0.2, "eval_success": 0.1 + (gain + noise) * u / 2, "eval_pass@4": 0.5,
                   "eval_observation_ce": 1.0 - gain} for u in range(3)]
         (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in lines))
         (out / "inputs.json").write_text(json.dumps({flags["--model"]: "weights"}))

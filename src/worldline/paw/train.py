@@ -167,7 +167,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
             metrics |= {"staleness": stale} | correction.metrics
         if targets:
             metrics |= _world_metrics(targets, experience, clock)
-        if _due(number, config.evaluation.every, config.updates):
+        if config.evaluation.due(number, config.updates):
             with clock("evaluation"):
                 metrics |= session.evaluation(session.play_held_out(), held_out)
         metrics |= clock.metrics()
