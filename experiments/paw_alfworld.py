@@ -38,7 +38,7 @@ from paw_stages import Given, Plan, Stages
 from worldline.types import InputError, WorldlineError
 
 WINDOW, FIRST = (0.1, 0.2), 50
-RATES, CLOSE, TUNE_SEEDS = (1e-5, 3e-5), 0.015, {"action": 101, "both": 102}
+RATES, CLOSE, TUNE_SEEDS = (3e-6, 1e-5), 0.015, {"action": 101, "both": 102}
 STARTS = tuple(TUNE_SEEDS)
 SEEDS = 6
 PAW = {"wm": "paw", "world.alpha": 0.75, "world.rho": 0.2, "world.coefficient": "adaptive"}

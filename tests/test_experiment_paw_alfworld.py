@@ -231,7 +231,7 @@ VERBS = textwrap.dedent("""
     else:
         out = pathlib.Path(flags["--out"])
         out.mkdir(parents=True, exist_ok=True)
-        best = "1e-05" if "action" in flags["--out"] else "3e-05"
+        best = "3e-06" if "action" in flags["--out"] else "1e-05"
         gain = 0.1 * (flags["--wm"] == "paw") + 0.1 * (flags["--update.lr"] == best)
         noise = 0.001 * int(flags["--seed"]) * (1 + (flags["--wm"] == "paw"))
         lines = [{"update": u, "success": 0.2, "eval_success": 0.1 + (gain + noise) * u / 2, "eval_pass@4": 0.5,
@@ -278,7 +278,7 @@ def test_all_stages_go_on_where_they_stopped(stages: list[str], tmp_path: Path) 
 
     assert play("figures", "--result", str(result)) == 0
     content = json.loads(result.read_text())
-    assert content["rates"] == {"action": 1e-5, "both": 3e-5}
+    assert content["rates"] == {"action": 3e-6, "both": 1e-5}
     assert content["clones"]["both"] == {"3": 0.003, "6": 0.006}
     assert len(content["rows"]) == 12 and content["pairs_with_different_starts"] == []
     first = next(c for c in content["comparisons"] if (c["measure"], c["start"]) == ("success", "all"))
