@@ -18,6 +18,8 @@ from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
 Features = npt.NDArray[np.float32]
+_INSIDE = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+_SHARES = np.array([0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.1, 1.5])
 _EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
 _PASTS = [COLUMN[name] for name in ("history", "path", "deeds")]
 _CONTEXTS = len(CONTEXTS) - 1
@@ -48,6 +50,8 @@ NAMES = (
     "number below the action's",
     "number as the action's",
     "number between them",
+    *(f"number between them: {part}" for part in range(6)),
+    *(f"number as a share of the one shown: {part}" for part in range(9)),
     "agreeing candidates",
     "agreeing rows of this observation and action",
     "agreeing rows of this task and action",
@@ -185,14 +189,19 @@ def _of_texts(
     return np.concatenate([alone, np.array(described)[number], agreeing], 1, dtype=np.float32)
 
 
-def _placed(text: str, shown: float | None, bid: float | None) -> tuple[float, float, float, float, float]:
+def _placed(text: str, shown: float | None, bid: float | None) -> tuple[float, ...]:
     """Where the last number of an answer lies beside the last one that was shown and that of the action."""
     value = last_number(text)
     if value is None:
-        return 0.0, 0.0, 0.0, 0.0, 0.0
+        return (0.0,) * 20
     above, equal = (0.0, 0.0) if shown is None else (float(value > shown), float(value == shown))
     below, same = (0.0, 0.0) if bid is None else (float(value < bid), float(value == bid))
     between = (
         0.5 if shown is None or bid is None or shown == bid else min(max((value - bid) / (shown - bid), -1.0), 2.0)
     )
-    return above, equal, below, same, between
+    inside, share = [0.0] * 6, [0.0] * 9
+    if shown is not None and bid is not None and shown != bid and value != shown:
+        inside[int(np.searchsorted(_INSIDE, (value - bid) / (shown - bid)))] = 1.0
+    if shown and value != shown:
+        share[int(np.searchsorted(_SHARES, value / shown))] = 1.0
+    return above, equal, below, same, between, *inside, *share
