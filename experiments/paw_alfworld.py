@@ -16,7 +16,7 @@ checkpoint in OUT/ENV/work, or begun anew where that is gone; the clones are mad
   success is below WINDOW and halves while it is above, then goes to the geometric mean; the first inside is taken. A
   clone is judged at the temperature of the rollouts, which are what it learns from.
 - Rate: of RATES, the one with the highest success (mean of the last three evaluations) of plain GRPO, in one run of
-  half the length from the start, with a seed of its own; of those within CLOSE of the best, the smallest. It serves
+  ten updates from the start, with a seed of its own; of those within CLOSE of the best, the smallest. It serves
   every arm of the start.
 - Order: GRPO and GRPO + PaW with all seeds from both starts; then GiGPO, ECHO, lambda = 1 and rho = 1. The first
   question is `success` of GRPO + PaW against GRPO over both starts; all else is a further question.
@@ -72,7 +72,7 @@ TRAIN: dict[str, Any] = {
     "evaluation.repeats": 4,
     "evaluation.temperature": 0.4,
 }
-TUNING = {"updates": 15, "evaluation.first": 5}
+TUNING = {"updates": 10, "evaluation.first": 5}
 ALFWORLD = Plan(
     walkthroughs=True,
     chosen_on="valid_seen",
