@@ -15,11 +15,11 @@ from worldline.worker_pool import worker_pool
 
 
 def test_the_whole_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_workers: None) -> None:
-    every = demo.candidates
-    names = ["clone", "expert that forgets"]
+    forgets = {"expert that forgets": demo.scripted_candidates()["expert that forgets"]}
+    names = ["clone", *forgets]
     monkeypatch.setattr(demo, "OPTIONS", {"level": "tiny", "max_steps": 5})
     monkeypatch.setattr(demo, "CLONING", {"episodes": 12, "checkpoints": 2, "batch_tokens": 512, "vocabulary": 400})
-    monkeypatch.setattr(demo, "candidates", lambda paths: {name: every(paths)[name] for name in names})
+    monkeypatch.setattr(demo, "scripted_candidates", lambda: forgets)
     monkeypatch.setattr(demo, "ESTIMATORS", ("naive", "wm"))
     monkeypatch.setitem(SIZES, "nano", SIZES["nano"] | {"hidden_size": 32, "num_hidden_layers": 1})
     make_fits_brief(monkeypatch, 10)

@@ -36,6 +36,7 @@ ENV, OPTIONS, SPLIT = "household", {"level": "small"}, "unseen"
 CLONING: dict[str, Any] = {"episodes": 700, "batch_tokens": 1024, "checkpoints": 2}
 ESTIMATORS = ("naive", "wis", "dr", "lfqe", "wm")
 CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
+CLONE = "clone"
 
 
 class DemoConfig(Config):
@@ -68,8 +69,12 @@ def loggers(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
 
 def candidates(checkpoints: Sequence[Path]) -> dict[str, PolicySource]:
     """The policies whose value we want to know: the clone, and experts with faults."""
+    return {CLONE: PolicySpec(f"hf:{checkpoints[1]}", CHOOSE), **scripted_candidates()}
+
+
+def scripted_candidates() -> dict[str, PolicySource]:
+    """Those that need no clone."""
     return {
-        "clone": PolicySpec(f"hf:{checkpoints[1]}", CHOOSE),
         "expert, mostly by chance": Faults(chance=0.8),
         "expert, half by chance": Faults(chance=0.45),
         "expert that forgets": Faults(memory=2, chance=0.1),
@@ -97,16 +102,14 @@ def _loop(settings: DemoConfig) -> VerbResult:
     with worker_pool(settings.jobs) as pool:
         note("1/5  clone: an expert's episodes teach a small language model; as soon as it is half taught, it and two")
         note(f"     others play {settings.tasks} tasks each, and a world model is fitted on their log, beside the rest")
+        scripted = pool.submit(_play_all, settings, scripted_candidates())  # on the core that the clone leaves idle
         begun: list[Any] = []
         checkpoints = _cloned(settings, lambda half: begun.append(pool.submit(_logged_and_fitted, settings, half)))
         logging, judged = loggers(checkpoints), candidates(checkpoints)
 
         note("2/5  play: seven other agents, for real: the truth, that no estimator sees")
-        work = {
-            name: partial(play, name, policy, settings.tasks, 2, seed + 1, out / "truth")
-            for name, policy in judged.items()
-        }
-        _all(pool, "play", work)
+        _play_all(settings, {CLONE: judged[CLONE]})
+        scripted.result()
 
         note("3/5  collect and fit: the log and its world model; next, the same seven are judged from the log alone")
         begun[0].result()
@@ -173,6 +176,12 @@ def _logged_and_fitted(settings: DemoConfig, half_taught: Path) -> None:
         log += play(name, policy, settings.tasks, 1, settings.seed, settings.out / "log")
     fitted = fit_ensemble(log, FitSettings(members=0, left_out=False, seed=settings.seed))
     fitted.save(settings.out / "world-model")
+
+
+def _play_all(settings: DemoConfig, policies: Mapping[str, PolicySource]) -> None:
+    """The truth of these policies."""
+    for name, policy in policies.items():
+        play(name, policy, settings.tasks, 2, settings.seed + 1, settings.out / "truth")
 
 
 def _all(pool: WorkerPool, what: str, work: Mapping[str, Callable[[], object]]) -> None:
