@@ -23,7 +23,7 @@ MEASURES = {
     "area": "mean success of the rollouts: the area under their curve, over its width",
     "observation_ce": "cross-entropy of held-out observations at the end, nats per token",
     "pass@4": "pass@4, mean of the last three evaluations",
-    "to_half": "updates until success is .5; a run that never is counts one evaluation more than it has",
+    "to_half": "updates until the rollouts' success is .5; a run that never gets there counts one more than it has",
 }
 EQUAL = 1e-12
 """Means this close are equal: sums of the same numbers in another order."""
@@ -36,9 +36,9 @@ def measures(row: Mapping[str, Any]) -> dict[str, float]:
     return {
         "success": statistics.mean(value for _, value in curve[-LAST:]),
         "area": area(row["training"]),
-        "observation_ce": ce[-1][1] if ce else math.nan,
+        "observation_ce": ce[-1][1] if ce and ce[-1][0] == curve[-1][0] else math.nan,
         "pass@4": statistics.mean(value for _, value in together[-LAST:]) if together else math.nan,
-        "to_half": first_reached(curve, HALF),
+        "to_half": first_reached(row["training"], HALF),
     }
 
 
@@ -52,7 +52,7 @@ def area(curve: Sequence[tuple[int, float]]) -> float:
 
 
 def first_reached(curve: Sequence[tuple[int, float]], level: float) -> float:
-    """Where the broken line first reaches `level`; if nowhere, one evaluation behind its end."""
+    """Where the broken line first reaches `level`; if nowhere, one step behind its end."""
     if curve[0][1] >= level:
         return float(curve[0][0])
     for (a, low), (b, high) in itertools.pairwise(curve):

@@ -17,7 +17,7 @@ checkpoint in OUT/ENV/work, or begun anew where that is gone; the clones are mad
   clone is judged at the temperature of the rollouts, which are what it learns from.
 - Rate: of RATES, the one with the highest success (mean of the last three evaluations) of plain GRPO, in one run of
   ten updates from the start, with a seed of its own; of those within CLOSE of the best, the smallest. It serves
-  every arm of the start.
+  every arm of the start. The start is the first of the three evaluations, the same for all rates.
 - Order: GRPO and GRPO + PaW with all seeds from both starts; then GiGPO, ECHO, lambda = 1 and rho = 1. The first
   question is `success` of GRPO + PaW against GRPO over both starts; all else is a further question.
 - Evaluations: every game four times (WebShop: 280 test goals, so 1,120 episodes). The judged mean of three evaluations
@@ -126,7 +126,7 @@ def tiny(plan: Plan) -> Plan:
         "window": (0.0, 1.0),
         "first": 2,
     }
-    return replace(plan, train={**plan.train, **TINY}, tuning={}, **small)
+    return replace(plan, train={**plan.train, **TINY}, tuning={"updates": 1}, **small)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -64,11 +64,14 @@ def test_measures_of_a_run_by_hand() -> None:
     assert values["area"] == pytest.approx((0.2 + 0.5 + 0.65) / 3)
     run["training"] = [[1, 0.0], [2, 1.0], [3, 1.0]]
     assert measures(run)["area"] == pytest.approx(0.75), "the curve of the rollouts, not of the evaluations"
+    assert measures(run)["to_half"] == pytest.approx(1.5)
+    run["observation_ce"] = [[0, 2.0]]
+    assert np.isnan(measures(run)["observation_ce"]), "measured at the start alone: the run exploded"
     assert values["observation_ce"] == 1.5 and values["pass@4"] == pytest.approx(0.7)
     assert values["to_half"] == pytest.approx(7.5), "half-way between .3 and .7"
 
 
-def test_a_curve_that_never_reaches_the_level_counts_one_evaluation_more() -> None:
+def test_a_curve_that_never_reaches_the_level_counts_one_step_more() -> None:
     assert first_reached([(0, 0.1), (5, 0.2), (10, 0.4)], 0.5) == 15
     assert first_reached([(0, 0.6), (5, 0.2)], 0.5) == 0
     assert area([(0, 0.2), (10, 0.4), (30, 0.4)]) == pytest.approx(np.trapezoid([0.2, 0.4, 0.4], [0, 10, 30]) / 30)

@@ -29,7 +29,8 @@ def worker_pool(jobs: int, engine: str = "local") -> Iterator[WorkerPool]:
         return
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context(_START), _begin)
     with _one_thread_each():
-        pool.submit(os.getpid)  # all processes start with the first task
+        for _ in range(jobs):  # a process starts with each task that finds none idle
+            pool.submit(os.getpid)
     try:
         yield pool
     except BaseException as error:

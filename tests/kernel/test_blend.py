@@ -78,3 +78,11 @@ def test_wordings_are_flattened_within_their_kind_alone() -> None:
     blended = blend.chances(chances, np.arange(4), np.zeros(4), kinds)
     assert blended == pytest.approx([0.95 / 3, 0.95 / 3, 0.95 / 3, 0.05])
     assert blend.chances(chances, np.arange(4), np.zeros(4)) == pytest.approx([0.25] * 4), "without kinds: flat"
+
+
+def test_a_kind_without_mass_stays_without() -> None:
+    blend = Blend()
+    blend.exponents.copy_(blend.exponents.new_tensor([0.7, 0.3]))
+    chances, kinds = np.array([0.6, 0.4, 0.0, 0.0]), np.array([0, 0, 1, 1])
+    blended = blend.chances(chances, np.arange(4), np.zeros(4), kinds)
+    assert blended.sum() == pytest.approx(1.0) and blended[2:].tolist() == [0.0, 0.0]

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 Array = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 _TINY = 1e-9
+_LEAST = 1e-300
+"""Mass of a group without any."""
 _RANGE = 0.0, 2.0
 """Of an exponent."""
 
@@ -50,7 +52,7 @@ def levels(kinds: Ids, of: Ids, chances: Array, log_wordings: npt.NDArray[np.flo
 
 @dataclass(frozen=True)
 class BlendedStep:
-    """A held-out step: of each wording the gate's mass and the log-probability, which was right, and its weight."""
+    """A held-out step: of each group the gate's mass and the log-probability, which was right, and its weight."""
 
     mass: Array
     log_chances: Array
@@ -83,11 +85,11 @@ class Blend(nn.Module):
         mass = np.bincount(of, chances)[of] + _TINY
         blended: Array = chances / mass * np.exp(a * np.log(mass) + b * log_chances)
         larger = np.zeros_like(of) if within is None else within
-        blended *= (np.bincount(larger, chances) / np.bincount(larger, blended))[larger]
+        blended *= (np.bincount(larger, chances) / np.maximum(np.bincount(larger, blended), _LEAST))[larger]
         return blended
 
     def fit(self, steps: Sequence[BlendedStep]) -> None:
-        """The exponents that make the right wordings likeliest."""
+        """The exponents that make the right groups likeliest."""
         steps = [one for one in steps if one.right >= 0 and len(one.mass) > 1]
         if not steps:
             return

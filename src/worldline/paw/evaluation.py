@@ -24,7 +24,7 @@ class EvaluationConfig(Config):
     """Playing unseen tasks along the way."""
 
     every: int = option(10, help="updates between evaluations; 0: none", ge=0)
-    first: int = option(0, help="no evaluation before this update, except that of the start", ge=0)
+    first: int = option(0, help="no evaluation before this update, except at the start and the end", ge=0)
     episodes: int = option(128, help="episodes of one evaluation", ge=1)
     repeats: int = option(
         1, help="episodes of each task; above 1 an evaluation gives pass@2, pass@4, ... up to this many as well", ge=1
@@ -37,9 +37,7 @@ class EvaluationConfig(Config):
 
     def due(self, update: int, last: int) -> bool:
         """Whether the policy after this update is evaluated, in a run whose last update is `last`."""
-        if not self.every or update in (0, last):
-            return bool(self.every)
-        return update >= self.first and update % self.every == 0
+        return self.every > 0 and (update in (0, last) or (update >= self.first and update % self.every == 0))
 
 
 def evaluation_plan(world: World, split: str, config: EvaluationConfig, seed: int) -> list[Episode]:
