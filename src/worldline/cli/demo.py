@@ -101,10 +101,8 @@ def _loop(settings: DemoConfig) -> VerbResult:
     started, out, seed = time.perf_counter(), settings.out, settings.seed
     with worker_pool(settings.jobs) as pool:
         note("1/5  clone: an expert's episodes teach a small language model; as soon as it is half taught, it and two")
-        note(
-            f"     others play {settings.tasks} tasks each, and a world model is fitted on their log, beside the rest;"
-        )
-        note("     meanwhile six scripted agents play for real")
+        note(f"     others play {settings.tasks} tasks each, and a world model is fitted on their log, beside the rest")
+        note("     and six scripted agents, who play for real")
         scripted = pool.submit(_play_all, settings, scripted_candidates())  # on the core that the clone leaves idle
         begun: list[Any] = []
         checkpoints = _cloned(settings, lambda half: begun.append(pool.submit(_logged_and_fitted, settings, half)))
