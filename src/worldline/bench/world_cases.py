@@ -1,7 +1,6 @@
 """Who plays in `bench worlds`: in each world three loggers that explore, none of them optimal, and ten targets.
 
-The best policy of a world is among its targets. Worlds that are held out were written to be judged in: no setting of
-any estimator is chosen on them.
+The best policy of a world is among its targets. Worlds that are held out were written to be judged in.
 """
 
 from collections.abc import Mapping

@@ -40,7 +40,7 @@ WORLD_NAMES = (*SMALL_CASES, *LARGE_SUITES, *DATA_SUITES)
 class WorldsBenchConfig(Config):
     """Spearman, error, coverage and regret of every estimator in many worlds; their mean over worlds, and the worst.
 
-    Errors and regret are shares of the range of a world's returns. No setting is chosen on the worlds held out.
+    Errors and regret are shares of the range of a world's returns. Another --seed is a stage that nobody has looked at.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
