@@ -3,7 +3,6 @@
 None of the features knows a word of any world. Their weights are learned from the log (`gate`).
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -19,10 +18,6 @@ from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
 Features = npt.NDArray[np.float32]
-_BETWEEN = 0.0, 0.25, 0.5, 0.75, 1.0
-"""Where a number that changes lies between the action's (0) and the one shown (1): edges of the parts told apart."""
-_SHARES = 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.1, 1.5
-"""The same for its share of the one shown."""
 _EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
 _PASTS = [COLUMN[name] for name in ("history", "path", "deeds")]
 _CONTEXTS = len(CONTEXTS) - 1
@@ -53,8 +48,6 @@ NAMES = (
     "number below the action's",
     "number as the action's",
     "number between them",
-    *(f"number between them, part {part}" for part in range(len(_BETWEEN) + 1)),
-    *(f"number as a share of the one shown, part {part}" for part in range(len(_SHARES) + 1)),
     "agreeing candidates",
     "agreeing rows of this observation and action",
     "agreeing rows of this task and action",
@@ -192,19 +185,14 @@ def _of_texts(
     return np.concatenate([alone, np.array(described)[number], agreeing], 1, dtype=np.float32)
 
 
-def _placed(text: str, shown: float | None, bid: float | None) -> tuple[float, ...]:
+def _placed(text: str, shown: float | None, bid: float | None) -> tuple[float, float, float, float, float]:
     """Where the last number of an answer lies beside the last one that was shown and that of the action."""
     value = last_number(text)
-    inside, share = [0.0] * (len(_BETWEEN) + 1), [0.0] * (len(_SHARES) + 1)
     if value is None:
-        return 0.0, 0.0, 0.0, 0.0, 0.0, *inside, *share
+        return 0.0, 0.0, 0.0, 0.0, 0.0
     above, equal = (0.0, 0.0) if shown is None else (float(value > shown), float(value == shown))
     below, same = (0.0, 0.0) if bid is None else (float(value < bid), float(value == bid))
     between = (
         0.5 if shown is None or bid is None or shown == bid else min(max((value - bid) / (shown - bid), -1.0), 2.0)
     )
-    if shown is not None and bid is not None and shown not in (bid, value):
-        inside[bisect_left(_BETWEEN, (value - bid) / (shown - bid))] = 1.0
-    if shown and value != shown:
-        share[bisect_left(_SHARES, value / shown)] = 1.0
-    return above, equal, below, same, between, *inside, *share
+    return above, equal, below, same, between

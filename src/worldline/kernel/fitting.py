@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.blend import BlendedStep, levels
+from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.gate import Exercise
@@ -225,31 +225,15 @@ def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int
 
 
 def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
-    by_kind, by_wording = [], []
+    steps = []
     for one in held_out:
-        kinds, of = one.considered.prospects.kinds, one.considered.wordings.of
+        of, texts = one.considered.wordings.of, one.considered.wordings.texts
         chances = model.gate.chances(one.exercise.features, [len(of)])[0]
-        at = levels(kinds, of, chances, one.exercise.features[:, -1])
-        kind, weight = kinds == model.outlook.kind_of(outcome_of(one.row)), one.exercise.weight
-        by_kind.append(_blended_step(at.kinds, chances, at.log_kinds, kind, weight))
-        if kind.any():
-            right = (of == one.right_wording)[kind]
-            by_wording.append(_blended_step(at.pairs[kind], chances[kind], at.log_pairs[kind], right, weight))
-    model.kind_blend.fit(by_kind)
-    model.blend.fit(by_wording)
-
-
-def _blended_step(
-    of: npt.NDArray[np.int64],
-    chances: Chances,
-    log_chances: npt.NDArray[np.float64],
-    right: npt.NDArray[np.bool_],
-    weight: float,
-) -> BlendedStep:
-    """A held-out step, whose candidates belong to groups `of`; those that are `right` are all of one group."""
-    _, first, group = np.unique(of, return_index=True, return_inverse=True)
-    mass = np.bincount(group, chances).astype(np.float64)
-    return BlendedStep(mass, log_chances[first], int(group[right.argmax()]) if right.any() else -1, weight)
+        log_chances = np.zeros(len(texts))
+        log_chances[of] = one.exercise.features[:, -1]
+        mass = np.bincount(of, chances, len(texts)).astype(np.float64)
+        steps.append(BlendedStep(mass, log_chances, one.right_wording, one.exercise.weight))
+    model.blend.fit(steps)
 
 
 def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: frozenset[int], seed: int) -> None:
@@ -265,8 +249,11 @@ def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: 
     for (_, exercise), these, outlook in zip(
         tested, chances, model.outlook.log_chances([one.prospects for one in considered]), strict=True
     ):
-        sorts = exercise.prospects.sorts
-        steps.append(_blended_step(sorts, these, outlook.astype(np.float64), sorts == exercise.right, exercise.weight))
+        sorts, first, of = np.unique(exercise.prospects.sorts, return_index=True, return_inverse=True)
+        there = sorts.tolist()
+        right = there.index(exercise.right) if exercise.right in there else -1
+        mass = np.bincount(of, these, len(sorts)).astype(np.float64)
+        steps.append(BlendedStep(mass, outlook[first].astype(np.float64), right, exercise.weight))
     model.outlook_blend.fit(steps)
 
 

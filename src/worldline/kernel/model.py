@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
-from worldline.kernel.blend import Blend, Levels, levels
+from worldline.kernel.blend import Blend
 from worldline.kernel.candidates import KINDS, Candidates, candidates
 from worldline.kernel.compared_rows import pool
 from worldline.kernel.edits import EditRules
@@ -91,7 +91,7 @@ class KernelModel(nn.Module):
         self.fillings = Fillings(self.log.language.phrasing, lists, [row.action for row in self.log.rows])
         self.wording_model = WordingModel()
         self.gate = Gate(len(NAMES))
-        self.kind_blend, self.blend = Blend(), Blend()
+        self.blend = Blend()
         self.outlook = Outlook(self.log)
         self.outlook_blend = Blend(OUTLOOK_PRIOR, OUTLOOK_GAIN)
         self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
@@ -166,7 +166,7 @@ class KernelModel(nn.Module):
     def _prospects(self, one: _Question, possible: Candidates, worded: Wordings) -> Prospects:
         kinds = self.outlook.kinds(possible.rows, one.state.rewards)
         sorts = self.outlook.sorts_of(kinds, worded.of, worded.texts)
-        return Prospects(summary(one.state, one.step), sorts, kinds, self.outlook.group(one.own))
+        return Prospects(summary(one.state, one.step), sorts, self.outlook.group(one.own))
 
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""
@@ -187,14 +187,9 @@ class KernelModel(nn.Module):
         """The same without what the outlook says: by the gate and the wording model."""
         chances = self.gate.chances(np.concatenate(described), [len(one) for one in described])
         return [
-            self._blended(these, levels(one.prospects.kinds, one.wordings.of, these, features[:, -1]))
+            self.blend.chances(these, one.wordings.of, features[:, -1].astype(np.float64))
             for one, features, these in zip(considered, described, chances, strict=True)
         ]
-
-    def _blended(self, chances: Chances, at: Levels) -> Chances:
-        """The gate's probabilities, put right for the kinds of outcome, then for the wordings of each kind."""
-        by_kind = self.kind_blend.chances(chances, at.kinds, at.log_kinds)
-        return self.blend.chances(by_kind, at.pairs, at.log_pairs, at.kinds)
 
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
         """Draw an answer to each request, all weighed in one batch."""

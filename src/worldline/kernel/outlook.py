@@ -86,11 +86,10 @@ def _ratio(number: float | None, other: float | None) -> float:
 
 @dataclass(frozen=True)
 class Prospects:
-    """A step: its summary, and of each of its candidates the sort and the kind of outcome."""
+    """A step: its summary, and the sort of each of its candidates."""
 
     summary: Summary
     sorts: Ids
-    kinds: Ids
     group: int
     """The network that has not seen the policy of the step; -1: it is nobody's of the log."""
 
@@ -175,13 +174,9 @@ class Outlook(nn.Module):
         }
         return np.array([cells[cell] for cell in zip(kinds.tolist(), of.tolist(), strict=True)])
 
-    def kind_of(self, outcome: StepOutcome) -> int:
-        """The kind of an outcome that the log has."""
-        return self._kinds[self._kind(outcome)]
-
     def sort_of(self, outcome: StepOutcome, worded: str) -> int:
         """The sort of an answer of this wording with an outcome that the log has."""
-        kind = self.kind_of(outcome)
+        kind = self._kinds[self._kind(outcome)]
         return self._frequent.get((kind, worded), SORTS + kind)
 
     def log_chances(self, prospects: Sequence[Prospects]) -> list[Floats]:
