@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from collect_process import start_collect
 from counting import CountingWorld, SeededPolicy
-from worldline import files, store
+from worldline import envs, files, store
 from worldline.cli import main
 from worldline.cli.verb_result import Speed
 from worldline.collect import CollectConfig, collect, collect_tasks
@@ -73,6 +73,27 @@ def retrained(model: Path) -> None:
     lm = AutoModelForCausalLM.from_pretrained(model)
     lm.get_input_embeddings().weight.data += 0.01
     lm.save_pretrained(model)
+
+
+def test_a_folder_holds_episodes_of_one_set_of_options(tmp_path: Path) -> None:
+    """Two levels have tasks of the same names: an estimator would take them for the same tasks."""
+    tiny = {"env": "household", "policy": "random", "episodes": 2, "options": {"level": "tiny"}}
+    collect(config(tmp_path / "log", **tiny))
+    collect(config(tmp_path / "log", **tiny, name="again"))
+    before = content(tmp_path / "log")
+    with pytest.raises(InputError, match=r"household with --options.level tiny.*give another --out"):
+        collect(config(tmp_path / "log", **{**tiny, "options": {"level": "small"}, "name": "other"}))
+    with pytest.raises(InputError, match="--options.level tiny"):
+        collect(config(tmp_path / "log", **{**tiny, "options": {}, "name": "default"}))
+    explicit = {
+        name: value for name, value in envs.settings("household", {"level": "tiny"}).items() if value is not None
+    }
+    collect(config(tmp_path / "log", **{**tiny, "options": explicit, "name": "explicit"}))
+    assert before.items() <= content(tmp_path / "log").items() and len(content(tmp_path / "log")) == 6
+    for shard in store.shards(tmp_path / "log"):
+        shard.unlink()
+    collect(config(tmp_path / "log", **{**tiny, "options": {"level": "small"}}))
+    assert len(content(tmp_path / "log")) == 2, "an emptied folder is free again"
 
 
 def test_a_checkpoint_that_was_retrained_is_another_run(start: Path, tmp_path: Path) -> None:

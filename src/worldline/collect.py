@@ -125,6 +125,8 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
     )
 
 
+OPTIONS_FILE = ".options.json"
+"""In a log's folder: the options of each environment whose episodes `collect` has put there."""
 Watch = Callable[[Tally], None]
 Play = Callable[[list[Episode], store.StoreWriter | None, Tally, Watch], ShardOutcome]
 """Plays episodes into a writer and a tally; `watch` sees the tally after each, or after each shard."""
@@ -254,6 +256,7 @@ def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.
     if config.out is None:
         yield None, set()
         return
+    _one_world(config, config.out)
     writer = store.StoreWriter(config.out)
     taken = f"{config.out}: another process is collecting this very run; give another --seed"
     with files.locked(config.out / f".{config.settings_name}.lock", taken=taken):
@@ -261,6 +264,23 @@ def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.
         tally.recall(config.out, done)
         with writer:
             yield writer, done
+
+
+def _one_world(config: CollectConfig, folder: Path) -> None:
+    """Refuse a folder with episodes of the environment at other options: tasks of the same name would be others."""
+    path = folder / OPTIONS_FILE
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() and store.shards(folder) else {}
+    own = envs.settings(config.env, config.options) if config.env in envs.WORLDS else config.options
+    own = json.loads(json.dumps(own, default=str))
+    there = known.setdefault(config.env, own)
+    if there != own:
+        differing = [name for name in sorted({*there, *own}) if there.get(name) != own.get(name)]
+        flags = (f"--options.{name} {there[name]}" if name in there else f"no --options.{name}" for name in differing)
+        raise InputError(
+            f"{folder}: holds episodes of {config.env} with {' '.join(flags)}, whose tasks are not those of this run: "
+            "give another --out"
+        )
+    files.write_json(path, known)
 
 
 def _kept(config: CollectConfig, run: str) -> set[str]:

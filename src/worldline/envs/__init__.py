@@ -187,9 +187,10 @@ def describe(name: str) -> str:
     return f"settings of {name}:\n{data}{options_help(_attribute(source.config))}"
 
 
-def settings(name: str) -> dict[str, Any]:
-    """The settings of a built-in environment with their defaults."""
-    values: dict[str, Any] = _attribute(WORLDS[name].config)().model_dump(mode="json")
+def settings(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The settings of a built-in environment: its defaults, but for `options`."""
+    config = validate(_attribute(WORLDS[name].config), dict(options or {}), source=name, prefix="options.")
+    values: dict[str, Any] = config.model_dump(mode="json")
     return values
 
 
