@@ -256,8 +256,8 @@ def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.
     if config.out is None:
         yield None, set()
         return
-    _one_world(config, config.out)
     writer = store.StoreWriter(config.out)
+    _one_world(config, config.out)
     taken = f"{config.out}: another process is collecting this very run; give another --seed"
     with files.locked(config.out / f".{config.settings_name}.lock", taken=taken):
         done = _kept(config, run)
