@@ -269,10 +269,10 @@ def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.
 def _one_world(config: CollectConfig, folder: Path) -> None:
     """Refuse a folder with episodes of the environment at other options: tasks of the same name would be others."""
     path = folder / OPTIONS_FILE
-    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() and store.shards(folder) else {}
+    options_of = json.loads(path.read_text(encoding="utf-8")) if path.is_file() and store.shards(folder) else {}
     own = envs.settings(config.env, config.options) if config.env in envs.WORLDS else config.options
     own = json.loads(json.dumps(own, default=str))
-    there = known.setdefault(config.env, own)
+    there = options_of.setdefault(config.env, own)
     if there != own:
         differing = [name for name in sorted({*there, *own}) if there.get(name) != own.get(name)]
         flags = (f"--options.{name} {there[name]}" if name in there else f"no --options.{name}" for name in differing)
@@ -280,7 +280,7 @@ def _one_world(config: CollectConfig, folder: Path) -> None:
             f"{folder}: holds episodes of {config.env} with {' '.join(flags)}, whose tasks are not those of this run: "
             "give another --out"
         )
-    files.write_json(path, known)
+    files.write_json(path, options_of)
 
 
 def _kept(config: CollectConfig, run: str) -> set[str]:
