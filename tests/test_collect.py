@@ -90,6 +90,9 @@ def test_a_folder_holds_episodes_of_one_set_of_options(tmp_path: Path) -> None:
     }
     collect(config(tmp_path / "log", **{**tiny, "options": explicit, "name": "explicit"}))
     assert before.items() <= content(tmp_path / "log").items() and len(content(tmp_path / "log")) == 6
+    (tmp_path / "log" / ".options.json").write_text("{broken")
+    with pytest.raises(InputError, match=r"options.json: is no JSON: delete it"):
+        collect(config(tmp_path / "log", **tiny, seed=5))
     for shard in store.shards(tmp_path / "log"):
         shard.unlink()
     collect(config(tmp_path / "log", **{**tiny, "options": {"level": "small"}}))

@@ -269,7 +269,10 @@ def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.
 def _one_world(config: CollectConfig, folder: Path) -> None:
     """Refuse a folder with episodes of the environment at other options: tasks of the same name would be others."""
     path = folder / OPTIONS_FILE
-    options_of = json.loads(path.read_text(encoding="utf-8")) if path.is_file() and store.shards(folder) else {}
+    try:
+        options_of = json.loads(path.read_text(encoding="utf-8")) if path.is_file() and store.shards(folder) else {}
+    except ValueError:
+        raise InputError(f"{path}: is no JSON: delete it, if all episodes there have the options of this run") from None
     own = envs.settings(config.env, config.options) if config.env in envs.WORLDS else config.options
     own = json.loads(json.dumps(own, default=str))
     there = options_of.setdefault(config.env, own)
