@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install test lint suite demo docs kill fuzz openenv ray readers clean
+.PHONY: install test lint suite demo docs kill fuzz openenv ray readers kernels clean
 
 install: $(STAMP)
 
@@ -50,6 +50,11 @@ ray: install
 readers: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[readers]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/store/test_readers_of_others.py
+
+# On a CPU torch comes without Triton, whose 600 MB are for these tests alone.
+kernels: install
+	$(BIN)/pip install --quiet --disable-pip-version-check triton==3.9.0
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/pytest tests/policies/language_model/test_triton_operations.py
 
 docs: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

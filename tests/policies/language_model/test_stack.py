@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from tiny_llama import tiny_llama
+from worldline.policies.language_model.layer_operations import TorchOperations
 from worldline.policies.language_model.stack import FusedStack, TransformersStack, stack_of
 
 SIZES = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
@@ -63,7 +64,7 @@ def test_fused_layers_read_and_step_as_transformers_do(kind: str) -> None:
     ids = torch.randint(0, 60, (3, 9))
     with torch.inference_mode():
         whole = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
-        for stack in (FusedStack(model), TransformersStack(model)):
+        for stack in (FusedStack(model, TorchOperations()), TransformersStack(model)):
             reading, stepping = cache_for(model, 3, 7), cache_for(model, 3, 12)
             states = stack.read(ids[:, :7], torch.arange(7)[None], reading)
             torch.testing.assert_close(states, whole[:, :7], rtol=1e-4, atol=1e-4)

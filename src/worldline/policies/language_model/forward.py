@@ -151,7 +151,11 @@ def log_softmax(logits: Tensor, temperature: float) -> Tensor:
 
 def entropy(logits: Tensor, temperature: float) -> Tensor:
     """Shannon entropy (nats) over the vocabulary; a greedy policy's is measured at temperature 1."""
-    logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
+    return entropy_of(torch.log_softmax(logits / (temperature or 1.0), dim=-1))
+
+
+def entropy_of(logprobs: Tensor) -> Tensor:
+    """Shannon entropy (nats) of log-probabilities."""
     return -(logprobs.exp() * logprobs).nan_to_num(0.0).sum(-1)
 
 

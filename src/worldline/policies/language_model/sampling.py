@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from worldline.policies.language_model.forward import entropy, log_softmax
+from worldline.policies.language_model.forward import entropy, entropy_of, log_softmax
 
 
 @dataclass(frozen=True)
@@ -23,4 +23,5 @@ def sample(logits: Tensor, draws: Tensor, temperature: float) -> Sampled:
     cumulative = logprobs.double().exp().cumsum(-1)
     aims = draws * cumulative[:, -1]
     tokens = torch.searchsorted(cumulative, aims[:, None], right=True)[:, 0].clamp(max=logits.shape[-1] - 1)
-    return Sampled(tokens, logprobs.gather(-1, tokens[:, None])[:, 0], entropy(logits, temperature))
+    entropies = entropy_of(logprobs) if temperature else entropy(logits, temperature)
+    return Sampled(tokens, logprobs.gather(-1, tokens[:, None])[:, 0], entropies)

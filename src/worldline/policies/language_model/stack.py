@@ -6,6 +6,7 @@ the model says.
 """
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import torch
@@ -14,10 +15,11 @@ from torch import Tensor
 
 from worldline.policies.language_model import attention
 from worldline.policies.language_model.forward import Model, bare
+from worldline.policies.language_model.layer_operations import Operations, TorchOperations
 from worldline.policies.language_model.memory import PlacedLayer, WrittenLayer, cache_of
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""Of a layer's number, queries (B, N, H, D), keys and values (B, N, H / groups, D): what they see, (B, N, H * D)."""
+"""Of a layer's number, its heads, and the angles of the positions: what the queries see, (rows, time, width)."""
 
 
 class Stack(Protocol):
@@ -32,8 +34,10 @@ class Stack(Protocol):
 
 def stack_of(model: Model) -> Stack:
     """The faster stack where it fits the model."""
-    plain = bare(model)
-    return FusedStack(plain) if FusedStack.fits(plain) else TransformersStack(plain)
+    plain, operations = bare(model), TorchOperations()
+    if not FusedStack.fits(plain, operations):
+        return TransformersStack(plain)
+    return FusedStack(plain, _compiled(plain) or operations)
 
 
 class TransformersStack:
@@ -66,12 +70,14 @@ class TransformersStack:
 class FusedStack:
     """Layers of Llama's shape: RMS norms, rotated queries and keys, a gated MLP. Make it where it `fits`."""
 
-    def __init__(self, plain: Model) -> None:
-        self._decoder = plain.get_decoder()
-        self._size: int = self._decoder.layers[0].self_attn.head_dim
+    def __init__(self, plain: Model, operations: Operations) -> None:
+        self._decoder, self._operations = plain.get_decoder(), operations
+        block = self._decoder.layers[0].self_attn
+        self._size: int = block.head_dim
+        self._keys = block.k_proj.weight.shape[0] // self._size
 
     @classmethod
-    def fits(cls, plain: Model) -> bool:
+    def fits(cls, plain: Model, operations: Operations) -> bool:
         """Whether the model has no other weights than these, and says the same through its own layers."""
         decoder = plain.get_decoder()
         if not all(hasattr(decoder, name) for name in ("embed_tokens", "layers", "norm", "rotary_emb")):
@@ -80,75 +86,75 @@ class FusedStack:
             return False
         ids = torch.arange(24, device=plain.device)[None].repeat(2, 1) % plain.config.get_text_config().vocab_size
         with torch.inference_mode():
-            positions = torch.arange(24, device=plain.device)[None]
             own = decoder(input_ids=ids, use_cache=False).last_hidden_state.float()
-            ours = cls(plain)._states(ids, positions, _causal).float()
+            ours = cls(plain, operations)._read_and_stepped(ids).float()
         scale = float(own.abs().max())
         return torch.allclose(own, ours, rtol=0.0, atol=scale * (1e-4 if plain.dtype == torch.float32 else 0.05))
 
     def read(self, ids: Tensor, positions: Tensor, cache: Tensor) -> Tensor:
-        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            cache[layer, 0].copy_(key.transpose(1, 2))
-            cache[layer, 1].copy_(value.transpose(1, 2))
-            return _causal(layer, query, key, value)
+        def attend(layer: int, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+            return _causal(*self._operations.read(heads, cos, sin, *cache[layer]))
 
         return self._states(ids, positions, attend)
 
     def step(self, tokens: Tensor, positions: Tensor, cache: Tensor, at: Tensor, hidden: Tensor) -> Tensor:
-        rows, heads = cache.shape[2:4]
-
-        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        def attend(layer: int, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
             keys, values = cache[layer]
-            keys.index_copy_(2, at, key.transpose(1, 2))
-            values.index_copy_(2, at, value.transpose(1, 2))
-            groups = query.reshape(rows, heads, -1, self._size)  # queries that share keys, side by side
-            mask = hidden.expand(-1, -1, groups.shape[2], -1)
-            return F.scaled_dot_product_attention(groups, keys, values, mask).reshape(rows, 1, -1)
+            return self._operations.step(heads, cos, sin, keys, values, at, hidden)
 
         return self._states(tokens[:, None], positions[:, None], attend)[:, 0]
 
+    def _read_and_stepped(self, ids: Tensor) -> Tensor:
+        """The states of all tokens but the last by `read`, that of the last by `step`."""
+        rows, time = ids.shape
+        layers, like = len(self._decoder.layers), self._decoder.embed_tokens.weight
+        cache = like.new_zeros(layers, 2, rows, self._keys, time, self._size)
+        before, places = cache[..., : time - 1, :].contiguous(), torch.arange(time, device=ids.device)
+        states = self.read(ids[:, :-1], places[None, :-1], before)
+        cache[..., : time - 1, :] = before
+        last = self.step(ids[:, -1], places[-1:].expand(rows), cache, places[-1:], like.new_zeros(rows, 1, 1, time))
+        return torch.cat([states, last[:, None]], dim=1)
+
     def _states(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         states = self._decoder.embed_tokens(ids)
-        cos, sin = (part[..., None, : self._size // 2] for part in self._decoder.rotary_emb(states, positions))
+        cos, sin = self._decoder.rotary_emb(states, positions)
         with attention.without_plans():
             for number, layer in enumerate(self._decoder.layers):
-                attended = attend(
-                    number, *self._heads(layer.self_attn, _normal(layer.input_layernorm, states), cos, sin)
-                )
-                _add_linear(states, attended, layer.self_attn.o_proj)
+                heads = self._heads(layer.self_attn, _normal(layer.input_layernorm, states))
+                _add_linear(states, attend(number, heads, cos, sin), layer.self_attn.o_proj)
                 seen = _normal(layer.post_attention_layernorm, states)
-                gate = layer.mlp.act_fn(layer.mlp.gate_proj(seen))
-                _add_linear(states, gate.mul_(layer.mlp.up_proj(seen)), layer.mlp.down_proj)
+                gated = self._operations.gated(layer.mlp.gate_proj(seen), layer.mlp.up_proj(seen))
+                _add_linear(states, gated, layer.mlp.down_proj)
         return _normal(self._decoder.norm, states)
 
-    def _heads(self, block: Any, states: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys, rotated, and values, each (B, N, heads, size)."""
+    def _heads(self, block: Any, states: Tensor) -> Tensor:
+        """Queries, keys and values, (rows, time, heads of all three, size)."""
         parts = (block.q_proj, block.k_proj, block.v_proj)
         weight = torch.cat([part.weight for part in parts])  # one product instead of three; weights may have changed
         bias = None if block.q_proj.bias is None else torch.cat([part.bias for part in parts])
-        whole = F.linear(states, weight, bias).view(*states.shape[:2], -1, self._size)
-        queries, keys = (part.weight.shape[0] // self._size for part in parts[:2])
-        turned = _rotated(whole[..., : queries + keys, :], cos, sin)
-        return turned[..., :queries, :], turned[..., queries:, :], whole[..., queries + keys :, :]
+        return F.linear(states, weight, bias).view(*states.shape[:2], -1, self._size)
 
 
-def _causal(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _compiled(plain: Model) -> Operations | None:
+    """One kernel for each operation, where Triton can compile them for this model."""
+    size = plain.get_decoder().layers[0].self_attn.head_dim
+    if plain.device.type != "cuda" or find_spec("triton") is None or size < 32 or size & (size - 1):
+        return None
+    from worldline.policies.language_model.triton_operations import TritonOperations
+
+    try:
+        return TritonOperations() if FusedStack.fits(plain, TritonOperations()) else None
+    except Exception:  # Triton calls whatever compiler the machine has, and can fail in as many ways
+        return None
+
+
+def _causal(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     query, key, value = (part.transpose(1, 2) for part in (query, key, value))
     shared = query.shape[1] // key.shape[1]
     if query.dtype == torch.float32:  # torch's fast kernels share keys in half precision only
         key, value, shared = key.repeat_interleave(shared, 1), value.repeat_interleave(shared, 1), 1
     attended = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=shared > 1)
     return attended.transpose(1, 2).flatten(2)
-
-
-def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary positions: each pair of numbers, half a head apart, turned by its angle."""
-    turned = torch.empty_like(heads)
-    half = heads.shape[-1] // 2
-    first, second = heads[..., :half], heads[..., half:]
-    torch.mul(first, cos, out=turned[..., :half]).addcmul_(second, sin, value=-1)
-    torch.mul(second, cos, out=turned[..., half:]).addcmul_(first, sin)
-    return turned
 
 
 def _normal(norm: Any, states: Tensor) -> Tensor:
