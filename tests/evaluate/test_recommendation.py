@@ -65,9 +65,16 @@ def test_a_flagged_estimator_is_no_surer_than_its_errors_on_known_policies() -> 
     assert isinstance(best, Recommendation)
     assert (best.estimator, best.policy) == ("dr", "b")
     assert best.reason.startswith("smallest expected error on this log, 0.200; next is wis, 0.400")
-    few = recommend(["wis", "dr"], trials[:2], [one, two])
+    few = recommend(["wis", "dr"], trials[:1], [one, two])
     assert isinstance(few, Recommendation)
-    assert few.estimator == "wis"
+    assert few.estimator == "dr", "one trial says more than no spread at all"
+
+
+def test_where_nothing_is_measured_nothing_is_recommended() -> None:
+    """The interval of one weight that outweighs all others is a point: not an error of zero."""
+    policies = [candidate(wis=flagged(1.0, 0.0)), candidate("b", wis=flagged(0.3, 0.0))]
+    reason = recommend(["wis"], [], policies)
+    assert reason == "the error of wis is not measured: too few episodes of the log are like the candidates"
 
 
 def test_an_estimator_that_missed_every_known_policy_is_out() -> None:
@@ -172,4 +179,6 @@ def test_candidates_are_compared_by_the_least_uncertain_where_nothing_is_recomme
     same = [candidate(wis=sound(0.2, 0.3), dr=sound(0.2)), candidate("b", wis=sound(0.2, 0.3), dr=sound(0.2))]
     assert isinstance(recommend(["naive", "wis", "dr"], [], same), str)
     assert fallback(["naive", "wis", "dr"], same) == "dr"
+    doubtful = [candidate(dr=flagged(0.3, 0.01), wm=sound(0.1, 0.2)), candidate("b", dr=sound(0.4), wm=sound(0.2, 0.2))]
+    assert fallback(["naive", "dr", "wm"], doubtful) == "wm", "a flagged estimate is not surer for its short interval"
     assert fallback(["naive"], same) == "naive"

@@ -88,5 +88,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_an_estimate_that_is_not_there_is_named() -> None:
     evaluation = Evaluation(policies=(candidate(),))
-    with pytest.raises(InputError, match="no estimate 'dr' of policy 'a' at epsilon 0 in this evaluation"):
+    with pytest.raises(InputError, match="no estimate 'dr' of a: naive"):
         evaluation.value("a", "dr")
+    with pytest.raises(InputError, match=r"no policy 'b' at epsilon 0.5 in this evaluation: a"):
+        evaluation.value("b", "naive", 0.5)
+
+
+def test_a_candidate_has_a_label() -> None:
+    mixed = candidate().model_copy(update={"epsilon": 0.5})
+    evaluation = Evaluation(policies=(mixed,))
+    assert evaluation.value("a@0.5", "naive") is evaluation.value("a", "naive", 0.5) is mixed.estimates["naive"]

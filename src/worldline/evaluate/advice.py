@@ -1,4 +1,4 @@
-"""What an evaluation advises: which log would help, and how wrong the log-probs may be before the order changes."""
+"""What an evaluation advises: what its comparison rests on, which log would help, how wrong the log-probs may be."""
 
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import SensitivityResult
@@ -19,6 +19,19 @@ def what_to_collect(evaluation: Evaluation) -> list[str]:
             count = f"only {seen.ess:.1f} episodes' worth of the log is like {policy.label}"
             lines.append(f"{count} (at least {LEAST_ESS:g} are needed): collect more episodes of policies near it")
     return lines
+
+
+def compared_by(evaluation: Evaluation) -> str:
+    """The estimator of the comparison, and what speaks against it; empty where nobody is compared."""
+    if evaluation.comparison is None:
+        return ""
+    name = evaluation.comparison.estimator
+    flagged = [
+        policy.label for policy in evaluation.policies if name in policy.estimates and policy.estimates[name].flag
+    ]
+    doubts = [] if evaluation.recommended else ["which is not recommended"]
+    doubts += [f"do not trust its value of {', '.join(flagged)}"] if flagged else []
+    return ", ".join([name, *doubts])
 
 
 def robustness(sensitivity: SensitivityResult) -> str:

@@ -237,8 +237,8 @@ class Case:
         specs |= given | dict.fromkeys(self.given_loggers, LOGGER)
         loggers = self._whole.loggers
         for name in named(self.config.logger, "--logger"):
-            if name not in {policy for policy, _ in loggers.values()}:
-                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(loggers))}")
+            if name not in (policies := {policy for policy, _ in loggers.values()}):
+                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(policies))}")
         return {
             label: (policy, specs[policy], epsilon)
             for label, (policy, epsilon) in sorted(loggers.items())

@@ -41,18 +41,18 @@ def recommend(
     trusted = [name for name in able if not _always_missed(trials, name)]
     if not trusted:
         return f"{', '.join(able)} missed every policy of known value on this log"
-    sound = [name for name in trusted if not any(policy.estimates[name].flag for policy in policies)]
+    sound = [name for name in trusted if not flagged_for(name, policies)]
     measured = [name for name in sound if _is_measured(name, trials)]
     if sound and not measured:
         flagged = ", and the other estimators are flagged" if len(sound) < len(able) else ""
         return f"the error of {', '.join(sound)} on this log is not certified{flagged}"
     sound = measured
     pool = sound or _least_bad(trusted, trials, policies, audit)
-    errors = {name: error for name in pool if (error := expected_error(name, policies)) is not None}
-    if not sound:
-        errors = {name: max(error, _trial_error(trials, name)) for name, error in errors.items()}
+    errors = {name: error for name in pool if (error := _error(name, policies, () if sound else trials)) is not None}
     if not errors:
-        return f"the error of {', '.join(pool)} is not measured: give more than one episode"
+        alone = all(policy.estimates[name].n == 1 for name in pool for policy in policies)
+        mend = "give more than one episode" if alone else "too few episodes of the log are like the candidates"
+        return f"the error of {', '.join(pool)} is not measured: {mend}"
     if reason := _below_the_floor(sound, pool, trials, policies):
         return reason
     best, *rest = sorted(errors, key=lambda name: errors[name])
@@ -64,16 +64,29 @@ def recommend(
 
 
 def fallback(estimators: Sequence[str], policies: Sequence[PolicyResult]) -> str | None:
-    """The estimator to compare candidates by where none is recommended: the least uncertain that values all of them."""
+    """The estimator to compare candidates by where none is recommended: of those that value all of them, one that is
+    flagged for the fewest, and the least uncertain of these."""
     able = [name for name in estimators if all(policy.estimates[name].value is not None for policy in policies)]
     able = [name for name in able if name not in TARGET_INDEPENDENT] or able
-    errors = {name: expected_error(name, policies) for name in able}
-    return min(able, key=lambda name: np.inf if errors[name] is None else float(errors[name] or 0.0), default=None)
+
+    def doubt(name: str) -> tuple[int, float]:
+        error = expected_error(name, policies)
+        return len(flagged_for(name, policies)), np.inf if error is None else error
+
+    return min(able, key=doubt, default=None)
+
+
+def flagged_for(name: str, policies: Sequence[PolicyResult]) -> list[str]:
+    """The candidates whose estimate is not to be trusted."""
+    return [policy.label for policy in policies if policy.estimates[name].flag]
 
 
 def expected_error(name: str, policies: Sequence[PolicyResult]) -> float | None:
-    """Root mean square over the candidates of the estimate's expected error; None where one has none."""
-    errors = [policy.estimates[name].error for policy in policies]
+    """Root mean square over the candidates of the estimate's expected error; None where one has none.
+
+    A flagged estimate without any spread has none: one weight that outweighs all others has no spread.
+    """
+    errors = [None if each.flag and not each.error else each.error for each in (p.estimates[name] for p in policies)]
     measured = [error for error in errors if error is not None]
     return float(np.sqrt(np.mean(np.square(measured)))) if len(measured) == len(errors) else None
 
@@ -144,11 +157,16 @@ def _always_missed(trials: Sequence[Trial], name: str) -> bool:
     return done is not None and done.trials >= TRIALS_FOR_A_VERDICT and done.coverage == 0
 
 
-def _trial_error(trials: Sequence[Trial], name: str) -> float:
-    """The mean error of the trials; 0 where there are too few. A flagged estimate rests on a handful of
-    episodes, whose spread says nothing: one weight that outweighs all others has none."""
+def _error(name: str, policies: Sequence[PolicyResult], trials: Sequence[Trial]) -> float | None:
+    """The larger one of the expected error and the error in trials, as far as there are such; None without both."""
+    measured = [error for error in (expected_error(name, policies), _trial_error(trials, name)) if error is not None]
+    return max(measured, default=None)
+
+
+def _trial_error(trials: Sequence[Trial], name: str) -> float | None:
+    """The mean error of the trials. A flagged estimate rests on a handful of episodes, whose spread says little."""
     done = record(trials, name)
-    return done.mae if done is not None and done.trials >= TRIALS_FOR_A_VERDICT else 0.0
+    return None if done is None else done.mae
 
 
 def _certified(trials: Sequence[Trial], name: str) -> str:

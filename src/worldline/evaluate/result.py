@@ -77,11 +77,14 @@ class Evaluation(ResultModel):
         return self.meta.estimators or tuple(self.policies[0].estimates)
 
     def value(self, name: str, estimator: str, epsilon: float = 0.0) -> Estimate:
-        """The estimate of one candidate."""
+        """The estimate of one candidate, by its name and epsilon or by its label ("expert@0.5")."""
         for policy in self.policies:
-            if (policy.name, policy.epsilon) == (name, epsilon) and estimator in policy.estimates:
-                return policy.estimates[estimator]
-        raise InputError(f"no estimate '{estimator}' of policy '{name}' at epsilon {epsilon:g} in this evaluation")
+            if (policy.name, policy.epsilon) == (name, epsilon) or (policy.label == name and not epsilon):
+                if estimator in policy.estimates:
+                    return policy.estimates[estimator]
+                raise InputError(f"no estimate '{estimator}' of {policy.label}: {', '.join(policy.estimates)}")
+        labels = ", ".join(policy.label for policy in self.policies)
+        raise InputError(f"no policy '{name}' at epsilon {epsilon:g} in this evaluation: {labels}")
 
     def record(self, estimator: str) -> CertificateRecord | None:
         """The certificate of one estimator; None where it has none."""

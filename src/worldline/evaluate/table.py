@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from worldline.evaluate.advice import robustness, what_to_collect
+from worldline.evaluate.advice import compared_by, robustness, what_to_collect
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import Estimate, TrialResult
 from worldline.number_text import probability
@@ -46,8 +46,7 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
     comparison = evaluation.comparison
     if comparison is None:
         return []
-    by = comparison.estimator if evaluation.recommended else f"{comparison.estimator}, which is not recommended"
-    title = f"Who is better, by {by}: differences on shared resamples of the tasks"
+    title = f"Who is better, by {compared_by(evaluation)}: differences on shared resamples of the tasks"
     sure = f"{evaluation.meta.confidence:.0%}"
     table = _table(title, ("difference", "value", f"{sure} interval", f"at least ({sure})", "P(> 0)"))
     for each in comparison.differences:

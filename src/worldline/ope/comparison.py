@@ -134,8 +134,9 @@ def compare(
     resampled = bootstrap_means(columns, tasks, replicates, seed)
     estimates = column_means(columns)
     own = np.array([errors.get(label, 0.0) for label in labels])
-    stretch = np.sqrt(stretches(columns, tasks, (1 - confidence) / 2))
-    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(stretch, stretch) + np.diag(own**2)
+    stretch = stretches(columns, tasks, (1 - confidence) / 2)
+    root = np.sqrt(stretch)
+    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(root, root) + np.diag(own**2)
     after = posterior(estimates, covariance, max(spread, 1e-12))
     pairs = [(a, b) for a, b in combinations(range(len(labels)), 2) if a < len(candidates)]
     count = len(candidates)
@@ -143,10 +144,12 @@ def compare(
     top = int(np.argmax(estimates[:count]))
     wins = best_shares(drawn[:, :count])
     low, high = np.quantile(drawn[:, top], [(1 - confidence) / 2, (1 + confidence) / 2])
+    single = intervals(columns[:count], tasks, confidence=confidence, replicates=replicates, seed=seed)
+    simultaneous = _simultaneous(single, resampled[:, :count], stretch[:count], own[:count], confidence)
     return Comparison(
         differences=tuple(_differences(pairs, labels, count, columns, tasks, own, after, confidence, replicates, seed)),
         p_best=dict(zip(labels[:count], wins, strict=True)),
-        simultaneous=_simultaneous(labels[:count], estimates, resampled, own, len(tasks), confidence),
+        simultaneous=dict(zip(labels, simultaneous, strict=False)),
         winner=Winner(labels[top], float(estimates[top]), float(after.mean[top]), float(low), float(high)),
     )
 
@@ -208,15 +211,17 @@ def _differences(
 
 
 def _simultaneous(
-    labels: Sequence[str], estimates: Vector, resampled: Matrix, errors: Vector, n: int, confidence: float
-) -> dict[str, Interval]:
-    """estimate +- c s, c the quantile of the largest |resampled - estimate| / s over the candidates (max-t)."""
-    count = len(labels)
-    deviation = resampled[:, :count].std(axis=0, ddof=1)
-    scaled = np.abs(resampled[:, :count] - estimates[:count]) / np.maximum(deviation, 1e-300)
+    single: Sequence[Interval], resampled: Matrix, stretch: Vector, errors: Vector, confidence: float
+) -> list[Interval]:
+    """estimate +- c s, c the quantile of the largest |resampled - estimate| / s over the candidates (max-t); never
+    within the interval that holds on its own, whose limits follow a skewed sample."""
+    estimates = np.array([each.value for each in single])
+    deviation = resampled.std(axis=0, ddof=1)
+    scaled = np.abs(resampled - estimates) / np.maximum(deviation, 1e-300)
     critical = float(np.quantile(scaled.max(axis=1), confidence))
-    half = critical * np.hypot(deviation, errors[:count])
-    return {
-        label: Interval(float(value), float(value - h), float(value + h), n)
-        for label, value, h in zip(labels, estimates, half, strict=False)
-    }
+    together = []
+    for each, half, error in zip(single, critical * stretch * deviation, errors, strict=True):
+        low = None if each.low is None else min(each.low, each.value - float(half))
+        high = None if each.high is None else max(each.high, each.value + float(half))
+        together.append(widened(Interval(each.value, low, high, each.n), float(error), confidence))
+    return together
