@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 import faults
 from worldline import files
@@ -54,6 +55,36 @@ def test_a_run_goes_on_as_it_was_begun_or_is_replaced(tmp_path: Path) -> None:
         fitting(tmp_path, seed=1).goes_on()
     with pytest.raises(InputError, match="was begun with another 'seed'"):
         fitting(tmp_path, seed=2, resume=True).goes_on()
+
+
+class Sections(BaseModel):
+    """Settings in sections, as those of a training run."""
+
+    out: Path
+    resume: bool = True
+    overwrite: bool = False
+    playing: dict[str, float] = {"temperature": 1.0, "memory": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("playing", "changed"),
+    [
+        ({"temperature": 1.0, "memory": 2.0}, None),
+        ({"temperature": 0.5, "memory": 4.0}, "playing.temperature"),
+        ({"memory": 4.0}, "playing.temperature"),
+        ({"temperature": 1.0, "memory": 4.0, "more": 1.0}, "playing.more"),
+    ],
+)
+def test_one_setting_of_a_section_may_change(playing: dict[str, float], changed: str | None, tmp_path: Path) -> None:
+    with Run(Sections(out=tmp_path), "run", {"playing.memory"}, {}).opened():
+        (tmp_path / "model").mkdir()
+    now = Run(Sections(out=tmp_path, playing=playing), "run", {"playing.memory"}, {})
+    if changed is None:
+        assert now.goes_on()
+    else:
+        with pytest.raises(InputError, match=f"was begun with another '{changed}'"):
+            now.goes_on()
+    assert Run(Sections(out=tmp_path, playing=playing), "run", {"playing"}, {}).goes_on(), "or the whole section"
 
 
 @pytest.mark.parametrize("inputs", [{"log": "2"}, {}, {"log": "1", "model": "1"}])

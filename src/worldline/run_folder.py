@@ -40,7 +40,7 @@ class Run:
     config: RunConfig
     kind: str
     adjustable: Collection[str]
-    """Settings that a resumed run may be given anew."""
+    """Settings that a resumed run may be given anew: "updates", "rollout.cache_gib", or a whole section, "server"."""
     inputs: Mapping[str, str]
     """What the run reads, as the user wrote it, with its digest."""
 
@@ -58,8 +58,9 @@ class Run:
             return False
         if not self.config.resume:
             raise InputError(f"{self.folder}: holds a {self.kind}: --resume goes on with it, --overwrite starts anew")
-        now = self.config.model_dump(mode="json")
-        changed = [name for name in begun if name not in self.adjustable and begun[name] != now[name]]
+        before, now = _flat(begun), _flat(self.config.model_dump(mode="json"))
+        names = [*before, *(name for name in now if name not in before and name.partition(".")[0] in begun)]
+        changed = [name for name in names if before.get(name) != now.get(name) and not self._may_change(name)]
         if changed:
             raise InputError(f"{self.folder}: was begun with another '{changed[0]}'; resume with the same settings")
         return self._same_inputs()
@@ -76,6 +77,9 @@ class Run:
             files.write_json(self.folder / CONFIG, self.config.model_dump(mode="json"))
             files.write_json(self.folder / INPUTS, dict(self.inputs))
             yield goes_on
+
+    def _may_change(self, name: str) -> bool:
+        return name in self.adjustable or name.partition(".")[0] in self.adjustable
 
     def _settings(self) -> dict[str, Any] | None:
         """The settings of the run in the folder, of the same kind as this one; None where it is empty or not there."""
@@ -99,6 +103,14 @@ class Run:
                     f"or --overwrite starts anew"
                 )
         return True
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by their names with those of the sections they are in: "rollout.temperature"."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return flat
 
 
 def _content(folder: Path) -> list[Path]:

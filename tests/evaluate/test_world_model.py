@@ -424,7 +424,8 @@ def test_a_broken_entry_of_the_cache_is_named(folder: Path, tmp_path: Path) -> N
     ("change", "line"),
     [
         ({"world_model": None, "estimators": ("adwm",)}, "it needs --world-model"),
-        ({"world_model": Path("nowhere")}, "not a world model"),
+        ({"world_model": Path("nowhere")}, "nowhere: no such folder: worldline fit makes a world model"),
+        ({"world_model": Path("src")}, "src: not a world model: it holds no kernel"),
         ({"estimators": ("amdr",)}, "unknown estimator 'amdr'"),
     ],
 )

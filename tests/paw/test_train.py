@@ -248,6 +248,15 @@ def test_the_newest_checkpoints_are_kept_and_a_pruned_run_goes_on(start: Path, t
     assert (tmp_path / "run" / "checkpoints" / "update-000003" / "training_state.pt").exists()
 
 
+def test_a_run_for_which_the_memory_was_too_small_goes_on_with_less_of_it(start: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(recipe(start, out, updates=1))
+    smaller = recipe(start, out).rollout.model_dump() | {"cache_gib": 0.5, "batch_tokens": 512}
+    update = recipe(start, out).update.model_dump() | {"batch_tokens": 256}
+    train(recipe(start, out, updates=2, resume=True, batch_size=3, rollout=smaller, update=update))
+    assert [line["update"] for line in lines(out)] == [0, 1, 2]
+
+
 def test_a_folder_with_a_run_is_not_overwritten_silently(start: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(recipe(start, out, updates=1))
@@ -258,6 +267,9 @@ def test_a_folder_with_a_run_is_not_overwritten_silently(start: Path, tmp_path: 
     assert len(list(store.read(out))) == 12
     with pytest.raises(InputError, match="begun with another 'seed'"):
         train(recipe(start, out, updates=2, resume=True, seed=5))
+    rollout = recipe(start, out).rollout.model_dump()
+    with pytest.raises(InputError, match=r"begun with another 'rollout\.temperature'"):
+        train(recipe(start, out, updates=2, resume=True, rollout=rollout | {"temperature": 0.5}))
     train(recipe(start, out, updates=1, overwrite=True, seed=5))
     assert [line["update"] for line in lines(out)] == [0, 1]
     assert len(list(store.read(out))) == 12

@@ -77,6 +77,8 @@ class Ensemble:
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> "Ensemble":
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder: worldline fit makes a world model")
         if not (folder / KERNEL_FOLDER).is_dir():
             raise InputError(f"{folder}: not a world model: it holds no {KERNEL_FOLDER}; make one with worldline fit")
         if (folder / CONFIG).is_file() and not (folder / FIGURES).is_file():

@@ -128,7 +128,7 @@ def _bad_weights(measured: Diagnostics) -> list[str]:
     if measured.ess is not None and measured.ess < LEAST_ESS:
         reasons.append(f"{measured.ess:.1f} effective episodes of {measured.episodes:,}")
     if measured.pareto_k is not None and measured.pareto_k > LARGEST_PARETO_K:
-        reasons.append(f"importance-weight tail index k = {measured.pareto_k:.2f} > {LARGEST_PARETO_K}")
+        reasons.append(f"importance-weight tail index k = {measured.pareto_k:.3g} > {LARGEST_PARETO_K}")
     pairs = (
         ("mean weight", measured.mean_weight, measured.mean_weight_error),
         ("mean step weight", measured.step_weight, measured.step_weight_error),

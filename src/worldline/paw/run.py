@@ -37,9 +37,9 @@ PACKAGES = ("torch", "transformers", "accelerate", "peft")
 
 ADJUSTABLE = {
     *("resume", "overwrite", "out", "updates", "checkpoint_every", "keep_checkpoints", "track", "server"),
-    "most_halted",
+    *("most_halted", "batch_size", "rollout.cache_gib", "rollout.batch_tokens", "update.batch_tokens"),
 }
-"""Settings that a resumed run may be given anew."""
+"""Settings that a resumed run may be given anew: how long it is, what is kept, and what the memory has room for."""
 
 
 class RunFolder:
