@@ -258,6 +258,8 @@ def test_the_table_names_the_policy_as_the_log_does_and_what_the_intervals_are_o
     assert 1 < tasks < 12 and f"intervals: {tasks} tasks are the units, not 12 episodes" in out
     assert main([*words, "--episodes", "1"]) == 0
     assert "are the units" not in capsys.readouterr().out
+    assert main([*words[:-4], "--tasks", "0:1", "--episodes", "3"]) == 0
+    assert "intervals: one task is the unit, not 3 episodes" in capsys.readouterr().out
 
 
 def test_watching_begins_with_what_is_there(tmp_path: Path) -> None:

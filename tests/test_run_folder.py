@@ -11,7 +11,8 @@ import faults
 from worldline import files
 from worldline.adwm.fit import ADJUSTABLE, FitConfig
 from worldline.cli import main
-from worldline.run_folder import Run
+from worldline.paw.recipe import TrainConfig
+from worldline.run_folder import KINDS, Run
 from worldline.sft import SftConfig
 from worldline.types import InputError
 
@@ -43,6 +44,20 @@ def test_what_is_no_such_run_is_never_replaced(content: dict[str, str], verb: st
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert main([*verb.split(), "--out", str(tmp_path), "--overwrite"]) == 2
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == content
+
+
+def test_a_run_of_another_kind_is_called_what_it_is(tmp_path: Path) -> None:
+    configs = {
+        "cloning run": SftConfig(source="household", out=tmp_path),
+        "training run": TrainConfig(env="household", model="m", out=tmp_path),
+        "world model": FitConfig(log=(Path("log"),), out=tmp_path),
+    }
+    assert configs.keys() == KINDS.keys()
+    for kind, config in configs.items():
+        (tmp_path / "config.json").write_text(config.model_dump_json(), encoding="utf-8")
+        for other in configs.keys() - {kind}:
+            with pytest.raises(InputError, match=f"holds a {kind}, and no {other}: name another folder"):
+                Run(configs[other], other, ADJUSTABLE, {}).goes_on()
 
 
 def test_a_run_goes_on_as_it_was_begun_or_is_replaced(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from worldline import files
 from worldline.types import InputError
 
 CONFIG, INPUTS, LOCK = "config.json", "inputs.json", ".run.lock"
+KINDS = {"cloning run": "only_success", "training run": "algo", "world model": "kernel_steps"}
+"""The kinds of runs, each with a setting that only its config.json has."""
 
 
 class RunConfig(Protocol):
@@ -87,7 +89,9 @@ class Run:
             return None
         begun = _json_object(self.folder / CONFIG)
         if not begun or not begun.keys() <= self.config.model_dump(mode="json").keys():
-            raise InputError(f"{self.folder}: is not empty and holds no {self.kind}: name another folder")
+            others = [kind for kind, setting in KINDS.items() if kind != self.kind and setting in (begun or ())]
+            holds = f"holds a {others[0]}, and" if others else "is not empty and holds"
+            raise InputError(f"{self.folder}: {holds} no {self.kind}: name another folder")
         return begun
 
     def _same_inputs(self) -> bool:

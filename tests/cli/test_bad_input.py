@@ -50,12 +50,14 @@ def logged(folder: Path) -> Path:
         ("export nowhere --out x.jsonl", "nowhere: no such log"),
         ("import episodes nowhere.jsonl --out x", "nowhere.jsonl: no such file"),
         ("import --format episode setup.py --out x", "unknown format 'episode': did you mean 'episodes'"),
-        ("sft nowhere --out x", "unknown environment 'nowhere'"),
+        ("sft nowhere --out x", "unknown environment 'nowhere', and no such folder: choose from"),
+        ("sft runs/lgs --out x", "unknown environment 'runs/lgs', and no such folder: there is runs/logs/"),
         ("train household --model ./nowhere --out x", "./nowhere"),
     ],
 )
 def test_words(words: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "logs").mkdir(parents=True)
     assert line in refused(words.split(), capsys)
 
 

@@ -133,3 +133,36 @@ def test_steps_that_were_not_logged_are_not_counted(tmp_path: Path, capsys: pyte
     file.write_text("\n".join(json.dumps({"task_id": str(k), "policy": "v2", "success": True}) for k in range(3)))
     assert main(["import", str(file), "--out", str(tmp_path / "log"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 0
+
+
+def test_episodes_that_name_no_task_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "v2.jsonl"
+    rows = [{"ticket": k, "log": [{"act": "a", "obs": "hello"}], "score": 1.0} for k in range(3)]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    words = ["--map", "action=log[].act", "observation=log[].obs", "reward=score"]
+    line = "3 episodes name no task and are 1 task by what they open with: --map task_id=FIELD names it"
+    assert f"{file}: {line}" in imported(capsys, file, *words)
+    assert "name no task" not in imported(capsys, file, *words, "task_id=ticket")
+    chats = tmp_path / "chats.jsonl"
+    turns = [[{"role": "user", "content": text}, {"role": "assistant", "content": "yes"}] for text in "ab"]
+    chats.write_text("\n".join(json.dumps({"messages": messages, "reward": 1}) for messages in turns))
+    assert f"{chats}: 2 episodes name no task and are 2 tasks by what they open with" in imported(capsys, chats)
+
+
+def test_why_a_mean_return_is_unknown_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = rows_of(tmp_path / "v2.jsonl", policy="v2", reward=1.0)
+    with file.open("a") as more:
+        step = {"action": "a", "observation": "o"}
+        more.write("\n" + json.dumps({"task": "g", "task_id": "9", "policy": "v2", "success": True, "steps": [step]}))
+    line = "no reward in 1 of 4 episodes, so the mean return is unknown: --map reward=FIELD names one"
+    assert f"{file}: {line}" in imported(capsys, file)
+    assert "no reward in" not in imported(capsys, rows_of(tmp_path / "v3.jsonl", policy="v3", reward=1.0))
+
+
+def test_a_log_probability_above_0_is_a_bad_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    step = {"action": "a", "observation": "o", "logprob": -0.5}
+    file = rows_of(tmp_path / "v2.jsonl", policy="v2", reward=1.0, steps=[step, {**step, "logprob": 0.7}])
+    assert main(["import", str(file), "--out", str(tmp_path / "log")]) == 2
+    assert f"{file}: line 1: steps.1.logprob: is 0.7: a log-probability is at most 0" in capsys.readouterr().err
+    rounded = rows_of(tmp_path / "v3.jsonl", policy="v3", reward=1.0, steps=[{**step, "logprob": 1e-9}])
+    assert "logprob" not in imported(capsys, rounded)

@@ -102,12 +102,29 @@ def test_policies_without_a_task_in_common(tmp_path: Path) -> None:
     assert "no task in common" in pair.warnings[0]
 
 
+def test_one_task_in_common_is_no_contradiction(tmp_path: Path) -> None:
+    both = [episode(p, "t", float(k < most), trial=k) for p, most in (("v2", 1), ("v3", 3)) for k in range(4)]
+    comparison = compare(CompareConfig(log=(log_of(tmp_path / "one", both),)))
+    assert "success 0.750 against 0.250 on the one task both played, +0.500." in comparison.answer
+    (line,) = comparison.pair("v3").warnings
+    assert line.startswith("all episodes of v3 and v2 are of one task, 't', ") and "--map task_id=FIELD" in line
+    more = [*both, episode("v2", "x", 0.0), episode("v3", "y", 1.0)]
+    comparison = compare(CompareConfig(log=(log_of(tmp_path / "more", more),)))
+    assert "on all tasks of each, of which they share one, " in comparison.answer
+    assert "have only one task in common" in comparison.pair("v3").warnings[0]
+
+
 def test_wrong_settings_are_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = str(log_of(tmp_path / "log", [episode("v2", "a", 1.0), episode("v3", "a", 1.0)]))
+    meta = {"cost": "0.5", "agent": "x"}
+    log = str(log_of(tmp_path / "log", [episode("v2", "a", 1.0, meta=meta), episode("v3", "a", 1.0)]))
+    bare = str(log_of(tmp_path / "bare", [episode("v2", "a", 1.0), episode("v3", "a", 1.0)]))
     for words, line in (
         ([log, "--policies", "v2", "v4"], "--policies: the log has no policy 'v4': its policies are v2, v3"),
         ([log, "--policies", "v2"], "two are needed to compare"),
         ([log, "--by", "colour"], "--by colour: no episode has it"),
+        ([log, "--cost", "cst"], "--cost cst: no episode has such a number in its meta, which has cost"),
+        ([log, "--cost", "agent"], "--cost agent: no episode has such a number in its meta, which has cost"),
+        ([bare, "--cost", "cost"], "--cost cost: no episode has such a number in its meta, which has none either"),
         ([log, "--metric", "score"], "--metric score: no episode of 'v2' says it: --metric success or return"),
         ([str(tmp_path / "none")], "no such log"),
     ):
@@ -145,8 +162,10 @@ def test_the_tables_fit_80_columns(
 
 def test_a_log_without_outcomes_is_told_as_that(tmp_path: Path) -> None:
     log = log_of(tmp_path / "log", [episode(p, str(k), None) for p in ("v2", "v3") for k in range(4)])
-    with pytest.raises(InputError, match="no episode of 'v2' says its success, return or score: import its file again"):
+    with pytest.raises(InputError, match="no episode of 'v2' says its success, return or score: ") as refusal:
         compare(CompareConfig(log=(log,)))
+    assert "if it was imported, import its file again with --map reward=FIELD" in str(refusal.value)
+    assert "if it was collected, let its environment give rewards that are numbers" in str(refusal.value)
 
 
 def test_steps_that_were_not_logged_are_no_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

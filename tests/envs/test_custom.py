@@ -122,7 +122,7 @@ def test_a_world_is_taken_as_it_is_and_gets_the_data(module: str, tmp_path: Path
             "no_such_module:Thing",
             "no module named 'no_such_module' is installed, nor is no_such_module.py in this folder: run from",
         ),
-        ("my_worlds:number", "is a int"),
+        ("my_worlds:number", "is an int"),
         ("my_worlds:Broken", "without step"),
         ("my_worlds:", "module:attr"),
     ],
@@ -146,9 +146,9 @@ def test_wrong_options_are_bad_input(module: str) -> None:
             ("a", 1.0, True),
             "Shapes.step must return (observation, reward, terminated, truncated, info)",
         ),
-        (("text", {}), (7, 1.0, True, False, {}), "Shapes.step returned a int as observation: it must be text"),
+        (("text", {}), (7, 1.0, True, False, {}), "Shapes.step returned an int as observation: it must be text"),
         (("text", {}), ("a", "much", True, False, {}), "Shapes.step returned the reward 'much': no number"),
-        (("text", {}), ("a", 1.0, True, False, None), "Shapes.step returned a NoneType as info: it must be a dict"),
+        (("text", {}), ("a", 1.0, True, False, None), "Shapes.step returned None as info: it must be a dict"),
     ],
 )
 def test_wrong_shapes_are_told_in_the_environments_own_words(opening: Any, answer: Any, line: str) -> None:

@@ -24,7 +24,7 @@ STEPS = st.builds(
     action=TEXT,
     response=TEXT,
     reward=NUMBERS,
-    logprob=st.none() | NUMBERS,
+    logprob=st.none() | NUMBERS.map(lambda value: -abs(value)),
     token_ids=st.none() | st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple),
     token_logprobs=st.none() | st.lists(NUMBERS, max_size=3).map(tuple),
 )

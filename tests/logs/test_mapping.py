@@ -90,7 +90,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(words) == 2
     line = capsys.readouterr().err
     assert "no format we know: its rows have the fields run, agent, question, score, state, note" in line
-    assert "--map action=PATH" in line
+    assert "--map action=PATH observation=PATH reward=PATH task_id=PATH" in line
     assert main([*words, "--map", *STEPS, "--map", "reward=score", "task_id=question.id"]) == 0
     assert "rows.jsonl: read as map" in capsys.readouterr().err
     (episode,) = store.read(tmp_path / "log")
@@ -100,3 +100,40 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_steps_are_mapped_whole_or_field_by_field(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--map action: the mapped steps have their own"):
         imported(tmp_path, ROW, "steps=state.history", "action=state.history[].do")
+
+
+def rows_file(folder: Path, *logged: list[dict[str, Any]]) -> Path:
+    path = folder / "rows.jsonl"
+    rows = ({"task": str(k), "log": items, "score": 1.0} for k, items in enumerate(logged))
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_a_misspelt_path_of_the_steps_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = rows_file(tmp_path, [], *[[{"act": "a", "obs": "o"}, {"act": "b"}]] * 3)
+    words = ["import", str(path), "--out", str(tmp_path / "log"), "--map", "reward=score", "task_id=task"]
+    for entries, field, text in (
+        (["action=log[].acts", "observation=log[].obs"], "action", "log[].acts"),
+        (["action=log[].act", "observation=log[].obz"], "observation", "log[].obz"),
+        (["action=log[].act", "meta.lp=log[].lp"], "meta.lp", "log[].lp"),
+    ):
+        assert main([*words, *entries, "--skip-bad"]) == 2
+        line = f"{path}: --map {field}: in every row no item has '{text}': they have act, obs: mend the path"
+        assert line in capsys.readouterr().err
+        assert not (tmp_path / "log").exists()
+
+
+def test_a_key_that_only_some_items_have_is_read(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, [{"act": "a"}], [{"act": None, "obs": "o"}, {"act": "b"}])
+    options = logs.Options(map=("action=log[].act", "observation=log[].obs", "task_id=task"))
+    episodes = list(logs.read("auto", path, options=options))
+    assert [[(step.observation, step.action) for step in one.steps] for one in episodes] == [
+        [("", "a")],
+        [("o", ""), ("", "b")],
+    ]
+
+
+def test_an_episode_without_any_action_is_a_bad_row(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, [{"act": "a"}], [{"obs": "o"}])
+    with pytest.raises(InputError, match=r"rows.jsonl: line 2: no item has 'log\[\].act': they have obs"):
+        list(logs.read("auto", path, options=logs.Options(map=("action=log[].act",))))

@@ -62,7 +62,8 @@ def _units(done: Collection) -> tuple[str, ...]:
     tasks, episodes = len(set(done.tally.tasks)), len(done.tally.returns)
     if tasks == episodes:
         return ()
-    return (f"intervals: {tasks} tasks are the units, not {episodes} episodes",)
+    units = f"{tasks} tasks are the units" if tasks > 1 else "one task is the unit"
+    return (f"intervals: {units}, not {episodes} episodes",)
 
 
 def _rate(summary: dict[str, Any]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from worldline import files, logs, store
 from worldline.cli.verb_result import VerbResult, note, table
 from worldline.config import Folder, option, positional
 from worldline.logs import BadRow, Options
-from worldline.logs.source import NO_ENV
+from worldline.logs.source import NO_ENV, Unnamed
 from worldline.signals import kept
 from worldline.types import InputError, Trajectory
 
@@ -36,7 +36,7 @@ class ImportConfig(Options):
     examples: ClassVar[tuple[str, ...]] = (
         "worldline import v2.jsonl v3.jsonl --env support --out logs/",
         "worldline import jobs/2026-10-01/ --out logs/",
-        "worldline import runs.jsonl --map action=log[].act --map observation=log[].obs --map reward=score --out logs/",
+        "worldline import runs.jsonl --map action=log[].act observation=log[].obs reward=score task_id=id --out logs/",
         "worldline import log.eval --reward accuracy --out logs/ --skip-bad",
     )
 
@@ -67,9 +67,7 @@ def run(settings: ImportConfig) -> VerbResult:
     gaps: list[str] = []
     for path, name in inputs:
         missing = _Missing(path)
-        for episode in logs.read(
-            name, path, options=settings, on_bad=bad.at(path), named_after_file=missing.named_after_file
-        ):
+        for episode in logs.read(name, path, options=settings, on_bad=bad.at(path), unnamed=missing.unnamed):
             missing.add(episode)
             if names.setdefault(episode.id, path) != path:
                 raise InputError(f"{path}: episode '{episode.id}' is in {names[episode.id]} too: import one of them")
@@ -163,13 +161,16 @@ class _Missing:
     """What the episodes of a file do not say, and the flag that names it."""
 
     def __init__(self, path: Path) -> None:
-        self.named_after_file: Counter[str] = Counter()
+        self.unnamed = Unnamed()
         self._path = path
+        self._episodes = self._unrewarded = 0
         self._judged = False
         self._fields: dict[str, None] = {}
 
     def add(self, episode: Trajectory) -> None:
         has_return = not math.isnan(episode.episode_return)
+        self._episodes += 1
+        self._unrewarded += not has_return
         self._judged |= has_return or episode.success is not None or episode.score is not None
         if not self._judged and len(self._fields) < MOST_FIELDS:
             self._fields.update(dict.fromkeys(episode.meta))
@@ -178,8 +179,14 @@ class _Missing:
         lines = [
             f"{self._path}: {count} episodes name no policy and are called '{name}' after the file: --policy NAME or "
             "--map policy=FIELD names it"
-            for name, count in self.named_after_file.items()
+            for name, count in self.unnamed.policies.items()
         ]
+        if self.unnamed.tasks:
+            tasks = f"{len(self.unnamed.tasks)} task{'s' if len(self.unnamed.tasks) > 1 else ''}"
+            lines.append(
+                f"{self._path}: {self.unnamed.tasks.total()} episodes name no task and are {tasks} by what they open "
+                "with: --map task_id=FIELD names it"
+            )
         if not self._judged:
             others = [field for field in self._fields if field not in OUTCOMES]
             near = {field: difflib.get_close_matches(field, others, n=1, cutoff=0.6) for field in OUTCOMES}
@@ -187,6 +194,11 @@ class _Missing:
             have = f" (they have {', '.join(map(repr, slips.values()))})" if slips else ""
             how = " ".join(f"--map {field}={slip}" for field, slip in slips.items()) or "--map reward=FIELD names one"
             lines.append(f"{self._path}: no row has {', '.join(OUTCOMES[:-1])} or {OUTCOMES[-1]}{have}: {how}")
+        elif self._unrewarded:
+            lines.append(
+                f"{self._path}: no reward in {self._unrewarded} of {self._episodes} episodes, so the mean return is "
+                "unknown: --map reward=FIELD names one"
+            )
         return lines
 
 

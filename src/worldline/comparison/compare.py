@@ -26,6 +26,8 @@ Task = tuple[str, str]
 FEW_TASKS = 20
 """Below this many tasks Student's interval of outcomes that are 0 or 1 is rough."""
 MOST_NEEDED = 1_000_000
+MOST_TASK = 80
+"""Characters of a task id in a note."""
 
 
 class CompareConfig(Config):
@@ -104,8 +106,9 @@ def _no_outcome(policy: str, metric: str, outcomes: Iterable[EpisodeOutcome]) ->
     if others:
         return f"--metric {metric}: no episode of '{policy}' says it: --metric {' or '.join(others)}"
     return (
-        f"no episode of '{policy}' says its success, return or score: import its file again with --map reward=FIELD "
-        "(or success=FIELD), into a new folder"
+        f"no episode of '{policy}' says its success, return or score: if it was imported, import its file again with "
+        "--map reward=FIELD (or success=FIELD), into a new folder; if it was collected, let its environment give "
+        "rewards that are numbers and collect again"
     )
 
 
@@ -163,7 +166,8 @@ class PolicySide:
 
 def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, metric: str) -> Pair:
     shared = [task for task in baseline.by_task if task in policy.by_task]
-    if len(shared) < 2:
+    only = len(shared) == len(baseline.by_task) == len(policy.by_task) == 1
+    if len(shared) < 2 and not only:
         return _unpaired(baseline, policy, config, len(shared))
     before, after = baseline.means(shared), policy.means(shared)
     differences = after - before
@@ -186,7 +190,7 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, metri
         needed=_needed(differences, difference, config.confidence),
         groups=_groups(baseline, shared, before, after, config, most) if config.by else (),
         differing=_differing(baseline, policy, shared, before, after),
-        warnings=tuple(_doubts(baseline, policy, len(shared))),
+        warnings=(_one_task(baseline, policy),) if only else tuple(_doubts(baseline, policy, len(shared))),
     )
 
 
@@ -275,6 +279,15 @@ def _differing(
         )
         for k in order
         if abs(after[k] - before[k]) > EQUAL
+    )
+
+
+def _one_task(baseline: PolicySide, policy: PolicySide) -> str:
+    ((_, task),) = policy.by_task
+    return (
+        f"all episodes of {policy.name} and {baseline.name} are of one task, '{task[:MOST_TASK]}', which tells nothing "
+        "of others: let both play more; if their files name more, import them again with --map task_id=FIELD, into a "
+        "new folder"
     )
 
 

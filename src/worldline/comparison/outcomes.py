@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from worldline import store
+from worldline.config import listed
 from worldline.types import NOT_LOGGED, InputError, policy_label
 
 Metric = Literal["auto", "success", "return", "score"]
@@ -43,11 +44,19 @@ def read_outcomes(logs: Sequence[Path], by: str, cost: str) -> list[EpisodeOutco
     """Every episode of the logs, a shard at a time: `meta` can be large."""
     store.check_unique(logs)
     outcomes: list[EpisodeOutcome] = []
+    numbers: set[str] = set()
     for log in logs:
         for shard in store.shards(log):
-            outcomes += (_outcome(row, by, cost) for row in store.scan(shard, COLUMNS).to_pylist())
+            rows = store.scan(shard, COLUMNS).to_pylist()
+            outcomes += (_outcome(row, by, cost) for row in rows)
+            if cost:
+                pairs = (pair for row in rows for pair in row["meta"] if pair["key"] not in numbers)
+                numbers.update(pair["key"] for pair in pairs if _number(pair["value"]) is not None)
     if by and not any(outcome.group for outcome in outcomes):
         raise InputError(f"--by {by}: no episode has it: give {', '.join(_GROUPS)}, task_id:SEPARATOR or a key of meta")
+    if cost and cost not in numbers:
+        there = f"has {listed(cost, sorted(numbers))}" if numbers else "has none either"
+        raise InputError(f"--cost {cost}: no episode has such a number in its meta, which {there}")
     return outcomes
 
 

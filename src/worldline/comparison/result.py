@@ -81,7 +81,7 @@ class Pair(ComparisonPart):
     policy: str
     baseline: str
     paired: bool
-    """False where they share fewer than two tasks: then all tasks of each are compared, and chance weighs more."""
+    """False where they share fewer than two tasks and have others: then all tasks of each count, and so does chance."""
     tasks: int
     value: float
     baseline_value: float
@@ -149,8 +149,7 @@ class LogComparison(ComparisonPart):
 def sentence(pair: Pair, metric: str, confidence: float) -> str:
     """The answer of one pair in words."""
     difference = pair.difference
-    where = f"the {pair.tasks} tasks both played" if pair.paired else "tasks they do not share"
-    values = f"{metric} {pair.value:.3f} against {pair.baseline_value:.3f} on {where}"
+    values = f"{metric} {pair.value:.3f} against {pair.baseline_value:.3f} on {_tasks(pair)}"
     chance = "" if difference.p_better is None else f", probability of being better {probability(difference.p_better)}"
     by = f"{_signed(difference.value)} {difference.span}".strip()
     if pair.verdict == "unclear":
@@ -160,6 +159,13 @@ def sentence(pair: Pair, metric: str, confidence: float) -> str:
             f"{_not_enough(difference, confidence)}.{more}"
         )
     return f"{pair.policy} is {pair.verdict} than {pair.baseline}: {values}, {by}{chance}."
+
+
+def _tasks(pair: Pair) -> str:
+    """The tasks that the values are means over."""
+    if pair.paired:
+        return f"the {pair.tasks} tasks both played" if pair.tasks > 1 else "the one task both played"
+    return "all tasks of each, of which they share one" if pair.tasks else "tasks they do not share"
 
 
 def _not_enough(difference: PairedDifferenceResult, confidence: float) -> str:

@@ -29,9 +29,7 @@ def load_custom(path: str, data: Path | None, options: dict[str, Any]) -> World:
             raise InputError(f"{path} is a ready-made World: it takes no settings, got {', '.join(arguments)}")
         return cast(World, user_code)
     if not callable(user_code):
-        raise InputError(
-            f"{path} is a {type(user_code).__name__}: it must be a World, an Environment class, or make one"
-        )
+        raise InputError(f"{path} is {_kind(user_code)}: it must be a World, an Environment class, or make one")
     made = _made(path, user_code, arguments)
     if _is_world(made):
         return cast(World, made)
@@ -41,7 +39,7 @@ def load_custom(path: str, data: Path | None, options: dict[str, Any]) -> World:
         return GymWorld(path, GymConfig(), lambda: _made(path, user_code, arguments))
     missing = [method for method in ("reset", "step") if not callable(getattr(made, method, None))]
     if missing:
-        raise InputError(f"{path} made a {type(made).__name__} without {' and '.join(missing)}(): not an Environment")
+        raise InputError(f"{path} made {_kind(made)} without {' and '.join(missing)}(): not an Environment")
     return CustomWorld(path, lambda: cast(Environment, _made(path, user_code, arguments)))
 
 
@@ -128,9 +126,9 @@ class CustomEnvironment:
     def _check(self, observation: Any, info: Any, method: str) -> None:
         name = f"{type(self._inner).__name__}.{method}"
         if not isinstance(observation, str):
-            raise InputError(f"{name} returned a {type(observation).__name__} as observation: it must be text")
+            raise InputError(f"{name} returned {_kind(observation)} as observation: it must be text")
         if not isinstance(info, dict):
-            raise InputError(f"{name} returned a {type(info).__name__} as info: it must be a dict")
+            raise InputError(f"{name} returned {_kind(info)} as info: it must be a dict")
 
     def clone(self) -> Self:
         inner = self._inner.clone() if hasattr(self._inner, "clone") else copy.deepcopy(self._inner)
@@ -138,7 +136,13 @@ class CustomEnvironment:
 
 
 def _shape(answer: Any) -> str:
-    return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+    return f"{len(answer)} values" if isinstance(answer, tuple) else _kind(answer)
+
+
+def _kind(value: Any) -> str:
+    """'an int', 'a str', 'None'."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _attribute(path: str) -> Any:

@@ -37,7 +37,7 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     chat = _Chat.model_validate(override(row, source.options))
     conversation = converse(chat.messages)
     policy = source.policy(chat.policy)
-    task_id = chat.task_id or source.named_after(conversation.goal or conversation.system)
+    task_id = source.task(chat.task_id, conversation.goal or conversation.system)
     success = chat.success
     if success is None and "traj" in row and chat.reward is not None:
         success = abs(chat.reward - 1.0) <= 1e-6  # tau-bench's own definition

@@ -63,7 +63,8 @@ def detect(path: Path, mappings: mapping.Mappings | None = None) -> str:
         names = [str(name) for name in row]
         more = ", ..." if len(names) > _MOST_FIELDS else ""
         shape = f"its rows have the fields {', '.join(names[:_MOST_FIELDS])}{more}"
-    how = "--map action=PATH --map observation=PATH --map reward=PATH says where things are, --format NAME what it is"
+    paths = " ".join(f"{field}=PATH" for field in ("action", "observation", "reward", "task_id"))
+    how = f"--map {paths} says where things are, --format NAME what it is"
     raise InputError(f"{path}: no format we know: {shape}: {how}")
 
 

@@ -101,7 +101,7 @@ def assemble(fields: EpisodeFields, source: ImportSource, default_env: str) -> T
     else:
         rewarded = with_final_reward(steps, fields.reward)
     scored = stepwise or fields.reward is not None
-    task_id = fields.task_id or source.named_after(fields.goal or steps[0].observation)
+    task_id = source.task(fields.task_id, fields.goal or steps[0].observation)
     extras = {
         **(fields.model_extra or {}),
         "cost": fields.cost,

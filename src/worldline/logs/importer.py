@@ -18,11 +18,13 @@ from worldline.logs import atif, chat, episodes, inspect, jsonl, mapping, openen
 from worldline.logs.columns import any_rows
 from worldline.logs.detection import detect
 from worldline.logs.rows import BadRow, DecodedRow
-from worldline.logs.source import ImportSource, Options, reason
+from worldline.logs.source import ImportSource, Options, Unnamed, reason
 from worldline.nearby import nearby
 from worldline.types import InputError, Trajectory
 
 _LONGEST_REASON = 300
+_MOST_LOGPROB = 1e-6
+"""Rounding may put a log-probability of 0 that far above it; `evaluate` takes as much."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +87,16 @@ def read(
     *,
     options: Options | None = None,
     on_bad: Callable[[BadRow], None] | None = None,
-    named_after_file: Counter[str] | None = None,
+    unnamed: Unnamed | None = None,
 ) -> Iterator[Trajectory]:
     """The episodes of a file. Bad rows are given to `on_bad` and left out; without it the first one raises.
 
-    `named_after_file` counts the episodes that name no policy, by the name they got instead.
+    `unnamed` counts the episodes that name no policy or no task, by the name they got instead.
     """
     if format not in (*FORMATS, AUTO, MAPPED):
         raise InputError(f"unknown format '{format}'{suggest(format, [AUTO, *FORMATS])}")
     given = options or Options()
-    counted = Counter() if named_after_file is None else named_after_file
-    source = ImportSource(Path(path), given, mapping.parse(given.map), counted)
+    source = ImportSource(Path(path), given, mapping.parse(given.map), unnamed or Unnamed())
     if not source.path.is_file():
         raise InputError(
             f"{path}: {'a folder: give one file' if source.path.is_dir() else 'no such file' + nearby(path)}"
@@ -116,7 +117,7 @@ def _read(kind: Format, source: ImportSource, on_bad: Callable[[BadRow], None] |
     places: dict[str, str] = {}
     repeats: Counter[str] = Counter()
     empty = True
-    rows = kind.rows(source.path)
+    rows = mapping.checked(kind.rows(source.path), source)
     for row in rows if kind.group is None else kind.group(_mapped(rows, source)):
         empty = False
         result = row if isinstance(row, BadRow) else _convert(kind, row, source)
@@ -155,7 +156,7 @@ def _stored(text: str) -> str:
 def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory | BadRow:
     try:
         value = row.value if kind is _MAPPING or kind.group else _overridden(row.value, source)
-        return kind.convert(value, source)
+        return _possible(kind.convert(value, source))
     except ValidationError as error:
         return BadRow(row.where, reason(error))
     except RecursionError:
@@ -164,6 +165,14 @@ def _convert(kind: Format, row: DecodedRow, source: ImportSource) -> Trajectory 
         return BadRow(row.where, "a number that is too large")
     except ValueError as error:
         return BadRow(row.where, str(error)[:_LONGEST_REASON])
+
+
+def _possible(episode: Trajectory) -> Trajectory:
+    """The episode as it is; ValueError if it says what cannot be."""
+    for number, step in enumerate(episode.steps):
+        if step.logprob is not None and step.logprob > _MOST_LOGPROB:
+            raise ValueError(f"steps.{number}.logprob: is {step.logprob:.3g}: a log-probability is at most 0")
+    return episode
 
 
 def _mapped(rows: Iterable[DecodedRow | BadRow], source: ImportSource) -> Iterator[DecodedRow | BadRow]:

@@ -5,13 +5,14 @@ steps (`action`, `observation`, ...: the path has `[]`) or `messages` makes the 
 row that no path names, and that are no lists or objects, are kept in `meta`; `meta.NAME=PATH` keeps another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from worldline.config import suggest
 from worldline.logs import chat, paths
 from worldline.logs.fields import PER_STEP, EpisodeFields, assemble
 from worldline.logs.paths import RowPath
+from worldline.logs.rows import BadRow, DecodedRow
 from worldline.logs.source import ImportSource, present
 from worldline.types import InputError, Trajectory
 
@@ -51,6 +52,8 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     """One row as an episode, by the mapping alone; ValueError if it is none."""
     mappings = source.mappings
     values = mapped(row, mappings)
+    if "action" in mappings and (reason := mappings["action"].lacks(row)):
+        raise ValueError(reason)
     used = {path.parts[0] for path in mappings.values()}
     rest = {
         name: value
@@ -64,6 +67,30 @@ def convert(row: Any, source: ImportSource) -> Trajectory:
     fields = {name: value for name, value in rest.items() if name in FIELDS and name not in PER_STEP}
     extras = {name: value for name, value in rest.items() if name not in FIELDS}
     return assemble(EpisodeFields.model_validate({**extras, **fields, **values}), source, "imported")
+
+
+def checked(rows: Iterable[DecodedRow | BadRow], source: ImportSource) -> Iterator[DecodedRow | BadRow]:
+    """The rows as they are; InputError after the last if a path names a key that no item of any row has.
+
+    A key that some items lack says nothing there; one that all lack is misspelt.
+    """
+    unseen = {field: path for field, path in source.mappings.items() if path.many}
+    reasons: dict[str, str] = {}
+    for row in rows:
+        yield row
+        if isinstance(row, BadRow):
+            continue
+        value = row.value[1] if isinstance(row.value, tuple) else row.value
+        for field, path in list(unseen.items()):
+            try:
+                if reason := path.lacks(value):
+                    reasons.setdefault(field, reason)
+                elif path.values(value):
+                    del unseen[field]
+            except ValueError:
+                continue  # a bad row
+    for field in (field for field in unseen if field in reasons):
+        raise InputError(f"{source.path}: --map {field}: in every row {reasons[field]}: mend the path or leave it out")
 
 
 def mapped(row: Any, mappings: Mappings) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from typing import Any
 
 from worldline.types import InputError
 
+ABSENT = object()
+"""In the place of the value of an item that lacks the key."""
+_MOST_KEYS, _LONGEST_KEY = 12, 40
 _PART = re.compile(r'(?:\A|\.)(?:"([^"]+)"|([^."\[\]]+))|\[(-?\d{1,9})?\]')
 
 
@@ -26,14 +29,29 @@ class RowPath:
         return None in self.parts
 
     def pick(self, row: Any) -> Any:
-        """The value there; ValueError if a part of the way is missing."""
+        """The value there, None for an item that lacks the key; ValueError if a part of the way is missing."""
+        values = [None if value is ABSENT else value for value in self.values(row)]
+        return values if self.many else values[0]
+
+    def values(self, row: Any) -> list[Any]:
+        """A value per item, `ABSENT` for one that lacks the key; the only one of a path without `[]`."""
         values = [row]
         for depth, part in enumerate(self.parts):
             if part is None:
                 values = [item for value in values for item in self._items(value, depth)]
             else:
                 values = [self._step(value, part, depth) for value in values]
-        return values if self.many else values[0]
+        return values
+
+    def lacks(self, row: Any) -> str:
+        """The reason if the row has items and none of them has the key; empty otherwise."""
+        values = self.values(row)
+        if not values or any(value is not ABSENT for value in values):
+            return ""
+        items = RowPath(self.text, self.parts[:-1]).values(row)
+        keys = dict.fromkeys(str(key)[:_LONGEST_KEY] for item in items if isinstance(item, dict) for key in item)
+        have = f": they have {', '.join(list(keys)[:_MOST_KEYS])}" if keys else ""
+        return f"no item has '{self.text}'{have}"
 
     def _items(self, value: Any, depth: int) -> list[Any]:
         if not isinstance(value, list):
@@ -44,8 +62,8 @@ class RowPath:
         if isinstance(part, str):
             if isinstance(value, dict) and part in value:
                 return value[part]
-            if self.many and isinstance(value, dict):
-                return None  # one of many items does not say it
+            if None in self.parts[:depth] and (value is ABSENT or isinstance(value, dict)):
+                return ABSENT  # one of many items does not say it
         elif isinstance(value, list) and -len(value) <= part < len(value):
             return value[part]
         raise ValueError(f"it has no field '{self._before(depth + 1)}'")

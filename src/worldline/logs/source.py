@@ -36,14 +36,21 @@ class Options(Config):
 
 
 @dataclass(frozen=True)
+class Unnamed:
+    """How many episodes name no policy, or no task that `--map` could name, by the name they got instead."""
+
+    policies: Counter[str] = field(default_factory=Counter)
+    tasks: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
 class ImportSource:
     """The file, and the options it is read with."""
 
     path: Path
     options: Options
     mappings: Mapping[str, RowPath] = field(default_factory=dict)
-    named_after_file: Counter[str] = field(default_factory=Counter)
-    """How many episodes name no policy, by the name they got instead."""
+    unnamed: Unnamed = field(default_factory=Unnamed)
 
     @cached_property
     def name(self) -> str:
@@ -59,7 +66,15 @@ class ImportSource:
         name = self.options.policy or own
         if not name:
             name = self.name
-            self.named_after_file[name] += 1
+            self.unnamed.policies[name] += 1
+        return name
+
+    def task(self, own: str, opening: str) -> str:
+        """The task of an episode that says `own`; one that says none is named after its opening, and counted."""
+        if own:
+            return own
+        name = self.named_after(opening)
+        self.unnamed.tasks[name] += 1
         return name
 
     def episode_id(self, policy: str, task: str, trial: str, own: str = "") -> str:

@@ -54,7 +54,7 @@ class RunFolder:
         inputs = {config.model: fingerprint(locate(config.model, f"--model {config.model}"))}
         if digest := envs.world_model_digest(config.env):
             inputs[config.env] = digest
-        self._run = Run(config, "run", ADJUSTABLE, inputs)
+        self._run = Run(config, "training run", ADJUSTABLE, inputs)
         self._run.goes_on()
 
     @property

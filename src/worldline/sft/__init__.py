@@ -16,7 +16,8 @@ import transformers
 
 from worldline import envs, files, store
 from worldline.callable_module import CallableModule
-from worldline.config import Config, Folder, option, positional
+from worldline.config import Config, Folder, option, positional, suggest
+from worldline.nearby import nearby
 from worldline.notebook import html_table
 from worldline.policies import TEMPLATES, Encoder
 from worldline.policies.language_model.checkpoint import DATA_ONLY, TrainedWith, fingerprint, locate
@@ -227,6 +228,9 @@ def _demonstrations(config: SftConfig, failed: list[str], lost: list[str]) -> It
     if Path(config.source).exists():
         logged = store.read(Path(config.source), splits=[config.split] if config.split else None)
         return _worth_learning(logged, config.only_success, lost)
+    if ":" not in config.source and config.source not in envs.WORLDS:
+        near = nearby(config.source) if "/" in config.source else suggest(config.source, list(envs.WORLDS))
+        raise InputError(f"unknown environment '{config.source}', and no such folder{near}")
     world = envs.load(config.source, config.data, config.options)
     split = config.split or world.splits()[0]
     episodes = plan(world, split, config.episodes, seed=config.seed, run="expert")
