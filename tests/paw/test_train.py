@@ -284,7 +284,7 @@ def test_a_run_goes_on_only_with_the_model_it_began_with(start: Path, tmp_path: 
     other = AutoModelForCausalLM.from_pretrained(model)
     other.get_input_embeddings().weight.data += 0.01
     other.save_pretrained(model)
-    with pytest.raises(InputError, match=f"{model}: has changed since the run in {out} began: .*--overwrite"):
+    with pytest.raises(InputError, match=f"{model}: has changed since the training run in {out} began: .*--overwrite"):
         train(recipe(model, out, updates=2, resume=True))
 
 
