@@ -156,7 +156,7 @@ def test_tasks_choose_what_is_played(tmp_path: Path) -> None:
 
 
 def test_a_world_in_which_every_episode_fails_is_one_line() -> None:
-    with pytest.raises(WorldlineError, match="every episode failed, the first was .*: the floor gave way"):
+    with pytest.raises(WorldlineError, match=r"every episode failed, the first was .*: the floor gave way \(.*, line"):
         collect(config(policy="test_collect:crash", episodes=2))
 
 
@@ -179,10 +179,23 @@ class Failing:
 
 def test_a_policy_that_raises_loses_nothing(tmp_path: Path) -> None:
     Failing.calls = 0
-    with pytest.raises(WorldlineError, match="failed in the middle: RuntimeError: out of memory; finished") as caught:
+    with pytest.raises(
+        WorldlineError, match=r"RuntimeError: out of memory \(.*, line \d+\); finished episodes are"
+    ) as caught:
         collect(config(tmp_path, policy="test_collect:Failing", batch_size=2))
     assert caught.value.exit_code == 1
     assert content(tmp_path)
+    with pytest.raises(WorldlineError, match="policy 'test_collect:Failing' failed .*; without --out nothing is kept$"):
+        collect(config(policy="test_collect:Failing", batch_size=2))
+
+
+def test_a_policy_that_exits_is_one_line() -> None:
+    with pytest.raises(WorldlineError, match="'test_collect:exiting' failed in the middle: SystemExit: 3"):
+        collect(config(policy="test_collect:exiting", episodes=2))
+
+
+def exiting(turn: Turn) -> str:
+    raise SystemExit(3)
 
 
 def test_kill_nine_then_resume_equals_the_undisturbed_run(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
-from counting import CountingWorld, SeededPolicy
+from counting import CountingEnv, CountingWorld, SeededPolicy
 from worldline.rollout import Rollout, plan
-from worldline.types import Decision, InputError, LazyActions, Turn, turns
+from worldline.types import Decision, Info, InputError, LazyActions, StepResult, Turn, turns
+
+FELL = r"r-000001 \(task 2\): RuntimeError: the floor gave way \(.*counting.py, line \d+\)"
 
 
 def test_result_does_not_depend_on_the_batch_size() -> None:
@@ -97,11 +101,74 @@ def test_a_raising_environment_is_retried_then_left_out_and_counted() -> None:
     recovered = Rollout(world, CrashOnTwo(1))
     assert len(list(recovered.play(plan(world, "train", 3, seed=0, run="r")))) == 3
     assert (recovered.retried, recovered.failed) == (1, [])
-    assert recovered.mishap == "r-000001 (task 2): RuntimeError: the floor gave way"
+    assert re.fullmatch(FELL, recovered.mishap)
     lost = Rollout(world, CrashOnTwo(9))
     assert len(list(lost.play(plan(world, "train", 3, seed=0, run="r")))) == 2
     assert lost.retried == 1
-    assert lost.failed == ["r-000001 (task 2): RuntimeError: the floor gave way"]
+    assert len(lost.failed) == 1
+    assert re.fullmatch(FELL, lost.failed[0])
+
+
+def test_an_environment_that_exits_costs_its_episode() -> None:
+    class Exiting(CountingEnv):
+        def step(self, action: str) -> StepResult:
+            raise SystemExit(3)
+
+    class ExitingWorld(CountingWorld):
+        def make(self) -> CountingEnv:
+            return Exiting() if (made := super().make()) is self.made[0] else made
+
+    world = ExitingWorld()
+    rollout = Rollout(world, SeededPolicy())
+    assert len(list(rollout.play(plan(world, "train", 3, seed=0, run="r")))) == 3
+    assert rollout.mishap.startswith("r-000000 (task 1): SystemExit: 3 (")
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        (None, "policy 'odd' returned a NoneType for 2 turns: `act` must return a list"),
+        ([Decision("up", "up")], "policy 'odd' returned 1 decisions for 2 turns"),
+        (["up", "up"], "policy 'odd' returned 'up': `act` must return Decisions"),
+        ([Decision(3, "")] * 2, "policy 'odd' returned the action 3: no text"),  # type: ignore[arg-type]  # no text
+        ([Decision("up", 3)] * 2, "counting: the policy returned a wrong response: .*, got 3"),  # type: ignore[arg-type]  # no text
+    ],
+)
+def test_what_a_policy_must_return_is_one_line(answer: Any, line: str) -> None:
+    class Odd:
+        name = "odd"
+
+        def act(self, turns: Sequence[Turn]) -> Any:
+            return answer
+
+    world = CountingWorld()
+    with pytest.raises(InputError, match=line):
+        list(Rollout(world, Odd()).play(plan(world, "train", 2, seed=0, run="r")))
+
+
+@pytest.mark.parametrize(("key", "name"), [("won", "success"), ("valid", "valid"), ("score", "score")])
+def test_values_that_no_log_holds_are_the_environments(key: str, name: str) -> None:
+    class Odd(CountingEnv):
+        def step(self, action: str) -> StepResult:
+            observation, reward, _, truncated, info = super().step(action)
+            return observation, reward, True, truncated, cast(Info, {**info, key: "perhaps"})
+
+    class OddWorld(CountingWorld):
+        def make(self) -> CountingEnv:
+            return Odd()
+
+    with pytest.raises(InputError, match=f"counting: the environment returned a wrong {name}: .*, got 'perhaps'") as e:
+        list(Rollout(OddWorld(), SeededPolicy()).play(plan(OddWorld(), "train", 1, seed=0, run="r")))
+    assert "pydantic" not in str(e.value)
+
+
+def test_a_world_without_tasks_is_bad_input() -> None:
+    class Empty(CountingWorld):
+        def num_tasks(self, split: str) -> int:
+            return 0
+
+    with pytest.raises(InputError, match="counting: split 'train' has no tasks"):
+        plan(Empty(), "train", 3, seed=0, run="r")
 
 
 def test_a_decision_with_a_failure_costs_its_episode() -> None:

@@ -1,14 +1,17 @@
 """Code of the user's own is imported from the current folder, whichever flag names it."""
 
+import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from worldline import envs, policies
 from worldline.ope.features import featuriser
-from worldline.user_module import import_user_module
+from worldline.types import InputError
+from worldline.user_module import error_text, import_user_module
 
 SOURCE = """
 from worldline.ope.features import HashedNgrams
@@ -39,9 +42,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_here")
 def test_a_module_of_the_working_directory_is_imported(tmp_path: Path) -> None:
-    assert import_user_module("beside").__file__ == str(tmp_path / "beside.py")
+    assert import_user_module("beside", "beside:first").__file__ == str(tmp_path / "beside.py")
     with pytest.raises(ModuleNotFoundError, match="elsewhere"):
-        import_user_module("elsewhere")
+        import_user_module("elsewhere", "elsewhere:first")
 
 
 @pytest.mark.usefixtures("_here")
@@ -55,3 +58,35 @@ def test_every_flag_looks_there(flag: str) -> None:
             assert envs.load("beside:Door").make().reset(seed=0)[0] == "a door"
         case _:
             assert featuriser("beside:Ngrams").actions(["open"]).shape[0] == 1
+
+
+@pytest.mark.usefixtures("_here")
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("class A(", "SyntaxError: '(' was never closed (failing_module.py, line 1)"),
+        ("\nraise ValueError('at\\nimport')", "ValueError: at import (failing_module.py, line 2)"),
+        ("import sys\nsys.exit('no display')", "SystemExit: no display (failing_module.py, line 2)"),
+        ("import json\njson.loads('{')", "(failing_module.py, line 2)"),  # not the line of json
+    ],
+)
+def test_a_module_that_fails_is_one_line_whichever_flag_names_it(source: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / "failing_module.py").write_text(source)
+    loaders: dict[str, Callable[[str], object]] = {"": envs.load, "policy": policies.load, "--features": featuriser}
+    for flag, load in loaders.items():
+        with pytest.raises(InputError) as caught:
+            load("failing_module:A")
+        text = str(caught.value)
+        assert text.startswith(flag)
+        assert "failing_module:A" in text
+        assert "importing it failed: " in text
+        assert text.endswith(line)
+
+
+def test_an_error_is_told_with_the_last_line_of_the_users_code() -> None:
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        json.loads("{")  # raised in Python's own file
+    file, _, number = error_text(caught.value).rstrip(")").rpartition(" (")[2].partition(", line ")
+    assert Path(file).resolve() == Path(__file__)
+    assert "raised in Python's own file" in Path(__file__).read_text().splitlines()[int(number) - 1]
+    assert error_text(ValueError("never\nraised")) == "ValueError: never raised"

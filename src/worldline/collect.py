@@ -146,7 +146,7 @@ def _here(world: World, config: CollectConfig) -> Play:
 
     def play(episodes: list[Episode], writer: store.StoreWriter | None, tally: Tally, watch: Watch) -> ShardOutcome:
         kept = tally.steps
-        for trajectory in guarded(player, episodes):
+        for trajectory in guarded(player, episodes, config.out):
             tally.add(trajectory)
             if writer is not None:
                 writer.append(trajectory)
@@ -214,7 +214,7 @@ def collect_tasks(
     kept = {t.id: t for t in store.read(out, ids=wanted)} if store.shards(out) else {}
     player = Rollout(world, policy, batch_size=batch_size, policy_name=name)
     with store.StoreWriter(out) as writer:
-        for trajectory in guarded(player, [episode for episode in episodes if episode.id not in kept]):
+        for trajectory in guarded(player, [episode for episode in episodes if episode.id not in kept], out):
             writer.append(trajectory)
             kept[trajectory.id] = trajectory
     if player.failed:

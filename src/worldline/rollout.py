@@ -6,14 +6,18 @@ Storing, statistics and progress bars belong to the callers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
+from pydantic import ValidationError
+
+from worldline.config import shortened
 from worldline.types import (
     Decision,
     EagerEnvironment,
     Environment,
     Exchange,
     Info,
+    InputError,
     LazyActions,
     Policy,
     Step,
@@ -23,6 +27,7 @@ from worldline.types import (
     WorldlineError,
     derive_seed,
 )
+from worldline.user_module import error_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class Episode:
 def plan(world: World, split: str, count: int, *, seed: int, run: str, tasks: Sequence[int] = ()) -> list[Episode]:
     """`count` episodes over the split's tasks in canonical order (or over `tasks`), from the start again if needed."""
     order = tasks or range(world.num_tasks(split))
+    if count and not order:
+        raise InputError(f"{world.name}: split '{split}' has no tasks")
     return [
         Episode(
             id=f"{run}-{index:06d}",
@@ -69,15 +76,32 @@ class Rollout:
     """The first error for which an episode was played again."""
     failed: list[str] = field(default_factory=list)
 
+    @property
+    def name(self) -> str:
+        """What the policy is called."""
+        return self.policy_name or self.policy.name
+
     def play(self, episodes: Iterable[Episode]) -> Iterator[Trajectory]:
         waiting = iter(episodes)
         running = list(self._start(waiting, self.batch_size))
         while running:
-            decisions = self.policy.act([episode.turn() for episode in running])
+            decisions = self._decided([episode.turn() for episode in running])
             going: list[_Running] = []
             yield from self._tick(running, decisions, going)
             running = going  # what is over is let go before others begin: it may hold a place of a full server
             running += self._start(waiting, self.batch_size - len(going))
+
+    def _decided(self, turns: list[Turn]) -> Sequence[Decision]:
+        decisions = self.policy.act(turns)
+        if not isinstance(decisions, Sequence) or len(decisions) != len(turns):
+            got = f"{len(decisions)} decisions" if isinstance(decisions, Sequence) else f"a {type(decisions).__name__}"
+            raise InputError(f"policy '{self.name}' returned {got} for {len(turns)} turns: `act` must return a list")
+        for decision in decisions:
+            if not isinstance(decision, Decision):
+                raise InputError(f"policy '{self.name}' returned {shortened(decision)}: `act` must return Decisions")
+            if not isinstance(decision.action, str):
+                raise InputError(f"policy '{self.name}' returned the action {shortened(decision.action)}: no text")
+        return decisions
 
     def _tick(
         self, running: list["_Running"], decisions: Sequence[Decision], going: list["_Running"]
@@ -106,7 +130,7 @@ class Rollout:
         while attempt <= self.retries:
             try:
                 return _Running(episode, self.world, self.max_steps or self.world.max_steps, attempt)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 attempt = self._excuse(episode, attempt, error)
         return None
 
@@ -115,15 +139,15 @@ class Rollout:
             if decision.failure:
                 raise WorldlineError(decision.failure)
             running.advance(decision)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return self._attempt(running.episode, self._excuse(running.episode, running.attempt, error))
         return running
 
-    def _excuse(self, episode: Episode, attempt: int, error: Exception) -> int:
+    def _excuse(self, episode: Episode, attempt: int, error: Exception | SystemExit) -> int:
         """Count what an episode was lost to; the number of the next attempt."""
         if isinstance(error, WorldlineError) and error.exit_code == 2:
             raise error
-        reason = f"{episode.id} (task {episode.task}): {type(error).__name__}: {error}"
+        reason = f"{episode.id} (task {episode.task}): {error_text(error)}"
         if attempt < self.retries:
             self.retried += 1
             self.mishap = self.mishap or reason
@@ -172,25 +196,29 @@ class _Running:
 
     def advance(self, decision: Decision) -> None:
         answer, reward, self.terminated, truncated, info = self.env.step(decision.action)
-        self.steps.append(
-            Step(
+        self.steps.append(self._logged(decision, reward, valid=info.get("valid", True)))
+        self.history.append(Exchange(self.observation, decision.action))
+        self.observation, self.admissible = answer, info.get("admissible")
+        self.truncated = not self.terminated and (truncated or len(self.steps) >= self.max_steps)
+        self._judge(info)
+
+    def _logged(self, decision: Decision, reward: float, *, valid: bool) -> Step:
+        try:
+            return Step(
                 observation=self.observation,
                 admissible=_listed(self.admissible),
                 action=decision.action,
                 response=decision.response,
                 reward=reward,
-                valid=info.get("valid", True),
+                valid=valid,
                 logprob=decision.logprob,
                 token_ids=decision.token_ids,
                 token_logprobs=decision.token_logprobs,
                 entropy=decision.entropy,
                 prompt_ids=decision.prompt_ids,
             )
-        )
-        self.history.append(Exchange(self.observation, decision.action))
-        self.observation, self.admissible = answer, info.get("admissible")
-        self.truncated = not self.terminated and (truncated or len(self.steps) >= self.max_steps)
-        self._judge(info)
+        except ValidationError as error:
+            raise _refusal(self.world, error) from None
 
     def _judge(self, info: Info) -> None:
         if "won" in info:
@@ -203,25 +231,38 @@ class _Running:
             self.meta["halted"] = str(info["halted"]).lower()
 
     def trajectory(self, rollout: Rollout) -> Trajectory:
-        return Trajectory(
-            id=self.episode.id,
-            env=self.world.name,
-            env_version=self.world.version,
-            family=self.world.family,
-            task_id=self.episode.task,
-            split=self.episode.split,
-            goal=self.goal,
-            policy=rollout.policy_name or rollout.policy.name,
-            epsilon=rollout.epsilon,
-            seed=self.episode.seed,
-            steps=tuple(self.steps),
-            final_observation=self.observation,
-            terminated=self.terminated,
-            truncated=self.truncated,
-            success=self.success,
-            score=self.score,
-            meta=self.meta,
-        )
+        try:
+            return Trajectory(
+                id=self.episode.id,
+                env=self.world.name,
+                env_version=self.world.version,
+                family=self.world.family,
+                task_id=self.episode.task,
+                split=self.episode.split,
+                goal=self.goal,
+                policy=rollout.name,
+                epsilon=rollout.epsilon,
+                seed=self.episode.seed,
+                steps=tuple(self.steps),
+                final_observation=self.observation,
+                terminated=self.terminated,
+                truncated=self.truncated,
+                success=self.success,
+                score=self.score,
+                meta=self.meta,
+            )
+        except ValidationError as error:
+            raise _refusal(self.world, error) from None
+
+
+def _refusal(world: World, error: ValidationError) -> InputError:
+    """One line on a value that no log can hold, and who returned it."""
+    first = error.errors(include_url=False)[0]
+    name = ".".join(map(str, first["loc"]))
+    source = "the policy" if first["loc"][0] in {part.name for part in fields(Decision)} else "the environment"
+    return InputError(
+        f"{world.name}: {source} returned a wrong {name}: {first['msg']}, got {shortened(first['input'])}"
+    )
 
 
 def _listed(admissible: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -20,6 +20,7 @@ from worldline.ray_pool import RayPool
 from worldline.rollout import Episode, Rollout
 from worldline.tally import Tally
 from worldline.types import Policy, Trajectory, WorldlineError
+from worldline.user_module import error_text
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def play_shard(run: ShardRun, episodes: Sequence[Episode]) -> ShardOutcome:
         missing = [episode for episode in episodes if episode.id not in held]
     kept = outcome.tally.steps
     with writer or nullcontext():
-        for trajectory in guarded(player, missing):
+        for trajectory in guarded(player, missing, run.out):
             outcome.tally.add(trajectory)
             if writer is not None:
                 writer.append(trajectory)
@@ -112,17 +113,18 @@ def play_shards(
                 watch(tally)
 
 
-def guarded(player: Rollout, episodes: Sequence[Episode]) -> Iterator[Trajectory]:
-    """The rollout's trajectories; a policy that raises fails the work with one line, after what it finished is out."""
+def guarded(player: Rollout, episodes: Sequence[Episode], out: Path | None) -> Iterator[Trajectory]:
+    """The rollout's trajectories; a policy that raises fails the work with one line, after what it finished is out.
+
+    They are written to `out`, where it is given: the line says what is kept.
+    """
     try:
         yield from player.play(episodes)
     except WorldlineError:
         raise
-    except Exception as error:
-        cause = " ".join(f"{type(error).__name__}: {error}".split())
-        raise WorldlineError(
-            f"policy '{player.policy_name}' failed in the middle: {cause}; finished episodes are kept, --resume goes on"
-        ) from error
+    except (Exception, SystemExit) as error:
+        kept = "finished episodes are kept, --resume goes on" if out else "without --out nothing is kept"
+        raise WorldlineError(f"policy '{player.name}' failed in the middle: {error_text(error)}; {kept}") from error
 
 
 def shortened_prompts(policy: Policy) -> int:

@@ -89,6 +89,52 @@ def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(capsys.readouterr().out)["packages"]["torch"]
 
 
+TALKATIVE = """
+import os, sys
+print("imported")
+
+class Chatter:
+    tasks = ("a",)
+
+    def reset(self, *, seed=None, task=None):
+        print("reset")
+        os.system("echo from a process")
+        return "hello", {"admissible": ["x"]}
+
+    def step(self, action):
+        sys.__stdout__.write("step")
+        return "bye", 1.0, True, False, {"won": True}
+
+def agent(turn):
+    print("agent")
+    return "x"
+"""
+
+
+def test_what_user_code_prints_is_not_among_the_json(tmp_path: Path) -> None:
+    (tmp_path / "talkative.py").write_text(TALKATIVE)
+    words = ["collect", "talkative:Chatter", "--policy", "talkative:agent", "--episodes", "1"]
+    command = [sys.executable, "-m", "worldline", *words]
+    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["success"] == 1.0
+    for text in ("imported", "reset", "from a process", "step", "agent"):
+        assert text in done.stderr
+    plain = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert all(text in plain.stdout for text in ("imported", "from a process", "agent", "success"))
+    assert plain.stderr == ""
+
+
+def test_json_from_python_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "chatty.py").write_text(TALKATIVE)
+    monkeypatch.chdir(tmp_path)
+    assert main("collect chatty:Chatter --policy chatty:agent --episodes 1 --json".split()) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["success"] == 1.0
+    assert "agent" in captured.err
+
+
 def test_the_return_of_one_episode_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("collect household --options.level tiny --policy expert --episodes 1".split()) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│ return")]

@@ -1,12 +1,12 @@
 """User code by `module:attr`: worlds, environments, factories, and the errors for anything else."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from worldline.envs import load
-from worldline.envs.custom import CustomWorld
 from worldline.types import Environment, InputError, World
 
 SOURCE = '''
@@ -51,6 +51,35 @@ class Land:
     def get_task(self, split, index): return "only"
     def make(self): return Countdown()
     def expert(self, turn): return "down"
+
+class NeedsKey(Countdown):
+    def __init__(self): raise ValueError("need a key")
+
+class Miscalls(Countdown):
+    def __init__(self): len(3)
+
+class Exits(Countdown):
+    def __init__(self): raise SystemExit(3)
+
+class Wavers(Countdown):
+    full = False
+    def __init__(self):
+        super().__init__()
+        if self.full: raise ValueError("out of sockets")
+
+class NoTasks(Countdown): tasks = ()
+class OneWord(Countdown): tasks = "abc"
+class Method(Countdown):
+    def tasks(self): return ["a"]
+class NoSteps(Countdown): max_steps = 0
+class LessSteps(Countdown): max_steps = -5
+class SomeSteps(Countdown): max_steps = "some"
+class Boundless(Countdown): max_return = float("inf")
+
+class Mute(Countdown):
+    def expert(self, turn): return None
+class Deaf(Countdown):
+    def expert(self): return "down"
 
 land = Land()
 number = 7
@@ -125,6 +154,19 @@ def test_a_world_is_taken_as_it_is_and_gets_the_data(module: str, tmp_path: Path
         ("my_worlds:number", "is an int"),
         ("my_worlds:Broken", "without step"),
         ("my_worlds:", "module:attr"),
+        ("my_worlds:NeedsKey", r"NeedsKey: making it failed: ValueError: need a key \(.*my_worlds.py, line \d+\)$"),
+        (
+            "my_worlds:Miscalls",
+            r"making it failed: TypeError: object of type 'int' has no len\(\) \(.*my_worlds.py, line",
+        ),
+        ("my_worlds:Exits", "making it failed: SystemExit: 3"),
+        ("my_worlds:NoTasks", "my_worlds:NoTasks.tasks is empty: name a task, or leave"),
+        ("my_worlds:OneWord", "my_worlds:OneWord.tasks is a str: it must be a list of the tasks' names"),
+        ("my_worlds:Method", "my_worlds:Method.tasks is a method: it must be a list of the tasks' names"),
+        ("my_worlds:NoSteps", "NoSteps.max_steps is 0: it must be a whole number, 1 or more"),
+        ("my_worlds:LessSteps", "LessSteps.max_steps is -5: it must"),
+        ("my_worlds:SomeSteps", "SomeSteps.max_steps is 'some': it must"),
+        ("my_worlds:Boundless", "Boundless.max_return is inf: it must be a finite number"),
     ],
 )
 def test_one_clear_line(module: str, path: str, line: str) -> None:
@@ -137,31 +179,20 @@ def test_wrong_options_are_bad_input(module: str) -> None:
         load(f"{module}:Countdown", options={"begin": 4})
 
 
+def test_an_environment_that_cannot_be_made_in_the_midst_of_work_is_no_bad_input(module: str) -> None:
+    world = load(f"{module}:Wavers")
+    sys.modules[module].Wavers.full = True
+    with pytest.raises(ValueError, match="out of sockets"):
+        world.make()
+
+
 @pytest.mark.parametrize(
-    ("opening", "answer", "line"),
+    ("attribute", "line"),
     [
-        ("text", None, "Shapes.reset must return (observation, info), it returned a str"),
-        (
-            ("text", {}),
-            ("a", 1.0, True),
-            "Shapes.step must return (observation, reward, terminated, truncated, info)",
-        ),
-        (("text", {}), (7, 1.0, True, False, {}), "Shapes.step returned an int as observation: it must be text"),
-        (("text", {}), ("a", "much", True, False, {}), "Shapes.step returned the reward 'much': no number"),
-        (("text", {}), ("a", 1.0, True, False, None), "Shapes.step returned None as info: it must be a dict"),
+        ("Mute", "Mute.expert returned None: it must return the action as text"),
+        ("Deaf", r"Deaf.expert must be `def expert\(self, turn\)`: .*takes 1 positional argument"),
     ],
 )
-def test_wrong_shapes_are_told_in_the_environments_own_words(opening: Any, answer: Any, line: str) -> None:
-    class Shapes:
-        def reset(self, *, seed: int | None = None) -> Any:
-            return opening
-
-        def step(self, action: str) -> Any:
-            return answer
-
-    world = CustomWorld("mine:Shapes", Shapes)  # type: ignore[arg-type]  # shapes that no environment has
-    environment = world.make()
-    with pytest.raises(InputError) as caught:
-        environment.reset(task="0")
-        environment.step("x")
-    assert line in str(caught.value)
+def test_what_an_expert_must_be(module: str, attribute: str, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        load(f"{module}:{attribute}").expert(None)  # type: ignore[arg-type]  # these look at no turn

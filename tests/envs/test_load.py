@@ -30,6 +30,19 @@ def test_unknown_names_get_a_suggestion() -> None:
         load("serchqa")
 
 
+def test_a_file_of_ones_own_needs_the_class_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stairs.py").touch()
+    monkeypatch.chdir(tmp_path)
+    for name in ("stairs", "stairs.py"):
+        with pytest.raises(InputError, match=f"'{name}': a class in stairs.py is named as stairs:CLASS$"):
+            load(name)
+    monkeypatch.chdir(tmp_path.parent)
+    with pytest.raises(InputError, match=f"is named as stairs:CLASS, run from {tmp_path.name}$"):
+        load(f"{tmp_path.name}/stairs.py")
+    with pytest.raises(InputError, match="unknown environment"):
+        load("x" * 400)  # no name of a file
+
+
 @pytest.mark.parametrize("name", ["alfworld", "webshop"])
 def test_missing_data_names_the_flag_and_what_it_holds(name: str) -> None:
     with pytest.raises(InputError, match=f"{name} needs --data PATH: the folder"):

@@ -19,7 +19,7 @@ import os, time
 from worldline.types import InputError, LazyActions
 
 class Ladder:
-    """'up' climbs; the words crash, hang, raise and bad do what they say."""
+    """'up' climbs; the words crash, hang, raise, exit and bad do what they say."""
 
     tasks = tuple(str(n) for n in range(20))
     max_steps = 8
@@ -39,6 +39,8 @@ class Ladder:
             time.sleep(60)
         if action == "raise":
             raise RuntimeError("out of rungs")
+        if action == "exit":
+            raise SystemExit(3)
         if action == "bad":
             raise InputError("no such ladder")
         self.rungs += action == "up"
@@ -150,8 +152,12 @@ def test_a_killed_process_is_replaced() -> None:
 
 def test_what_the_environment_raises_arrives_as_what_it_is(world: WorkerWorld) -> None:
     before = world.replaced
-    with pytest.raises(EpisodeLostError, match="the environment raised RuntimeError: out of rungs"):
+    with pytest.raises(
+        EpisodeLostError, match=r"the environment raised RuntimeError: out of rungs \(ladders.py, line \d+\)"
+    ):
         climbing(world, "0", 0).step("raise")
+    with pytest.raises(EpisodeLostError, match="the environment raised SystemExit: 3"):
+        climbing(world, "0", 0).step("exit")
     with pytest.raises(InputError, match="no such ladder"):
         climbing(world, "0", 0).step("bad")
     assert world.replaced == before

@@ -28,6 +28,19 @@ def factory(world: Any, settings: Any) -> Waiter:
     return Waiter(f"{world} {settings.temperature}")
 
 
+def number(turn: Turn) -> int:
+    return NUMBER
+
+
+class Unready:
+    def __init__(self) -> None:
+        raise ValueError("no model")
+
+
+def leaving() -> Waiter:
+    raise SystemExit(3)
+
+
 def three(one: Any, two: Any, three: Any) -> None: ...
 
 

@@ -10,7 +10,7 @@ import pytest
 from worldline import command_line, policies
 from worldline.help_text import usage
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
-from worldline.types import InputError
+from worldline.types import InputError, Turn
 
 HERE = "sample_policies"
 
@@ -35,13 +35,21 @@ def test_user_code(attribute: str, name: str) -> None:
         (f"{HERE}:NUMBER", "neither a policy nor a function"),
         (f"{HERE}:three", "must take"),
         (f"{HERE}:nothing", "made int"),
-        ("broken_policies:x", "no key in the environment"),
+        ("broken_policies:x", r"importing it failed: RuntimeError: no key in the environment \(.*, line 3\)"),
+        (f"{HERE}:Unready", r"'sample_policies:Unready': making it failed: ValueError: no model \(.*, line \d+\)"),
+        (f"{HERE}:leaving", "making it failed: SystemExit: 3"),
     ],
 )
 def test_bad_specifications_get_one_line(spec: str, says: str) -> None:
     with pytest.raises(InputError, match=says) as error:
         policies.load(spec)
     assert "\n" not in str(error.value)
+
+
+def test_a_function_must_return_text() -> None:
+    turn = Turn("generic", "", "", None, ())
+    with pytest.raises(InputError, match="policy 'sample_policies:number' returned 3: it must return the action as t"):
+        policies.load(f"{HERE}:number").act([turn])
 
 
 @pytest.mark.parametrize(("flag", "value"), [("4", 4), ("0", 0), ("all", "all")])

@@ -291,6 +291,17 @@ def test_what_was_not_cloned_is_counted(tiny: None, tmp_path: Path, capsys: pyte
     assert f"left out: {24 - len(shown)} ended badly after random steps (--noise 0.9)" in out
 
 
+def test_an_expert_that_raises_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ("from counting import CountingWorld", "class Unsure(CountingWorld):")
+    (tmp_path / "unsure.py").write_text("\n".join([*lines, "    def expert(self, turn): raise ValueError('where?')"]))
+    monkeypatch.chdir(tmp_path)
+    assert main(["sft", "unsure:Unsure", "--out", "run"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "worldline sft: the expert of counting failed: ValueError: where? (unsure.py, line 3)"
+
+
 def test_a_run_is_never_silently_overwritten(tmp_path: Path) -> None:
     sft(settings(tmp_path / "run", epochs=0.2))
     with pytest.raises(InputError, match="holds a cloning run: --resume goes on with it, --overwrite starts anew"):

@@ -10,7 +10,8 @@ import os
 import select
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from typing import Any
 
 VERBS = {
@@ -108,11 +109,29 @@ def _run(verb: str, words: list[str]) -> None:
         print(_environment_help(words), end="")
         print("\n--json prints the result as JSON on stdout, and nothing else there.")
         return
-    result = command.run(command_line.read(command.Settings, words))
+    with _stdout_set_aside() if as_json else nullcontext():
+        result = command.run(command_line.read(command.Settings, words))
     if as_json:
         print(json.dumps(files.finite(result.data)))  # ASCII: what is no ASCII is escaped, control characters too
     else:
         result.show()
+
+
+@contextmanager
+def _stdout_set_aside() -> Iterator[None]:
+    """Within the block, what is printed goes to stderr: by code of the user's own, and by the processes it starts."""
+    with ExitStack() as end:
+        aside = sys.stderr or end.enter_context(open(os.devnull, "w", encoding="utf-8"))
+        stdout = sys.stdout
+        if (stdout, sys.stderr) == (sys.__stdout__, sys.__stderr__):  # others need not have a file behind them
+            stdout.flush()
+            own = os.dup(stdout.fileno())
+            end.callback(os.close, own)
+            end.callback(os.dup2, own, stdout.fileno())
+            end.callback(stdout.flush)
+            os.dup2(aside.fileno(), stdout.fileno())
+        end.enter_context(redirect_stdout(aside))
+        yield
 
 
 def _environment_help(words: list[str]) -> str:

@@ -9,6 +9,7 @@ A name that was read from data goes through `load_builtin`: nothing read from da
 """
 
 import importlib
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -149,6 +150,7 @@ def load(
 
         return load_custom(name, data, settings)
     if name not in WORLDS:
+        _refuse_bare_module(name)
         hint = suggest(name, list(WORLDS))
         raise InputError(f"unknown environment '{name}'{hint} (or module:attr for your own, gym:ID for Gymnasium's)")
     return _load(name, WORLDS[name], data, settings)
@@ -207,6 +209,14 @@ def _load(name: str, source: WorldSource, data: Path | None, settings: dict[str,
         arguments["data"] = data
     world: World = _attribute(source.world)(**arguments)
     return world
+
+
+def _refuse_bare_module(name: str) -> None:
+    """A file of the user's own, named without the class in it."""
+    file = Path(name if name.endswith(".py") else f"{name}.py")
+    if os.path.isfile(file):
+        where = "" if file.parent == Path() else f", run from {file.parent}"
+        raise InputError(f"unknown environment '{name}': a class in {file} is named as {file.stem}:CLASS{where}")
 
 
 def _load_prefixed(name: str, prefix: str, source: WorldSource, data: Path | None, settings: dict[str, Any]) -> World:

@@ -4,16 +4,18 @@ A bare Environment becomes a World with the single split `all`. Its tasks are th
 where it has one; otherwise they are the seeds 0, 1, 2, ... A Gymnasium environment is welcome too.
 """
 
-import copy
+import functools
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self, cast
+from typing import Any, cast
 
-from worldline.config import suggest
-from worldline.types import Environment, Info, InputError, StepResult, Turn, World
-from worldline.user_module import import_user_module
+from worldline.config import shortened, suggest
+from worldline.envs.custom_environment import CustomEnvironment, kind_of
+from worldline.types import Environment, InputError, Turn, World
+from worldline.user_module import error_text, fails_at_the_call, import_user_module
 
 SPLIT = "all"
 SEEDS = 1_000
@@ -29,34 +31,35 @@ def load_custom(path: str, data: Path | None, options: dict[str, Any]) -> World:
             raise InputError(f"{path} is a ready-made World: it takes no settings, got {', '.join(arguments)}")
         return cast(World, user_code)
     if not callable(user_code):
-        raise InputError(f"{path} is {_kind(user_code)}: it must be a World, an Environment class, or make one")
-    made = _made(path, user_code, arguments)
+        raise InputError(f"{path} is {kind_of(user_code)}: it must be a World, an Environment class, or make one")
+    factory = functools.partial(user_code, **arguments)
+    made = _made(path, factory)
     if _is_world(made):
         return cast(World, made)
     if _is_gymnasium(made):
         from worldline.envs.gym import GymConfig, GymWorld
 
-        return GymWorld(path, GymConfig(), lambda: _made(path, user_code, arguments))
+        return GymWorld(path, GymConfig(), factory)
     missing = [method for method in ("reset", "step") if not callable(getattr(made, method, None))]
     if missing:
-        raise InputError(f"{path} made {_kind(made)} without {' and '.join(missing)}(): not an Environment")
-    return CustomWorld(path, lambda: cast(Environment, _made(path, user_code, arguments)))
+        raise InputError(f"{path} made {kind_of(made)} without {' and '.join(missing)}(): not an Environment")
+    return CustomWorld(path, factory)
 
 
 class CustomWorld:
     """A World around a bare Environment: what it does not say about itself gets a default."""
 
     def __init__(self, name: str, factory: Callable[[], Environment]) -> None:
-        sample = factory()
+        sample = _made(name, factory)
         self.name = name
         self.version = str(getattr(sample, "version", ""))
         self.family = str(getattr(sample, "family", "generic"))
-        self.max_steps = int(getattr(sample, "max_steps", MAX_STEPS))
-        self.max_return = float(getattr(sample, "max_return", 1.0))
+        self.max_steps = _max_steps(name, getattr(sample, "max_steps", MAX_STEPS))
+        self.max_return = _max_return(name, getattr(sample, "max_return", 1.0))
         self._factory = factory
-        tasks: Sequence[str] | None = getattr(sample, "tasks", None)
+        tasks = getattr(sample, "tasks", None)
         self._seeded = tasks is None
-        self._tasks = tuple(map(str, range(SEEDS) if tasks is None else tasks))
+        self._tasks = _task_names(name, range(SEEDS) if tasks is None else tasks)
         self._advice: Callable[[Turn], str] | None = getattr(sample, "expert", None)
 
     def splits(self) -> tuple[str, ...]:
@@ -77,72 +80,19 @@ class CustomWorld:
     def expert(self, turn: Turn) -> str:
         if self._advice is None:
             raise InputError(f"{self.name} has no expert: give it a method expert(turn), or choose another policy")
-        return self._advice(turn)
+        try:
+            action: Any = self._advice(turn)
+        except TypeError as error:
+            if fails_at_the_call(error):
+                raise InputError(f"{self.name}.expert must be `def expert(self, turn)`: {error}") from None
+            raise
+        if not isinstance(action, str):
+            raise InputError(f"{self.name}.expert returned {shortened(action)}: it must return the action as text")
+        return action
 
     def _check(self, split: str) -> None:
         if split != SPLIT:
             raise InputError(f"{self.name} has no split '{split}'{suggest(split, [SPLIT])}")
-
-
-class CustomEnvironment:
-    """The user's environment, with task ids turned into seeds where it has no tasks, and `clone` where it has none."""
-
-    def __init__(self, inner: Environment, *, seeded: bool) -> None:
-        self._inner = inner
-        self._seeded = seeded
-
-    def reset(self, *, seed: int | None = None, task: str | None = None) -> tuple[str, Info]:
-        if self._seeded:
-            seed = int(task) if task is not None else seed or 0
-            observation, info = self._opening(self._inner.reset(seed=seed))
-            task = str(seed)
-        else:
-            observation, info = self._opening(self._inner.reset(seed=seed, task=task))
-        defaults: Info = {"admissible": None, "won": False, "task_id": task or "", "goal": ""}
-        return observation, cast(Info, {**defaults, **info})
-
-    def step(self, action: str) -> StepResult:
-        answer: Any = self._inner.step(action)
-        if not isinstance(answer, tuple) or len(answer) != 5:
-            raise InputError(
-                f"{type(self._inner).__name__}.step must return (observation, reward, terminated, truncated, info), "
-                f"it returned {_shape(answer)}"
-            )
-        observation, reward, terminated, truncated, info = answer
-        self._check(observation, info, "step")
-        try:
-            return observation, float(reward), bool(terminated), bool(truncated), info
-        except (TypeError, ValueError):
-            raise InputError(f"{type(self._inner).__name__}.step returned the reward {reward!r}: no number") from None
-
-    def _opening(self, answer: Any) -> tuple[str, Info]:
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            raise InputError(
-                f"{type(self._inner).__name__}.reset must return (observation, info), it returned {_shape(answer)}"
-            )
-        self._check(*answer, "reset")
-        return answer
-
-    def _check(self, observation: Any, info: Any, method: str) -> None:
-        name = f"{type(self._inner).__name__}.{method}"
-        if not isinstance(observation, str):
-            raise InputError(f"{name} returned {_kind(observation)} as observation: it must be text")
-        if not isinstance(info, dict):
-            raise InputError(f"{name} returned {_kind(info)} as info: it must be a dict")
-
-    def clone(self) -> Self:
-        inner = self._inner.clone() if hasattr(self._inner, "clone") else copy.deepcopy(self._inner)
-        return type(self)(inner, seeded=self._seeded)
-
-
-def _shape(answer: Any) -> str:
-    return f"{len(answer)} values" if isinstance(answer, tuple) else _kind(answer)
-
-
-def _kind(value: Any) -> str:
-    """'an int', 'a str', 'None'."""
-    name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _attribute(path: str) -> Any:
@@ -150,7 +100,7 @@ def _attribute(path: str) -> Any:
     if not module_name or not attribute:
         raise InputError(f"'{path}': user code is named as module:attr, for example my_envs:Maze")
     try:
-        module = import_user_module(module_name)
+        module = import_user_module(module_name, path)
     except ModuleNotFoundError as error:
         raise InputError(f"{path}: no module named '{error.name}' {_where(module_name, error)}") from None
     if not hasattr(module, attribute):
@@ -176,11 +126,44 @@ def _where(module_name: str, error: ModuleNotFoundError) -> str:
     return f"is installed, nor is {module_name.replace('.', '/')}.py in this folder: run from the folder it lies in"
 
 
-def _made(path: str, factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+def _made(path: str, factory: Callable[[], Any]) -> Any:
+    """What the user's code makes when it is loaded. Later, in the midst of work, an error costs an episode only."""
     try:
-        return factory(**arguments)
-    except TypeError as error:
-        raise InputError(f"{path} cannot be made with ({', '.join(arguments)}): {error}") from error
+        return factory()
+    except (Exception, SystemExit) as error:
+        if isinstance(error, TypeError) and fails_at_the_call(error):
+            given = ", ".join(factory.keywords) if isinstance(factory, functools.partial) else ""
+            raise InputError(f"{path} cannot be made with ({given}): {error}") from error
+        raise InputError(f"{path}: making it failed: {error_text(error)}") from error
+
+
+def _task_names(name: str, tasks: Any) -> tuple[str, ...]:
+    if isinstance(tasks, str | bytes) or not isinstance(tasks, Iterable):
+        raise InputError(f"{name}.tasks is {kind_of(tasks)}: it must be a list of the tasks' names")
+    names = tuple(map(str, tasks))
+    if not names:
+        raise InputError(f"{name}.tasks is empty: name a task, or leave `tasks` out, and seeds are the tasks")
+    return names
+
+
+def _max_steps(name: str, value: Any) -> int:
+    try:
+        steps = int(value)
+    except (TypeError, ValueError, OverflowError):
+        steps = 0
+    if steps < 1:
+        raise InputError(f"{name}.max_steps is {shortened(value)}: it must be a whole number, 1 or more")
+    return steps
+
+
+def _max_return(name: str, value: Any) -> float:
+    try:
+        highest = float(value)
+    except (TypeError, ValueError, OverflowError):
+        highest = math.nan
+    if not math.isfinite(highest):
+        raise InputError(f"{name}.max_return is {shortened(value)}: it must be a finite number")
+    return highest
 
 
 def _is_world(thing: Any) -> bool:

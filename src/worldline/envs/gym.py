@@ -87,7 +87,7 @@ def _registered(name: str, kwargs: dict[str, Any]) -> Callable[[], Any]:
     module, colon, short = name.rpartition(":")
     if colon:
         try:
-            import_user_module(module)
+            import_user_module(module, f"gym:{name}")
         except ModuleNotFoundError as error:
             raise InputError(f"gym:{name}: no module named '{error.name}' here or installed") from None
         name = short

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from worldline.types import Environment, Info, InputError, LazyActions, World, WorldlineError
+from worldline.user_module import error_text
 
 START_TIMEOUT = 600.0
 """Seconds a process may take to load its world."""
@@ -153,7 +154,7 @@ def _serve(connection: Connection, recipe: Recipe) -> None:
     os.dup2(2, 1)  # what an environment prints must not end up among the results
     try:
         world = recipe.world()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         connection.send(_failure(error))
         return
     connection.send(("value", None))
@@ -167,7 +168,7 @@ def _serve(connection: Connection, recipe: Recipe) -> None:
             episodes.pop(gone, None)
         try:
             connection.send(("value", _answer(world, episodes, episode, verb, arguments)))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             connection.send(_failure(error))
 
 
@@ -204,9 +205,9 @@ def _answer(world: World, episodes: dict[int, _Hosted], episode: int, verb: str,
     return tuple(hosted.admissible or ())
 
 
-def _failure(error: Exception) -> tuple[str, str]:
+def _failure(error: Exception | SystemExit) -> tuple[str, str]:
     if isinstance(error, InputError):
         return "input", str(error)
     if isinstance(error, WorldlineError):
         return "failed", str(error)
-    return "lost", f"the environment raised {type(error).__name__}: {error}"
+    return "lost", f"the environment raised {error_text(error)}"

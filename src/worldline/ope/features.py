@@ -161,7 +161,7 @@ def featuriser(spec: str) -> Featuriser:
             raise InputError(f"--features {spec}: write ngrams:WIDTH, such as ngrams:512")
         return HashedNgrams(int(rest)) if rest else HashedNgrams()
     try:
-        value = getattr(import_user_module(module), rest)
+        value = getattr(import_user_module(module, f"--features {spec}"), rest)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"--features {spec}: neither ngrams:WIDTH nor module:attr that can be imported: {error}"

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from worldline.config import shortened
 from worldline.types import Decision, InputError, Policy, ScoringPolicy, Turn, World, uniform
 
 
@@ -79,8 +80,13 @@ class FunctionPolicy:
         self._function = function
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
-        actions = (self._function(turn) for turn in turns)
-        return [Decision(action=action, response=action) for action in actions]
+        return [self._decision(turn) for turn in turns]
+
+    def _decision(self, turn: Turn) -> Decision:
+        action: object = self._function(turn)
+        if not isinstance(action, str):
+            raise InputError(f"policy '{self.name}' returned {shortened(action)}: it must return the action as text")
+        return Decision(action=action, response=action)
 
 
 def uniform_logprobs(turn: Turn, actions: Sequence[str], who: str) -> Floats:

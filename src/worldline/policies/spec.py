@@ -11,8 +11,8 @@ from worldline.config import suggest
 from worldline.policies.mixing import ExpertPolicy, FunctionPolicy, RandomPolicy, mix
 from worldline.policies.settings import PolicyConfig
 from worldline.post import public
-from worldline.types import InputError, Policy, World
-from worldline.user_module import import_user_module
+from worldline.types import InputError, Policy, World, WorldlineError
+from worldline.user_module import error_text, import_user_module
 
 KINDS = ("expert", "random", "hf:PATH", "vllm:MODEL@URL", "api:MODEL@URL", "module:attr")
 
@@ -83,15 +83,13 @@ def _from_module(module: str, attribute: str, world: World | None, settings: Pol
     """User code: a policy, a class or factory of (world, settings) or of nothing, or a function of a turn."""
     spec = f"{module}:{attribute}"
     try:
-        user_code: Any = import_user_module(module)
+        user_code: Any = import_user_module(module, f"policy '{spec}'")
         for name in attribute.split("."):
             user_code = getattr(user_code, name)
     except ModuleNotFoundError as error:
         raise InputError(f"policy '{spec}': no module named '{error.name}' (is it on PYTHONPATH?)") from None
     except AttributeError:
         raise InputError(f"policy '{spec}': module '{module}' has no '{attribute}'") from None
-    except Exception as error:  # user code runs at import, and may fail in any way
-        raise InputError(f"policy '{spec}': importing it failed: {type(error).__name__}: {error}") from None
     if isinstance(user_code, Policy) and not isinstance(user_code, type):
         return user_code
     if not callable(user_code):
@@ -105,7 +103,12 @@ def _called(user_code: Callable[..., Any], spec: str, world: World | None, setti
         return FunctionPolicy(user_code, spec)
     if arguments not in (0, 2):
         raise InputError(f"policy '{spec}': must take (world, settings), nothing, or, as a function, one turn")
-    made = user_code(world, settings) if arguments == 2 else user_code()
+    try:
+        made = user_code(world, settings) if arguments == 2 else user_code()
+    except WorldlineError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"policy '{spec}': making it failed: {error_text(error)}") from error
     if not isinstance(made, Policy):
         raise InputError(f"policy '{spec}': made {type(made).__name__}, which has no `name` and `act`")
     return made

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from worldline.rollout import Episode, Rollout
-from worldline.types import Decision, Trajectory, Turn, World, turns, uniform
+from worldline.types import Decision, Trajectory, Turn, World, WorldlineError, turns, uniform
+from worldline.user_module import error_text
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,17 @@ def of_expert(
     Episodes that the environment could not play are named in `failed`, those that did not end well in `lost`.
     """
     player = Rollout(world, Blundering(world, noise), failed=[] if failed is None else failed)
-    for episode in player.play(episodes):
-        if episode.success:
-            own = (world.expert(turn) for turn in turns(episode)) if noise else (s.action for s in episode.steps)
-            yield Demonstration(episode, tuple(a == s.action for a, s in zip(own, episode.steps, strict=True)))
-        elif lost is not None:
-            lost.append(episode.id)
+    try:
+        for episode in player.play(episodes):
+            if episode.success:
+                own = (world.expert(turn) for turn in turns(episode)) if noise else (s.action for s in episode.steps)
+                yield Demonstration(episode, tuple(a == s.action for a, s in zip(own, episode.steps, strict=True)))
+            elif lost is not None:
+                lost.append(episode.id)
+    except WorldlineError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise WorldlineError(f"the expert of {world.name} failed: {error_text(error)}") from error
 
 
 class Blundering:
