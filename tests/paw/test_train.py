@@ -248,6 +248,14 @@ def test_the_newest_checkpoints_are_kept_and_a_pruned_run_goes_on(start: Path, t
     assert (tmp_path / "run" / "checkpoints" / "update-000003" / "training_state.pt").exists()
 
 
+def test_a_start_that_is_not_judged_plays_held_out_episodes_only(start: Path, tmp_path: Path) -> None:
+    evaluation = {"every": 1, "first": 2, "episodes": 8, "held_out": 3}
+    train(recipe(start, tmp_path / "run", updates=2, evaluation=evaluation))
+    assert [line.get("eval_episodes") for line in lines(tmp_path / "run")] == [3, None, 8]
+    train(recipe(start, tmp_path / "none", updates=1, evaluation=evaluation | {"held_out": 0}))
+    assert [(line["update"], line["eval_episodes"]) for line in lines(tmp_path / "none")] == [(1, 8)]
+
+
 def test_a_run_for_which_the_memory_was_too_small_goes_on_with_less_of_it(start: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(recipe(start, out, updates=1))

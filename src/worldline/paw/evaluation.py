@@ -24,7 +24,11 @@ class EvaluationConfig(Config):
     """Playing unseen tasks along the way."""
 
     every: int = option(10, help="updates between evaluations; 0: none", ge=0)
-    first: int = option(0, help="no evaluation before this update, except at the start and the end", ge=0)
+    first: int = option(
+        0,
+        help="no evaluation before this update, except at the end; of the start only held-out episodes are played",
+        ge=0,
+    )
     episodes: int = option(128, help="episodes of one evaluation", ge=1)
     repeats: int = option(
         1, help="episodes of each task; above 1 an evaluation gives pass@2, pass@4, ... up to this many as well", ge=1
