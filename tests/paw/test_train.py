@@ -1,5 +1,6 @@
 """The whole loop on the counting world: it learns, it resumes exactly, and it stops as it says it does."""
 
+import gc
 import json
 import shutil
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from worldline.paw.credit import TokenCredit
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
 from worldline.policies import PolicyConfig
+from worldline.policies.language_model.prefix_cache import PrefixCache, PromptBatch
 from worldline.rollout import Rollout, plan
 from worldline.types import InputError, WorldlineError
 
@@ -254,6 +256,31 @@ def test_a_start_that_is_not_judged_plays_held_out_episodes_only(start: Path, tm
     assert [line.get("eval_episodes") for line in lines(tmp_path / "run")] == [3, None, 8]
     train(recipe(start, tmp_path / "none", updates=1, evaluation=evaluation | {"held_out": 0}))
     assert [(line["update"], line["eval_episodes"]) for line in lines(tmp_path / "none")] == [(1, 8)]
+
+
+def test_an_update_has_the_memory_of_the_prompts_that_were_cached(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+
+    def cached() -> int:
+        return sum(isinstance(each, PromptBatch) for each in gc.get_objects())
+
+    def watched_read(self: PrefixCache, prompts: Any) -> Any:
+        prefix = read(self, prompts)
+        held.append(cached())
+        return prefix
+
+    def watched_update(*given: Any, **named: Any) -> Any:
+        held.append(cached())
+        return update(*given, **named)
+
+    read, update = PrefixCache.read, loop.update
+    monkeypatch.setattr(PrefixCache, "read", watched_read)
+    monkeypatch.setattr(loop, "update", watched_update)
+    train(recipe(start, tmp_path / "run", updates=1, evaluation={"every": 0}))
+    assert held[-1] == 0
+    assert max(held) > 0, "the world's prompts grow, and are cached"
 
 
 def test_a_run_for_which_the_memory_was_too_small_goes_on_with_less_of_it(start: Path, tmp_path: Path) -> None:

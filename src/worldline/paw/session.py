@@ -101,9 +101,11 @@ class Session:
             return played(plan_more_groups(self.world, split, update, first, count, size, seed), first)
 
         start = played(plan_groups(self.world, split, update, groups, size, seed), 0)
-        if not self.config.refill:
-            return Refilled(start, start, 0)
-        return refilled(start, more, lambda t: sum(self.rule.rewards(t)), groups, self.config.refill)
+        taken = Refilled(start, start, 0)
+        if self.config.refill:
+            taken = refilled(start, more, lambda t: sum(self.rule.rewards(t)), groups, self.config.refill)
+        self._forget_prompts()
+        return taken
 
     @property
     def pays(self) -> Penalised:
@@ -155,6 +157,7 @@ class Session:
         share = episodes[self.accelerator.process_index :: self.accelerator.num_processes]
         player = self._player(wanted.temperature, "evaluation")
         played = gather_object(list(self._watched("evaluation", player.play(share), len(share))))
+        self._forget_prompts()
         return sorted(played, key=lambda trajectory: trajectory.id)
 
     def evaluation(self, played: Sequence[Trajectory], start: Sequence[Trajectory]) -> dict[str, Any]:
@@ -204,6 +207,11 @@ class Session:
             policy_name=name,
             max_steps=self.config.max_steps,
         )
+
+    def _forget_prompts(self) -> None:
+        """The next rollout has other weights, and the update needs the memory."""
+        if isinstance(self._policy, HFPolicy):
+            self._policy.forget()
 
     def _reference(self, learner: model.Learner) -> Any:
         """A frozen copy of the start, where there is a divergence to measure and no adapter to switch off."""

@@ -116,7 +116,7 @@ class HFPolicy:
         return self.encoder.counts
 
     def forget(self) -> None:
-        """Empty the prefix cache. Needed only if weights changed in a way that torch does not count."""
+        """Empty the prefix cache: others need the memory, or weights changed in a way that torch does not count."""
         if self._cache:
             self._cache.forget()
 
