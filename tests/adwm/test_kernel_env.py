@@ -204,8 +204,22 @@ def test_from_a_log_to_a_value_by_the_command_line(tmp_path: Path, capsys: Captu
     assert {episode.env for episode in imagined} == {"imagined:echo"}
     capsys.readouterr()
 
+    shard, *_ = store.shards(wm / "log")
+    whole = shard.read_bytes()
+    with store.StoreWriter(wm / "log") as writer:
+        writer.append(next(iter(store.read(log))).model_copy(update={"id": "another"}))
+    assert main(["evaluate", *words, "--overwrite"]) == 2
+    assert_one_line(capsys, f"{wm / 'log'}: not the episodes that this world model was fitted on: restore")
+    for more in store.shards(wm / "log"):
+        more.unlink()
+    shard.write_bytes(whole)
+
     weights = wm / KERNEL_FOLDER / "kernel.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
+    written = weights.read_bytes()
+    weights.write_bytes(written[:-9] + bytes([written[-9] ^ 64]) + written[-8:])
+    assert main(["evaluate", *words, "--overwrite"]) == 2
+    assert_one_line(capsys, f"{wm / KERNEL_FOLDER}: not a readable kernel model")
+    weights.write_bytes(written[:-100])
     assert main(["evaluate", *words, "--overwrite"]) == 2
     assert_one_line(capsys, f"{wm / KERNEL_FOLDER}: not a readable kernel model")
     weights.write_bytes(b"\x00" * 50)

@@ -441,6 +441,20 @@ def test_a_world_model_of_another_environment_is_refused(folder: Path, write: Wr
         evaluate(EvaluateConfig(log=(log,), world_model=folder / "wm", policy=("random",)))
 
 
+def test_a_log_that_has_changed_since_the_fit_is_noted(folder: Path, house: World, write: Write) -> None:
+    """Episodes that were added, and others in the place of those that the model has seen."""
+    own = list(store.read([folder / "log"]))
+    added = [own[0].model_copy(update={"id": "another"}), own[1].model_copy(update={"id": "one more", "seed": 99})]
+    other = [own[0].model_copy(update={"seed": own[0].seed + 1}), *own[1:]]
+    how = {"world_model": folder / "wm", "estimators": ("naive", "wm"), "refit": False, "rollouts": 1}
+    for log, count in ((own, 0), ([*own, *added], 2), (other, 1), (own[:-1], 0)):
+        notes = evaluate(EvaluateConfig(log=(write(log),), **how), {"expert": expert(house, 0.0)}).warnings
+        lines = [note for note in notes if "was not fitted on" in note]
+        assert len(lines) == bool(count)
+        for line in lines:
+            assert f"was not fitted on {count} of the log's {len(log)} episodes" in line
+
+
 def test_a_policy_known_by_log_probs_only_is_refused_not_guessed(folder: Path) -> None:
     rows = [
         f'{{"id": "{t.id}", "logprobs": {[step.logprob for step in t.steps]}}}' for t in store.read([folder / "log"])

@@ -33,6 +33,20 @@ def test_every_difference_is_shown(content: dict[str, Any], tmp_path: Path) -> N
     assert {label: row["P(best)"].value for label, row in best.items()} == pytest.approx(compared["p_best"])
 
 
+def test_a_probability_that_leans_the_other_way_than_its_difference_is_explained(
+    content: dict[str, Any], tmp_path: Path
+) -> None:
+    one, *others = content["comparison"]["differences"]
+    pair = f"{one['a']} - {one['b']}"
+    for each in (one, *others):
+        each["value"], each["p"] = 0.2, 0.9
+    assert "leans the other way" not in page(content, tmp_path).page
+    one["p"] = 0.41
+    assert f"P(&gt; 0) leans the other way than the value for {pair}: it is of values" in page(content, tmp_path).page
+    one["value"], one["p"] = -0.2, 0.4999
+    assert "leans the other way" not in page(content, tmp_path).page
+
+
 def test_groups_are_shown(content: dict[str, Any], tmp_path: Path) -> None:
     name = content["policies"][0]["name"]
     estimate = {"value": 0.25, "low": 0.1, "high": 0.4, "n": 9}

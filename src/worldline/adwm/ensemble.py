@@ -6,6 +6,7 @@ disk: the log itself (candidates are its texts) or the sample that the kernel mo
 model, one folder per member, and a card.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +14,15 @@ from functools import cached_property
 from pathlib import Path
 
 from pydantic import ValidationError
-from safetensors.torch import load_model
 
 from worldline import files, store
 from worldline.adwm.decoder import LatentDecoder
 from worldline.adwm.fitting.sample import LogSample
 from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.imagination import DynamicsName
-from worldline.adwm.model import LogFacts, WorldModel, model_card, save_weights
+from worldline.adwm.model import LogFacts, WorldModel, model_card
 from worldline.adwm.rivals.latent import RIVALS, Rivals
+from worldline.adwm.weights import load_weights, save_weights
 from worldline.kernel.model import KernelModel
 from worldline.policies.language_model.device import usable_device
 from worldline.types import InputError, Trajectory
@@ -125,7 +126,7 @@ def save_kernel(model: KernelModel, folder: Path) -> None:
     """The kernel model of the log beside it."""
     with files.replacing(folder / KERNEL_FOLDER) as partial:
         partial.mkdir()
-        save_weights(model, partial / _KERNEL)
+        save_weights(model, partial / _KERNEL, episodes=_names(model.log.episodes))
 
 
 def load_kernel(folder: Path, episodes: Sequence[Trajectory]) -> KernelModel:
@@ -133,13 +134,23 @@ def load_kernel(folder: Path, episodes: Sequence[Trajectory]) -> KernelModel:
     path = folder / KERNEL_FOLDER
     model = KernelModel(episodes)
     try:
-        load_model(model, str(path / _KERNEL))
+        facts = load_weights(model, path / _KERNEL)
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
             f"{path}: not a readable kernel model of this version; worldline fit makes one anew: {reason}"
         ) from None
+    if facts.get("episodes", "") not in ("", _names(episodes)):  # older files say nothing of it
+        raise InputError(
+            f"{folder / _LOG}: not the episodes that this world model was fitted on: restore the folder from a copy, "
+            "or worldline fit makes a world model anew"
+        )
     return model.eval()
+
+
+def _names(episodes: Sequence[Trajectory]) -> str:
+    """A digest of the episodes' names in their order, by which the kernel model refers to them."""
+    return hashlib.blake2b("\n".join(episode.id for episode in episodes).encode(), digest_size=16).hexdigest()
 
 
 def save_member(member: Member, folder: Path, sample: LogSample | None = None) -> None:
@@ -158,12 +169,12 @@ def load_member(folder: Path, kernel: KernelModel, device: str = "cpu") -> Membe
     rivals = Rivals(model, len(kernel.log)) if (folder / _RIVALS).is_file() else None
     decoder = new_decoder(model, kernel, rivals=rivals is not None)
     try:
-        load_model(decoder, str(folder / _DECODER))
+        load_weights(decoder, folder / _DECODER)
         measured = json.loads((folder / _MEASURED).read_text(encoding="utf-8"))
         held_out = tuple(str(task) for task in measured["held_out"])
         figures = {str(name): float(value) for name, value in measured["figures"].items()}
         if rivals is not None:
-            load_model(rivals, str(folder / _RIVALS))
+            load_weights(rivals, folder / _RIVALS)
     except Exception as error:
         raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
     rivals = None if rivals is None else rivals.to(device).eval()

@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict
-from safetensors import SafetensorError
-from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -23,6 +21,7 @@ from worldline import files
 from worldline.adwm.diffusion import Noise, cosine_schedule
 from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, caches, mlp
 from worldline.adwm.tokenizer import HashTokenizer
+from worldline.adwm.weights import load_weights, save_weights
 from worldline.types import InputError
 
 Preset = Literal["paper", "small", "base"]
@@ -281,20 +280,12 @@ class WorldModel(nn.Module):
             settings = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
             architecture = Architecture.model_validate(settings["architecture"])
             model = cls(architecture, LogFacts.model_validate(settings["facts"]), tuple(settings["actions"]))
-            load_model(model, str(folder / _WEIGHTS))
+            load_weights(model, folder / _WEIGHTS)
         except FileNotFoundError as error:
             raise InputError(f"{folder}: not a world model: {Path(error.filename or folder).name} is missing") from None
         except Exception as error:
             raise InputError(f"{folder}: not a readable world model: {' '.join(str(error).split())[:200]}") from None
         return model.eval()
-
-
-def save_weights(module: nn.Module, path: Path) -> None:
-    """A module as safetensors; what the system refuses is raised as the system's error."""
-    try:
-        save_model(module, str(path))
-    except SafetensorError as error:
-        raise OSError(f"safetensors: {error}") from None
 
 
 def parameter_counts(model: WorldModel) -> dict[str, int]:

@@ -4,6 +4,9 @@ from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import SensitivityResult
 from worldline.ope.diagnostics import LEAST_ESS, LEAST_SUPPORT
 
+SHOWN = 0.0005
+"""A probability this far from a half is shown as another."""
+
 
 def what_to_collect(evaluation: Evaluation) -> list[str]:
     """What log would help: for each candidate that this one hardly covers."""
@@ -32,6 +35,18 @@ def compared_by(evaluation: Evaluation) -> str:
     doubts = [] if evaluation.recommended else ["which is not recommended"]
     doubts += [f"do not trust its value of {', '.join(flagged)}"] if flagged else []
     return ", ".join([name, *doubts])
+
+
+def leaning(evaluation: Evaluation) -> str:
+    """Why a probability leans the other way than the difference beside it; empty where none does."""
+    differences = evaluation.comparison.differences if evaluation.comparison is not None else ()
+    odd = [f"{d.a} - {d.b}" for d in differences if (d.value > 0) != (d.p > 0.5) and abs(d.p - 0.5) >= SHOWN]
+    if not odd:
+        return ""
+    return (
+        f"P(> 0) leans the other way than the value for {', '.join(odd)}: it is of values that are drawn towards those "
+        "of all policies, each by as much as it is uncertain"
+    )
 
 
 def robustness(sensitivity: SensitivityResult) -> str:

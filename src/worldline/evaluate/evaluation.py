@@ -49,7 +49,7 @@ from worldline.ope.names import Coded, lean_memory
 from worldline.ope.predictors import RANK_ONLY, trivial
 from worldline.policies import PolicySource
 from worldline.ray_pool import check_engine
-from worldline.types import InputError, Policy, Trajectory
+from worldline.types import InputError, Policy, Trajectory, policy_label
 
 WORLD_MODELS = ("wm", "wm-bag", "wm-dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
@@ -176,7 +176,18 @@ def _world_model(case: Case) -> ModelBasedEstimators | None:
     if own != logged:
         line = f"was fitted on {own}, the log is of {logged}: fit one on this log"
         raise InputError(f"--world-model {case.config.world_model}: {line}")
+    unseen = 0 if ensemble.sample else len({*map(_mark, case.trajectories)} - {*map(_mark, ensemble.episodes)})
+    if unseen:
+        case.notes.append(
+            f"--world-model {case.config.world_model}: was not fitted on {unseen:,} of the log's "
+            f"{len(case.trajectories):,} episodes, and what was measured of it is of another log: fit one on this log"
+        )
     return WorldModelEstimators(case, ensemble)
+
+
+def _mark(episode: Trajectory) -> tuple[str, str, int, int]:
+    """What tells one logged episode from another, and from a later one of the same name."""
+    return episode.id, policy_label(episode.policy, episode.epsilon), episode.seed, len(episode)
 
 
 def _names(case: Case, world: ModelBasedEstimators | None, extra: Extra | None) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from worldline.evaluate.advice import compared_by, robustness, what_to_collect
+from worldline.evaluate.advice import compared_by, leaning, robustness, what_to_collect
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import Estimate, TrialResult
 from worldline.number_text import probability
@@ -62,6 +62,7 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
             f"highest: {winner.policy}, {_number(winner.value)}; corrected for having been picked "
             f"{_number(winner.corrected)} [{_number(winner.low)}, {_number(winner.high)}]"
         )
+    parts += [line] if (line := leaning(evaluation)) else []
     if (robust := comparison.sensitivity) is not None:
         parts.append(robustness(robust) or f"by weights alone, {robust.a} is not above {robust.b}")
     return parts
