@@ -56,6 +56,9 @@ def test_null_test_and_certificate_stand_beside_each_estimator(content: dict[str
             trial["estimates"][name]["covers"] for trial in content["meta"]["null_test"] if name in trial["estimates"]
         ]
         assert rows[name]["null test"].text == f"{sum(passed)} of {len(passed)}"
+        trials = [trial for trial in content["meta"]["null_test"] if name in trial["estimates"]]
+        errors = [abs(trial["estimates"][name]["value"] - trial["truth"]) for trial in trials]
+        assert rows[name]["null error"].value == pytest.approx(sum(errors) / len(errors))
         assert rows[name]["certified error"].value == content["meta"]["certificate"]["record"][name]["mae"]
 
 

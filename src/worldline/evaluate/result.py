@@ -90,6 +90,13 @@ class Evaluation(ResultModel):
         """The certificate of one estimator; None where it has none."""
         return self.meta.certificate.record.get(estimator)
 
+    def null_error(self, estimator: str) -> float | None:
+        """The mean error of an estimator on each logger's own episodes; None where none was valued."""
+        trials = ((trial.truth, trial.estimates.get(estimator)) for trial in self.meta.null_test)
+        pairs = ((truth, own.value) for truth, own in trials if own is not None)
+        errors = [abs(value - truth) for truth, value in pairs if truth is not None and value is not None]
+        return sum(errors) / len(errors) if errors else None
+
     @property
     def answer(self) -> str:
         """The recommendation in one line, or why there is none."""

@@ -106,12 +106,13 @@ def _certificate(evaluation: Evaluation) -> Table:
     table = _table(
         "How well each estimator values the log's own policies: from their own episodes (null test), from those of "
         "others (certificate)",
-        ("estimator", "null test", "from others: error", "bias", "coverage", "pairs in order"),
+        ("estimator", "null test", "null error", "from others: error", "bias", "coverage", "pairs in order"),
     )
     for name in evaluation.estimators:
         record = evaluation.record(name)
         cells = (record.mae, record.bias, record.coverage, record.pairwise) if record else (None,) * 4
-        table.add_row(name, _passed(evaluation.meta.null_test, name), *map(_number, cells))
+        own = evaluation.null_error(name)
+        table.add_row(name, _passed(evaluation.meta.null_test, name), *map(_number, (own, *cells)))
     return table
 
 

@@ -164,7 +164,9 @@ def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], b
     notes = Notes()
     rows: list[list[Cell]] = []
     if any(policy.truth is not None for policy in policies):
-        rows.append([Cell("truth"), Cell(""), Cell(""), *(figure(policy.truth, tone="best") for policy in policies)])
+        rows.append(
+            [Cell("truth"), Cell(""), Cell(""), Cell(""), *(figure(policy.truth, tone="best") for policy in policies)]
+        )
     for name in evaluation.estimators:
         hits = [trial.estimates[name].covers for trial in meta.null_test if name in trial.estimates]
         tried = [hit for hit in hits if hit is not None]
@@ -172,20 +174,22 @@ def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], b
         rows.append([
             Cell(name, tone="best" if name == best else ""),
             Cell(f"{sum(tried)} of {len(tried)}" if tried else "–", tone="doubt" if not all(tried) else ""),
+            figure(evaluation.null_error(name)),
             figure(record.mae) if record else Cell("–"),
             *(_cell(policy.estimates.get(name, _NO_ESTIMATE), notes) for policy in policies),
         ])  # packed lines read better  # fmt: skip
     predictors = list(policies[0].predictors)
     rows += [
-        [Cell(name, "trivial"), Cell("–"), Cell("–"), *(figure(p.predictors.get(name)) for p in policies)]
+        [Cell(name, "trivial"), Cell("–"), Cell("–"), Cell("–"), *(figure(p.predictors.get(name)) for p in policies)]
         for name in predictors
     ]
     caption = (
-        f"Value and {meta.confidence:.0%} interval. Null test: how many loggers' own values lie in the interval. "
-        "Certified error: mean error when each logger is valued from the episodes of the others. Orange: do not trust; "
+        f"Value and {meta.confidence:.0%} interval. Null test: how many loggers' own values lie in the interval, "
+        "and the mean error there. Certified error: mean error when each logger is valued from the episodes of the "
+        "others. Orange: do not trust; "
         "the small number names the reason below."
     )
-    columns = ("estimator", "null test", "certified error", *(policy.label for policy in policies))
+    columns = ("estimator", "null test", "null error", "certified error", *(policy.label for policy in policies))
     rules = (len(rows) - len(predictors),) if predictors else ()
     return Table("Every estimator", columns, rows, caption, rules, notes.lines)
 
