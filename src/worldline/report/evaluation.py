@@ -186,8 +186,7 @@ def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], b
     caption = (
         f"Value and {meta.confidence:.0%} interval. Null test: how many loggers' own values lie in the interval, "
         "and the mean error there. Certified error: mean error when each logger is valued from the episodes of the "
-        "others. Orange: do not trust; "
-        "the small number names the reason below."
+        "others. Orange: do not trust; the small number names the reason below."
     )
     columns = ("estimator", "null test", "null error", "certified error", *(policy.label for policy in policies))
     rules = (len(rows) - len(predictors),) if predictors else ()
