@@ -76,6 +76,20 @@ def test_an_export_of_policies_and_splits_that_are_not_there_is_refused(tmp_path
     assert len(out.read_text().splitlines()) == 3
 
 
+def test_an_export_takes_the_label_of_a_policy(tmp_path: Path, capsys: Captured) -> None:
+    log, out = tmp_path / "log", tmp_path / "x.jsonl"
+    words = (
+        f"collect household --options.level tiny --policy random --name good --episodes 2 --out {log} --json".split()
+    )
+    for epsilon in ("0.2", "0.5"):
+        assert main([*words, "--epsilon", epsilon]) == 0
+    assert main(["export", str(log), "--out", str(out), "--policies", "good@0.2"]) == 0
+    assert [json.loads(line)["epsilon"] for line in out.read_text().splitlines()] == [0.2, 0.2]
+    capsys.readouterr()
+    line = refused(["export", str(log), "--out", str(out), "--overwrite", "--policies", "good@0.3"], capsys)
+    assert line.endswith("--policies: no episode has the policy 'good@0.3': there are good@0.2, good@0.5")
+
+
 def test_bad_rows_of_one_kind_are_told_once(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "chats.jsonl"
     file.write_text('{"messages": 3}\n{"no": 1}\n{"messages": 4}\n{"messages": 5}\n')
