@@ -204,6 +204,18 @@ def test_from_a_log_to_a_value_by_the_command_line(tmp_path: Path, capsys: Captu
     assert {episode.env for episode in imagined} == {"imagined:echo"}
     capsys.readouterr()
 
+    kept = (wm / "figures.json").read_text()
+    for text, why in [
+        ("{", "corrupt: not JSON"),
+        ("[]", "corrupt: a JSON object is expected"),
+        ("{}", "corrupt: has no 'figures'"),
+        ('{"figures": {"wm_replay_error": "x"}}', "corrupt: 'wm_replay_error' is no number"),
+    ]:
+        (wm / "figures.json").write_text(text)
+        assert main(["evaluate", *words, "--overwrite"]) == 2
+        assert_one_line(capsys, f"{wm / 'figures.json'}: {why}")
+    (wm / "figures.json").write_text(kept)
+
     weights = wm / KERNEL_FOLDER / "kernel.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     assert main(["evaluate", *words, "--overwrite"]) == 2
