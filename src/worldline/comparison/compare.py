@@ -310,9 +310,10 @@ def _warnings(sides: Mapping[str, PolicySide], pairs: Sequence[Pair], confidence
         for side in sides.values()
         if side.unknown
     ]
-    if len(pairs) > 2:
+    if len(pairs) > 1:
         chance = (1 - confidence) * len(pairs)
         warnings.append(
-            f"{len(pairs)} comparisons at once: about {chance:.1f} of their intervals leave out 0 by chance alone"
+            f"{len(pairs)} comparisons at once: were there no difference at all, {chance:.2g} intervals would leave "
+            "out 0 by chance alone, on average"
         )
     return warnings
