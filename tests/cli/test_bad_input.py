@@ -193,7 +193,7 @@ def test_a_truth_about_others_and_an_out_that_is_a_file_are_refused(tmp_path: Pa
     capsys.readouterr()
     words = ["evaluate", "--log", str(tmp_path / "log"), "--policy", "x=random"]
     assert "names none of the candidates, x" in refused([*words, "--truth", str(truth)], capsys)
-    assert "is a file: give a folder" in refused([*words, "--out", str(truth)], capsys)
+    assert "--out: is a file: name a folder, got" in refused([*words, "--out", str(truth)], capsys)
     assert truth.read_text() == '{"zzz": 1}'
 
 
@@ -252,7 +252,17 @@ def test_an_api_that_breaks_down_fails_the_work_and_keeps_what_was_finished(
     assert store.count(tmp_path) == 1
 
 
-@pytest.mark.parametrize("words", ["sft household", "fit logs", "train household --model x", "bench rank shop"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sft household",
+        "fit logs",
+        "train household --model x",
+        "bench rank shop",
+        "collect household --policy random",
+        "compare logs",
+    ],
+)
 def test_a_file_is_no_run_folder(words: str, capsys: Captured, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("mine", encoding="utf-8")

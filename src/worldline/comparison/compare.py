@@ -17,7 +17,7 @@ from worldline.comparison.result import (
     TaskGroup,
     write_comparison,
 )
-from worldline.config import Config, listed, option, positional
+from worldline.config import Config, Folder, listed, option, positional
 from worldline.ope.intervals import interval
 from worldline.types import InputError
 
@@ -50,7 +50,7 @@ class CompareConfig(Config):
     by: str = option("", help="a breakdown: env, split, family, task_id:SEPARATOR, or a key of the episodes' meta")
     cost: str = option("", help="key of meta that holds an episode's cost; default: cost, total_cost, agent_cost, ...")
     confidence: float = option(0.95, help="confidence level of the intervals", gt=0, lt=1)
-    out: Path | None = option(None, help="folder for comparison.json, which report and view show")
+    out: Folder | None = option(None, help="folder for comparison.json, which report and view show")
     overwrite: bool = option(False, help="replace a comparison.json that is there")
 
 
