@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -324,7 +324,7 @@ def _projection(columns: Sequence[str]) -> pa.Schema:
 
 
 def _by_column(where: Where) -> dict[str, pa.Array]:
-    given = {_FILTERED[name]: values for name, values in where.items() if values is not None}
+    given: dict[str, Any] = {_FILTERED[name]: values for name, values in where.items() if values is not None}
     return {column: pa.array(_texts(values), pa.string()) for column, values in given.items()}
 
 
