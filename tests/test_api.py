@@ -70,6 +70,15 @@ def test_collect_and_report_are_verbs_and_modules(tmp_path: Path) -> None:
         worldline.collect("household", "expert", episodes=0)
 
 
+def test_reading_takes_the_labels_that_the_verbs_print_and_refuses_others(tmp_path: Path) -> None:
+    for epsilon in (0.2, 0.8):
+        worldline.collect("household", "expert", episodes=2, epsilon=epsilon, options={"level": "tiny"}, out=tmp_path)
+    assert [episode.epsilon for episode in worldline.read(tmp_path, policies=["expert@0.2"])] == [0.2, 0.2]
+    assert len(list(worldline.read(tmp_path, policies="expert"))) == 4
+    with pytest.raises(InputError, match=r"no episode has the policy 'zzz': there are expert@0\.2, expert@0\.8$"):
+        worldline.read(tmp_path, policies=["zzz"])
+
+
 def test_a_clone_from_python(tmp_path: Path) -> None:
     clone = worldline.sft(
         "household", tmp_path / "clone", episodes=4, epochs=1, options={"level": "tiny"}, context=256, vocabulary=300

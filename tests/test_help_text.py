@@ -70,3 +70,8 @@ def test_the_verbs_say_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
     assert "wm" in lines["fit"] and "Parquet" in lines["export"]
     assert max(map(len, lines.values())) <= 120
+
+
+def test_a_folder_that_need_not_be_given_is_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--help"]) == 0
+    assert "--out PATH " in capsys.readouterr().out

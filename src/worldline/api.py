@@ -272,9 +272,14 @@ def report(path: PathLike, out: PathLike | None = None, *, overwrite: bool = Fal
 def read(
     log: Paths, *, policies: Sequence[str] | None = None, tasks: Sequence[str] | None = None
 ) -> Iterator[Trajectory]:
-    """The episodes of logs, one after the other, of some policies or tasks if they are named."""
+    """The episodes of logs, one after the other, of some policies or tasks if they are named.
+
+    `expert` is that policy at every epsilon, `expert@0.2` at this one.
+    """
     from worldline import store
 
+    if policies is not None:
+        store.check_policies(_listed(log), policies)
     return store.read(_listed(log), policies=policies, tasks=tasks)
 
 

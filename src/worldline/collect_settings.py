@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from worldline import envs, policies
-from worldline.config import option, positional
+from worldline.config import Folder, option, positional
 from worldline.policies import PolicyConfig
 
 
@@ -50,7 +50,7 @@ class CollectConfig(PolicyConfig):
         0, help="run environments in this many worker processes; with --engine ray: play in that many at once", ge=0
     )
     gpus: float = option(0.0, help="with --engine ray: GPUs, or the share of one, that each worker takes", ge=0)
-    out: Path | None = option(None, help="folder of the log; without it nothing is stored")
+    out: Folder | None = option(None, help="folder of the log; without it nothing is stored")
     resume: bool = option(False, help="continue a run that was interrupted")
     overwrite: bool = option(False, help="delete this run's earlier episodes in the folder first")
 

@@ -167,9 +167,12 @@ def names_of(model: type[BaseModel]) -> list[str]:
 
 
 def _not_none(annotation: Any) -> Any:
+    """The kind of a setting: `Path` of `Path | None`, and of `Folder | None`."""
     if get_origin(annotation) in (Union, types.UnionType):
         rest = [arg for arg in get_args(annotation) if arg is not type(None)]
-        return rest[0] if len(rest) == 1 else annotation
+        if len(rest) > 1:
+            return annotation
+        return get_args(rest[0])[0] if get_origin(rest[0]) is Annotated else rest[0]
     return annotation
 
 

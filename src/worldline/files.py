@@ -41,6 +41,19 @@ def write_json(path: Path, value: Any) -> None:
     write(path, json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, or one line that names it."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: corrupt: not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: corrupt: a JSON object is expected, this is {type(content).__name__}")
+    return content
+
+
 def finite(value: Any) -> Any:
     """`value` for JSON, which has no NaN: an unknown number is None."""
     if isinstance(value, dict):

@@ -264,6 +264,25 @@ def test_a_corrupt_checkpoint_is_named(log: Path, tmp_path: Path) -> None:
         fit(config(log, tmp_path / "wm"))
 
 
+def test_corrupt_figures_are_named_and_can_be_mended(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "wm"
+    fit(config(log, out))
+    kept = {name: (out / name).read_text() for name in ("figures.json", "kernel.json", "member-0/measured.json")}
+    (out / "figures.json").write_text("{")
+    with pytest.raises(InputError, match=rf"{out}/figures\.json: corrupt: not JSON: .*: `worldline fit --resume`"):
+        Ensemble.load(out)
+    (out / "kernel.json").write_text("{")
+    with pytest.raises(InputError, match=rf"{out}/kernel\.json: corrupt: not JSON: .*: delete it, and --resume"):
+        fit(config(log, out))
+    (out / "kernel.json").unlink()
+    fit(config(log, out))
+    assert Ensemble.load(out).members
+    assert {name: (out / name).read_text() for name in kept} == kept
+    (out / "member-0/measured.json").write_text("{")
+    with pytest.raises(InputError, match=r"not a readable world model: .*measured\.json: corrupt: not JSON"):
+        Ensemble.load(out)
+
+
 def test_half_a_world_model_is_no_world_model(log: Path, tmp_path: Path) -> None:
     """One member of two is there: what reads the folder must not take it for the whole."""
     killed = {"member": 1, "epoch": 1}

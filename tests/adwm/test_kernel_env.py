@@ -214,6 +214,18 @@ def test_from_a_log_to_a_value_by_the_command_line(tmp_path: Path, capsys: Captu
         more.unlink()
     shard.write_bytes(whole)
 
+    kept = (wm / "figures.json").read_text()
+    for text, why in [
+        ("{", "corrupt: not JSON"),
+        ("[]", "corrupt: a JSON object is expected"),
+        ("{}", "corrupt: has no 'figures'"),
+        ('{"figures": {"wm_replay_error": "x"}}', "corrupt: 'wm_replay_error' is no number"),
+    ]:
+        (wm / "figures.json").write_text(text)
+        assert main(["evaluate", *words, "--overwrite"]) == 2
+        assert_one_line(capsys, f"{wm / 'figures.json'}: {why}")
+    (wm / "figures.json").write_text(kept)
+
     weights = wm / KERNEL_FOLDER / "kernel.safetensors"
     written = weights.read_bytes()
     weights.write_bytes(written[:-9] + bytes([written[-9] ^ 64]) + written[-8:])

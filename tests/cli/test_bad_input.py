@@ -76,6 +76,53 @@ def test_an_export_of_policies_and_splits_that_are_not_there_is_refused(tmp_path
     assert len(out.read_text().splitlines()) == 3
 
 
+def test_an_export_takes_the_label_of_a_policy(tmp_path: Path, capsys: Captured) -> None:
+    log, out = tmp_path / "log", tmp_path / "x.jsonl"
+    words = f"collect household --options.level tiny --policy random --name good --episodes 2 --out {log}".split()
+    for epsilon in ("0.2", "0.5"):
+        assert main([*words, "--epsilon", epsilon]) == 0
+    assert main(["export", str(log), "--out", str(out), "--policies", "good@0.2"]) == 0
+    assert [json.loads(line)["epsilon"] for line in out.read_text().splitlines()] == [0.2, 0.2]
+    capsys.readouterr()
+    line = refused(["export", str(log), "--out", str(out), "--overwrite", "--policies", "good@0.3"], capsys)
+    assert line.endswith("--policies: no episode has the policy 'good@0.3': there are good@0.2, good@0.5")
+
+
+def test_an_export_of_one_log_twice_is_refused(tmp_path: Path, capsys: Captured) -> None:
+    log, out = str(logged(tmp_path / "log")), tmp_path / "x.jsonl"
+    capsys.readouterr()
+    line = refused(["export", log, log, "--out", str(out)], capsys)
+    assert line.endswith("is there 2 times (so are 2 more): give each log once")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("e.csv", "e.csv: name a file that ends with .jsonl or .jsonl.gz or .jsonl.xz or .parquet, or give --format"),
+        ("foo", "foo: name a file that ends with .jsonl or"),
+        ("x.gz", "x.gz: name a file that ends with .jsonl or"),
+        ("x.jsonl --format parquet", "x.jsonl: name a file that ends with .parquet"),
+        ("x.parquet --format jsonl", "x.parquet: name a file that ends with .jsonl or .jsonl.gz or .jsonl.xz"),
+        ("x.csv --format jsonl", "x.csv: name a file that ends with .jsonl or .jsonl.gz or .jsonl.xz"),
+        ("x.jsonl --format traces", "x.jsonl: ends as a file of jsonl: --format traces writes a folder"),
+    ],
+)
+def test_an_export_is_named_by_its_format(words: str, line: str, tmp_path: Path, capsys: Captured) -> None:
+    log = str(logged(tmp_path / "log"))
+    capsys.readouterr()
+    assert f"--out {tmp_path}/{line}" in refused(["export", log, "--out", *f"{tmp_path}/{words}".split()], capsys)
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.xz"])
+def test_an_export_of_each_name_is_read_back(name: str, tmp_path: Path) -> None:
+    log, out, again = logged(tmp_path / "log"), tmp_path / name, tmp_path / "again"
+    assert main(["export", str(log), "--out", str(out)]) == 0
+    assert main(["import", str(out), "--out", str(again)]) == 0
+    assert list(store.read(again)) == list(store.read(log))
+
+
 def test_bad_rows_of_one_kind_are_told_once(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "chats.jsonl"
     file.write_text('{"messages": 3}\n{"no": 1}\n{"messages": 4}\n{"messages": 5}\n')
@@ -146,7 +193,7 @@ def test_a_truth_about_others_and_an_out_that_is_a_file_are_refused(tmp_path: Pa
     capsys.readouterr()
     words = ["evaluate", "--log", str(tmp_path / "log"), "--policy", "x=random"]
     assert "names none of the candidates, x" in refused([*words, "--truth", str(truth)], capsys)
-    assert "is a file: give a folder" in refused([*words, "--out", str(truth)], capsys)
+    assert "--out: is a file: name a folder, got" in refused([*words, "--out", str(truth)], capsys)
     assert truth.read_text() == '{"zzz": 1}'
 
 
@@ -205,7 +252,17 @@ def test_an_api_that_breaks_down_fails_the_work_and_keeps_what_was_finished(
     assert store.count(tmp_path) == 1
 
 
-@pytest.mark.parametrize("words", ["sft household", "fit logs", "train household --model x", "bench rank shop"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sft household",
+        "fit logs",
+        "train household --model x",
+        "bench rank shop",
+        "collect household --policy random",
+        "compare logs",
+    ],
+)
 def test_a_file_is_no_run_folder(words: str, capsys: Captured, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("mine", encoding="utf-8")

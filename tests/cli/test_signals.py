@@ -168,6 +168,8 @@ def test_fitting_says_which_epoch_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     words = f"fit x --out {tmp_path}".split()
     monkeypatch.setattr(fit, "fit", cut_short)
     assert interrupted(words, capsys) == "interrupted; no epoch was finished"
+    line = interrupted([*words, "--members", "0"], capsys)
+    assert line == "interrupted; wm was not finished: --resume goes on with it"
     monkeypatch.setattr(fit, "fit", cut)
     line = interrupted(words, capsys)
     assert line == f"interrupted; kept up to epoch 3 of member 2 in {tmp_path}: --resume goes on from there"

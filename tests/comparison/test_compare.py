@@ -102,6 +102,22 @@ def test_policies_without_a_task_in_common(tmp_path: Path) -> None:
     assert "no task in common" in pair.warnings[0]
 
 
+def test_from_two_comparisons_on_a_note_counts_what_chance_makes_of_them(tmp_path: Path) -> None:
+    tasks = [str(task) for task in range(20)]
+    log = log_of(tmp_path, [episode(f"v{k}", task, 1.0) for k in range(4) for task in tasks])
+
+    def notes(policies: int, confidence: float = 0.95) -> list[str]:
+        names = tuple(f"v{k}" for k in range(policies))
+        comparison = compare(CompareConfig(log=(log,), policies=names, confidence=confidence))
+        return [note for note in comparison.warnings if "comparisons at once" in note]
+
+    assert notes(2) == []
+    (two,) = notes(3)
+    assert two.startswith("2 comparisons at once: were there no difference at all, 0.1 intervals would leave out 0")
+    assert "3 comparisons at once: were there no difference at all, 0.15 intervals" in notes(4)[0]
+    assert "0.02 intervals" in notes(3, confidence=0.99)[0]
+
+
 def test_one_task_in_common_is_no_contradiction(tmp_path: Path) -> None:
     both = [episode(p, "t", float(k < most), trial=k) for p, most in (("v2", 1), ("v3", 3)) for k in range(4)]
     comparison = compare(CompareConfig(log=(log_of(tmp_path / "one", both),)))

@@ -54,6 +54,29 @@ def test_filters_choose_what_a_plain_loop_chooses(log: Path) -> None:
         assert table.to_pylist() == [{"id": episode.id, "length": len(episode)} for episode in expected]
 
 
+def test_a_policy_is_chosen_by_its_name_or_by_its_label(tmp_path: Path, episode: Make) -> None:
+    makers = [("expert", 0.0), ("expert", 0.2), ("expert", 0.25), ("a@0.2", 0.0), ("a", 0.2)]
+    with store.StoreWriter(tmp_path) as writer:
+        for number, (policy, epsilon) in enumerate(makers):
+            writer.append(episode(number, policy=policy, epsilon=epsilon))
+    for policies, expected in [
+        (["expert"], {"e0", "e1", "e2"}),
+        ("expert", {"e0", "e1", "e2"}),
+        (["expert@0.2"], {"e1"}),
+        (["expert@0"], {"e0"}),
+        (["expert@0.2", "expert@0.25"], {"e1", "e2"}),
+        (["a@0.2"], {"e3", "e4"}),
+        (["expert@0.3"], set()),
+    ]:
+        assert {trajectory.id for trajectory in store.read(tmp_path, policies=policies)} == expected
+        assert set(store.scan(tmp_path, ["id"], policies=policies)["id"].to_pylist()) == expected
+        if expected:
+            store.check_policies(tmp_path, policies)
+    assert message_of(lambda: store.check_policies(tmp_path, "expert@0.3")) == (
+        "--policies: no episode has the policy 'expert@0.3': there are a@0.2, expert, expert@0.2, expert@0.25"
+    )
+
+
 def test_one_field_of_the_steps_can_be_scanned_alone(log: Path) -> None:
     table = store.scan(log, ["steps.reward", "policy", "steps.action"])
     assert table.schema.field("steps").type == pa.list_(pa.struct({"action": pa.string(), "reward": pa.float64()}))

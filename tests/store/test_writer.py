@@ -146,7 +146,7 @@ def test_a_failing_disk_is_one_clear_line_and_loses_nothing(
 
 def test_a_file_in_the_place_of_the_folder_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("not a folder")
-    with pytest.raises(InputError, match="cannot be a log folder: File exists"):
+    with pytest.raises(InputError, match="log: is a file: name a folder"):
         store.StoreWriter(tmp_path / "log")
 
 
@@ -217,6 +217,23 @@ def test_an_exception_under_way_is_not_lost_when_the_last_flush_fails(
         run()
     assert "1 finished episodes are lost" in caught.value.__notes__[0]
     assert "holds episode 'e1' already" in caught.value.__notes__[0]
+
+
+def test_a_full_disk_is_one_cause_and_named_once(
+    tmp_path: Path, episode: Callable[..., Trajectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    def run() -> None:
+        with store.StoreWriter(tmp_path, flush_every=1) as writer:
+            writer.append(episode(1))
+
+    with pytest.raises(WorldlineError, match=r"\.parquet: cannot be written: No space left") as caught:
+        run()
+    assert caught.value.__notes__ == ["1 finished episodes are lost"]
 
 
 @pytest.mark.parametrize("how", ["full", "killed"])

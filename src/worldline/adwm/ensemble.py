@@ -88,11 +88,30 @@ class Ensemble:
         kernel = load_kernel(folder, list(store.read(folder / _LOG)))
         device = usable_device(device)
         figures = folder / FIGURES
-        measured = json.loads(figures.read_text(encoding="utf-8"))["figures"] if figures.is_file() else {}
+        again = "`worldline fit --resume` with the settings of its fit measures anew"
+        measured = read_figures(figures, again, under="figures") if figures.is_file() else {}
         names = ("replay_error", "wm_replay_error", "wm_left_out_error")
         error, *kernel_errors = (float(measured.get(name) or 0.0) for name in names)
         members = tuple(load_member(part, kernel, device) for part in parts)
         return cls(members, kernel, error, max(kernel_errors), load_sample(folder))
+
+
+def read_figures(path: Path, mend: str, under: str = "") -> dict[str, float]:
+    """The numbers in a JSON file, or in its entry `under`; InputError, which says how to mend that, where it has none.
+
+    One that was not finite when it was written is null there.
+    """
+    try:
+        content = files.read_json_object(path)
+    except InputError as error:
+        raise InputError(f"{error}: {mend}") from None
+    figures = content.get(under) if under else content
+    if not isinstance(figures, dict):
+        raise InputError(f"{path}: corrupt: has no '{under}': {mend}")
+    for name, value in figures.items():
+        if not isinstance(value, int | float | None):
+            raise InputError(f"{path}: corrupt: '{name}' is no number: {mend}")
+    return figures
 
 
 def member_folder(folder: Path, index: int) -> Path:
@@ -170,7 +189,7 @@ def load_member(folder: Path, kernel: KernelModel, device: str = "cpu") -> Membe
     decoder = new_decoder(model, kernel, rivals=rivals is not None)
     try:
         load_weights(decoder, folder / _DECODER)
-        measured = json.loads((folder / _MEASURED).read_text(encoding="utf-8"))
+        measured = files.read_json_object(folder / _MEASURED)
         held_out = tuple(str(task) for task in measured["held_out"])
         figures = {str(name): float(value) for name, value in measured["figures"].items()}
         if rivals is not None:

@@ -9,7 +9,6 @@ A log of more than `kernel_steps` steps is never held whole. The kernel model in
 which everything is measured that looks at single steps; the networks train on all of it, streamed (`epochs`).
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -29,6 +28,7 @@ from worldline.adwm.ensemble import (
     load_member,
     member_folder,
     new_decoder,
+    read_figures,
     save_kernel,
     save_log,
     save_member,
@@ -307,8 +307,7 @@ def _kept_kernel(episodes: Sequence[Trajectory], config: FitConfig) -> tuple[Ker
     """The kernel model, fitted and saved in the run's folder unless it is there; what was measured of it."""
     path = config.out / KERNEL_FIGURES
     if path.is_file():
-        content: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-        return load_kernel(config.out, episodes), content
+        return load_kernel(config.out, episodes), read_figures(path, "delete it, and --resume fits wm anew")
     model, figures = measured_kernel(episodes, config, config.jobs)
     save_kernel(model, config.out)
     files.write_json(path, figures)

@@ -37,5 +37,5 @@ def run(settings: FitConfig) -> VerbResult:
 
 def _kept(settings: FitConfig, reached: str) -> str:
     if not reached:
-        return "no epoch was finished"
+        return "no epoch was finished" if settings.members else "wm was not finished: --resume goes on with it"
     return f"kept up to {reached} in {settings.out}: --resume goes on from there"

@@ -17,7 +17,7 @@ from worldline.comparison.result import (
     TaskGroup,
     write_comparison,
 )
-from worldline.config import Config, listed, option, positional
+from worldline.config import Config, Folder, listed, option, positional
 from worldline.ope.intervals import interval
 from worldline.types import InputError
 
@@ -50,7 +50,7 @@ class CompareConfig(Config):
     by: str = option("", help="a breakdown: env, split, family, task_id:SEPARATOR, or a key of the episodes' meta")
     cost: str = option("", help="key of meta that holds an episode's cost; default: cost, total_cost, agent_cost, ...")
     confidence: float = option(0.95, help="confidence level of the intervals", gt=0, lt=1)
-    out: Path | None = option(None, help="folder for comparison.json, which report and view show")
+    out: Folder | None = option(None, help="folder for comparison.json, which report and view show")
     overwrite: bool = option(False, help="replace a comparison.json that is there")
 
 
@@ -310,9 +310,10 @@ def _warnings(sides: Mapping[str, PolicySide], pairs: Sequence[Pair], confidence
         for side in sides.values()
         if side.unknown
     ]
-    if len(pairs) > 2:
+    if len(pairs) > 1:
         chance = (1 - confidence) * len(pairs)
         warnings.append(
-            f"{len(pairs)} comparisons at once: about {chance:.1f} of their intervals leave out 0 by chance alone"
+            f"{len(pairs)} comparisons at once: were there no difference at all, {chance:.2g} intervals would leave "
+            "out 0 by chance alone, on average"
         )
     return warnings

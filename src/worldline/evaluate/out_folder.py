@@ -41,8 +41,6 @@ def reserved(config: EvaluateConfig) -> Iterator[None]:
 
 
 def _refuse_taken(config: EvaluateConfig, out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out}: is a file: give a folder")
     imagined = out / IMAGINED
     for log in config.log:
         if imagined.resolve() in (log.resolve(), *log.resolve().parents):

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ValidationInfo, field_validator
 
-from worldline.config import option
+from worldline.config import Folder, option
 from worldline.ope.bounds import PROVEN, Bound
 from worldline.ope.estimation import Critic
 from worldline.ope.intervals import Method
@@ -86,7 +86,7 @@ class EvaluateConfig(PolicyConfig):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     seed: int = option(0, help="seed of resamples and fits", ge=0)
-    out: Path | None = option(None, help="folder for evaluation.json and imagined episodes")
+    out: Folder | None = option(None, help="folder for evaluation.json and imagined episodes")
     cache: Path | None = option(
         None, help="folder that keeps log-probs and imagined values, to be computed once; default: OUT/cache"
     )

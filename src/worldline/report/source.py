@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from worldline import files
 from worldline.nearby import nearby
 from worldline.types import InputError
 
@@ -37,22 +38,9 @@ def find(path: Path) -> list[ReportSource]:
     return sources
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file, or one line that names it."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: corrupt: not JSON: {error}") from None
-
-
 def read_optional(path: Path) -> dict[str, Any]:
     """A JSON object that need not be there."""
-    content = read_json(path) if path.is_file() else {}
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: corrupt: a JSON object is expected, this is {type(content).__name__}")
-    return content
+    return files.read_json_object(path) if path.is_file() else {}
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from worldline.store.reader import (
     RowGroup,
     batches,
+    check_policies,
     check_unique,
     count,
     ids,
@@ -18,6 +19,7 @@ __all__ = [
     "RowGroup",
     "StoreWriter",
     "batches",
+    "check_policies",
     "check_unique",
     "count",
     "export_parquet",

@@ -15,17 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from worldline.config import suggest
+from worldline.config import listed, suggest
 from worldline.nearby import nearby
 from worldline.store.schema import OPTIONAL, SCHEMA, STEP, VERSION_KEY, to_trajectories
-from worldline.types import SCHEMA_VERSION, InputError, Trajectory
+from worldline.types import SCHEMA_VERSION, InputError, Trajectory, policy_label
 
 Folders = Path | str | Sequence[Path | str]
 OnBad = Callable[[InputError], None]
@@ -34,7 +34,11 @@ T = TypeVar("T")
 
 
 class Where(TypedDict, total=False):
-    """Which episodes: those whose value is among the given ones, for every filter given (None: no filter)."""
+    """Which episodes: those whose value is among the given ones, for every filter given (None: no filter).
+
+    A policy is given by its name, which means all its epsilons, or as `expert@0.2` (`expert@0`: without chance). A text
+    is taken as one value.
+    """
 
     policies: Collection[str] | None
     tasks: Collection[str] | None
@@ -139,6 +143,16 @@ def check_unique(folders: Folders) -> None:
         more = f" (so are {len(repeated) - 1} more)" if len(repeated) > 1 else ""
         times = counted[repeated[0]]
         raise InputError(f"{where}: episode '{repeated[0]}' is there {times} times{more}: give each log once")
+
+
+def check_policies(folders: Folders, wanted: Collection[str]) -> None:
+    """InputError if a policy is wanted, by name or label, of which there is no episode: a slip, else hidden."""
+    distinct = scan(folders, ["policy", "epsilon"]).group_by(["policy", "epsilon"]).aggregate([]).to_pylist()
+    labels = sorted({policy_label(row["policy"], row["epsilon"]) for row in distinct})
+    there = {name for row in distinct for name in (row["policy"], _exact_label(row["policy"], row["epsilon"]))}
+    for name in _texts(wanted):
+        if name not in there:
+            raise InputError(f"--policies: no episode has the policy '{name}': there are {listed(name, labels)}")
 
 
 def shards(folder: Path | str) -> list[Path]:
@@ -258,9 +272,11 @@ def _table(path: Path, columns: Sequence[str], where: dict[str, pa.Array]) -> pa
         for group in range(file.num_row_groups):
             keep = None
             if where:
-                keys = _row_group(file, group, list(where), path)
+                keys = _row_group(file, group, [*where, *(["epsilon"] if "policy" in where else [])], path)
                 for name, wanted in where.items():
                     matches = pc.is_in(keys[name], wanted)
+                    if name == "policy":
+                        matches = pc.or_(matches, pc.is_in(_exact_labels(keys), wanted))
                     keep = matches if keep is None else pc.and_(keep, matches)
                 if not pc.any(keep).as_py():
                     continue
@@ -308,5 +324,19 @@ def _projection(columns: Sequence[str]) -> pa.Schema:
 
 
 def _by_column(where: Where) -> dict[str, pa.Array]:
-    given = {_FILTERED[name]: values for name, values in where.items() if values is not None}
-    return {column: pa.array(values, pa.string()) for column, values in given.items()}
+    given: dict[str, Any] = {_FILTERED[name]: values for name, values in where.items() if values is not None}
+    return {column: pa.array(_texts(values), pa.string()) for column, values in given.items()}
+
+
+def _texts(values: Collection[str]) -> list[str]:
+    return [values] if isinstance(values, str) else list(values)
+
+
+def _exact_labels(keys: pa.Table) -> pa.ChunkedArray:
+    policies, epsilons = keys["policy"].to_pylist(), keys["epsilon"].to_pylist()
+    return pa.chunked_array([list(map(_exact_label, policies, epsilons))], pa.string())
+
+
+def _exact_label(name: str, epsilon: float) -> str:
+    """The label of a policy at this epsilon alone, where its bare name means every epsilon."""
+    return policy_label(name, epsilon) if epsilon else f"{name}@0"

@@ -43,6 +43,8 @@ class StoreWriter:
         self._flushed_at = time.monotonic()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise InputError(f"{self.folder}: is a file: name a folder") from None
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be a log folder: {error.strerror}") from None
         files.remove_leftovers(self.folder)
@@ -94,7 +96,8 @@ class StoreWriter:
         except WorldlineError as failure:
             if error is None:
                 raise
-            error.add_note(f"{len(self._pending)} finished episodes are lost: {failure}")
+            why = "" if _one_cause(error, failure) else f": {failure}"
+            error.add_note(f"{len(self._pending)} finished episodes are lost{why}")
 
     def _refuse_repeated(self) -> None:
         repeated = [name for ids in self._ids() for name in ids & self._pending.keys()]
@@ -110,6 +113,12 @@ class StoreWriter:
                 yield shard_ids(path)
             except InputError:
                 continue
+
+
+def _one_cause(error: BaseException, failure: WorldlineError) -> bool:
+    """Whether both are one refusal of the system, such as a full disk; they name two shards, the tries of one."""
+    first, second = error.__cause__, failure.__cause__
+    return isinstance(first, OSError) and isinstance(second, OSError) and first.errno == second.errno
 
 
 def export_parquet(trajectories: Iterable[Trajectory], path: Path | str) -> int:
