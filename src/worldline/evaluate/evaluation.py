@@ -24,6 +24,7 @@ from worldline.evaluate.judgement import (
     trial_errors,
 )
 from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
+from worldline.evaluate.loggers import grouped
 from worldline.evaluate.out_folder import reserved, save
 from worldline.evaluate.recommendation import fallback, recommend
 from worldline.evaluate.result import Evaluation, Meta, Recommendation
@@ -244,10 +245,10 @@ def _measured(
         case.notes.append("one policy made the log: the null test is the only certificate")
         return null, []
     missing = [name for name in case.log.policy_names if name not in given.loggers]
-    if missing:
+    for reason, labels in grouped(missing, case.why_unused).items():
         case.notes.append(
-            f"certificate of {', '.join(missing)}: only of estimators that ignore the policy, because the policy "
-            "itself is not given: --logger NAME=SPEC gives it"
+            f"certificate of {', '.join(labels)}: only of estimators that ignore the policy, because the policy "
+            f"itself {reason}"
         )
     if not checked.shared_tasks:
         case.notes.append(
