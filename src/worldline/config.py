@@ -24,8 +24,8 @@ class Config(BaseModel):
     examples: ClassVar[tuple[str, ...]] = ()
     heading: ClassVar[str] = ""
     """Under which heading a verb's help lists these settings, where the verb inherits them."""
-    renamed: ClassVar[dict[str, str]] = {}
-    """Old name of a setting -> its present name, for the line that refuses the old one."""
+    absent: ClassVar[dict[str, str]] = {}
+    """A setting that others have -> why it is not among these, for the line that refuses it."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -90,6 +90,7 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
         name = ".".join(path)
         where = f"{source}: " if source else ""
         if first["type"] == "extra_forbidden":
+            refuse_absent(model, name)
             raise InputError(f"{where}unknown setting '{name}'{suggest(name, names_of(model))}") from None
         if first["type"] == "missing":
             flag = next((flag for flag in flags_of(model) if flag.name == name), None)
@@ -190,7 +191,7 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def refuse_old_name(model: type[Config], name: str) -> None:
-    """InputError with the present name of a setting that was renamed."""
-    if name in model.renamed:
-        raise InputError(f"--{dashed(name)} is now called --{dashed(model.renamed[name])}")
+def refuse_absent(model: type[Config], name: str) -> None:
+    """InputError that says why the model does without a setting that others have."""
+    if name in model.absent:
+        raise InputError(f"--{dashed(name)}: {model.absent[name]}")

@@ -31,6 +31,10 @@ class EvaluateConfig(PolicyConfig):
         "worldline evaluate --log a/ b/ --policy expert random --logger expert=expert --truth truth.json",
     )
 
+    absent: ClassVar[dict[str, str]] = {
+        "resume": "evaluate needs none: the same command goes on from its cache (--cache, or OUT/cache)"
+    }
+
     log: tuple[Path, ...] = option(help="folders of logged episodes", min_length=1)
     policy: tuple[str, ...] = option(
         (), help="candidates, NAME=SPEC: as in collect, NAME=logprobs:FILE, or the NAME of a policy that is in the log"
