@@ -59,6 +59,20 @@ def test_policies_that_were_given_are_not_asked_for_again(episodes: list[Traject
     )
 
 
+def test_a_cache_that_keeps_nothing_of_ones_own_code_says_so(
+    episodes: list[Trajectory], write: Write, tmp_path: Path
+) -> None:
+    """Once, whatever number of candidates and loggers it makes; not where there is no cache."""
+    spec = "sample_functions:first"
+    settings = {"policy": (f"mine={spec}", "random"), "epsilon": (0.0, 0.2), "logger": (f"seeker0.6={spec}",)}
+    config = EvaluateConfig(log=(write(episodes[:60]),), estimators=("naive",), **settings)
+    line = f"the cache keeps nothing of {spec}: code may change, so every evaluation computes it again"
+    assert line not in evaluate(config).warnings
+    cached = evaluate(config.model_copy(update={"cache": tmp_path / "cache"}))
+    assert cached.warnings.count(line) == 1
+    assert not (tmp_path / "cache").exists()
+
+
 def test_what_is_asked_for_is_what_is_missing(episodes: list[Trajectory], write: Write) -> None:
     log = [*map(blank, episodes[:60]), *map(blank, episodes[240:320])]
     config = EvaluateConfig(log=(write(log),), policy=("random",), estimators=("wis", "naive"))

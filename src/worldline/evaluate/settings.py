@@ -92,7 +92,9 @@ class EvaluateConfig(PolicyConfig):
     seed: int = option(0, help="seed of resamples and fits", ge=0)
     out: Path | None = option(None, help="folder for evaluation.json and imagined episodes")
     cache: Path | None = option(
-        None, help="folder that keeps log-probs and imagined values, to be computed once; default: OUT/cache"
+        None,
+        help="folder that keeps log-probs and imagined values of hf: and api: policies, to be computed once, not of "
+        "module:attr, whose code may change; default: OUT/cache",
     )
     overwrite: bool = option(False, help="replace an evaluation.json that is there")
     engine: str = option(
