@@ -52,7 +52,7 @@ def test_policies_that_were_given_are_not_asked_for_again(episodes: list[Traject
         for start in ("column 'logprob' is empty", "certificate of seeker0.6, seeker1")
     )
     for note in (logprobs, certificate):
-        assert "was given, and gives no log-probs" in note and "an object with `logprobs` gives them" in note
+        assert "was given, and gives no log-probs" in note and "an object with `logprobs` does" in note
     assert not any("--logger NAME=SPEC" in note for note in result.warnings)
     assert "functions and API agents give none, an object with `logprobs` does" in (
         result.value("mine", "wis").refused or ""

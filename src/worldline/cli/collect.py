@@ -34,8 +34,8 @@ def run(settings: CollectConfig) -> VerbResult:
         note(f"an episode failed twice and was left out: {reason}")
     if settings.out is not None and done.tally.unscored == done.tally.steps:
         note(
-            f"no log-probs are written: policy '{settings.policy_name}' gives none, as functions and API agents do; an "
-            "object with `logprobs(turns, actions)` and a `logprob` in each Decision gives them (docs/policies.md)"
+            f"no log-probs are written: policy '{settings.policy_name}' gives none; functions and API agents do not, "
+            "an object with `logprobs(turns, actions)` and a `logprob` in each Decision does (docs/policies.md)"
         )
     return VerbResult(done.summary(), (_view(done), *_units(done)))
 

@@ -21,7 +21,7 @@ CLONE = f"{ELSEWHERE}<clone>"
 
 NOT_GIVEN = "is not given: --logger NAME=SPEC gives it"
 NO_LOGPROBS = (
-    "was given, and gives no log-probs, as functions and API agents do: an object with `logprobs` gives them "
+    "was given, and gives no log-probs: functions and API agents give none, an object with `logprobs` does "
     "(docs/policies.md)"
 )
 NOT_THE_LOGGER = "was given, and is not the one that logged"
