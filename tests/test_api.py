@@ -109,6 +109,29 @@ def test_an_evaluation_says_and_shows_its_answer(log: Path) -> None:
         worldline.evaluate(policy=["expert"])
 
 
+def test_one_value_is_a_list_of_one(log: Path) -> None:
+    settings = {"options": {"level": "tiny"}, "estimators": "naive", "certificate": False}
+    one = worldline.evaluate(log=log, policy="expert", epsilon=0.3, **settings)
+    many = worldline.evaluate(log=[log], policy=["expert"], epsilon=[0.3], **settings)
+    assert one == many and [policy.label for policy in one.policies] == ["expert@0.3"]
+    with pytest.raises(InputError, match="--policies: two are needed to compare"):
+        worldline.compare(log, policies="random")
+
+
+def test_a_wrong_first_argument_or_a_dotted_setting_is_told_in_one_line(log: Path) -> None:
+    for name in ("candidates", "loggers"):
+        with pytest.raises(InputError, match=f"{name}: takes policy objects by name, .*write log=...") as caught:
+            worldline.evaluate(**{name: ["python-logs"]}, policy=["expert"])
+        assert "\n" not in str(caught.value)
+    dotted = {"update.learning_rate": 1e-5}
+    with pytest.raises(InputError, match=r"'update.learning_rate': write update=\{'learning_rate': \.\.\.\}$"):
+        worldline.train("household", "x", "y", **dotted)
+    with pytest.raises(InputError, match=r"write options=\{'level': \{'size': \.\.\.\}\}$"):
+        worldline.train("household", "x", "y", **{"options.level.size": 1})
+    with pytest.raises(InputError, match=r"unknown setting 'update.lrr'"):
+        worldline.train("household", "x", "y", update={"lrr": 1})
+
+
 def test_every_public_name_is_there_and_typed() -> None:
     """No verb takes settings of any type: a type checker sees each by its name."""
     for name in set(worldline.__all__) - {"__version__"}:

@@ -1,5 +1,6 @@
 """Collecting: resumable, shareable, never overwritten; what a killed run leaves is whole."""
 
+import json
 import os
 import shutil
 import signal
@@ -273,6 +274,22 @@ def test_the_table_names_the_policy_as_the_log_does_and_what_the_intervals_are_o
     assert "are the units" not in capsys.readouterr().out
     assert main([*words[:-4], "--tasks", "0:1", "--episodes", "3"]) == 0
     assert "intervals: one task is the unit, not 3 episodes" in capsys.readouterr().out
+
+
+def test_a_log_without_log_probs_is_announced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a resumed run too, whose episodes are read from the log; not where nothing is written."""
+    line = "no log-probs are written: policy 'counting:SeededPolicy' gives none"
+    words = ["collect", "counting:CountingWorld", "--policy", "counting:SeededPolicy", "--episodes", "4", "--json"]
+    assert main(words) == 0
+    assert line not in capsys.readouterr().err
+    for more in ([], ["--resume"]):
+        assert main([*words, "--out", str(tmp_path), *more]) == 0
+        captured = capsys.readouterr()
+        summary = json.loads(captured.out)
+        assert line in captured.err and summary["steps_without_logprob"] == summary["steps"]
+    words[words.index("counting:SeededPolicy")] = "expert"
+    assert main([*words, "--out", str(tmp_path)]) == 0
+    assert "no log-probs" not in capsys.readouterr().err
 
 
 def test_watching_begins_with_what_is_there(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The documentation keeps its word: commands parse, links lead somewhere, code runs, every page is in the menu."""
 
 import importlib.util
+import math
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 import worldline.api
-from worldline import command_line
+from worldline import command_line, store
 from worldline.bench import BENCHES
 from worldline.cli import VERBS, command_of, main
 from worldline.types import InputError
@@ -138,3 +139,20 @@ def test_the_environment_of_the_page_can_be_played(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["collect", "stairs_of_the_docs:Stairs", "--policy", "random", "--episodes", "6", "--json"]) == 0
+
+
+def test_the_policies_of_the_page_write_log_probs_or_say_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "\n".join(text for kind, text in blocks(ROOT / "docs" / "policies.md") if kind == "python")
+    (tmp_path / "policies_of_the_docs.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    for attribute, scored in (("cautious", False), ("Cautious", True)):
+        spec, out = f"policies_of_the_docs:{attribute}", tmp_path / f"{attribute}-{scored}"
+        words = ["collect", "household", "--options.level", "tiny", "--policy", spec, "--epsilon", "0.3"]
+        assert main([*words, "--episodes", "3", "--out", str(out)]) == 0
+        assert (f"no log-probs are written: policy '{spec}' gives none" in capsys.readouterr().err) is not scored
+        for step in (step for trajectory in store.read(out) for step in trajectory.steps):
+            own = step.action == step.admissible[0]
+            exact = pytest.approx(math.log(0.3 / len(set(step.admissible)) + 0.7 * own))
+            assert step.logprob == (exact if scored else None)

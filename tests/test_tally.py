@@ -17,7 +17,7 @@ def test_totals_are_counted() -> None:
     tally = Tally()
     for one in (episode("x", [0.0, 1.0], True), episode("y", [-1.0], False), episode("z", [0.5], None)):
         tally.add(one)
-    assert (tally.steps, tally.invalid, tally.success_rate) == (4, 1, 0.5)
+    assert (tally.steps, tally.invalid, tally.unscored, tally.success_rate) == (4, 1, 4, 0.5)
     assert tally.mean_return().value == pytest.approx((1.0 - 1.0 + 0.5) / 3)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
 
-from worldline.config import validate
-from worldline.types import Policy, Trajectory
+from worldline.config import shortened, validate
+from worldline.types import InputError, Policy, Trajectory
 
 if TYPE_CHECKING:
     from worldline.adwm.fit import Fitted
@@ -157,7 +157,7 @@ class EvaluateSettings(PolicySettings, total=False):
 
     log: Required[Paths]
     policy: Sequence[str]
-    epsilon: Sequence[float]
+    epsilon: Sequence[float] | float
     estimators: Sequence[str]
     world_model: PathLike | None
     interface: Literal["auto", "text", "soft", "distilled"]
@@ -250,8 +250,9 @@ def evaluate(
     from worldline.evaluate import EvaluateConfig
     from worldline.evaluate import evaluate as work
 
-    given = {**settings, "log": _listed(settings["log"])} if "log" in settings else dict(settings)
-    return work(validate(EvaluateConfig, given), candidates, extra, loggers=loggers)
+    _refuse_no_mapping("candidates", candidates)
+    _refuse_no_mapping("loggers", loggers)
+    return work(validate(EvaluateConfig, dict(settings)), candidates, extra, loggers=loggers)
 
 
 def compare(log: Paths, **settings: Unpack[CompareSettings]) -> "LogComparison":
@@ -299,6 +300,14 @@ def from_hub(
     from worldline.hub import from_hub as work
 
     return work(repo, out, kind=kind, endpoint=endpoint)
+
+
+def _refuse_no_mapping(name: str, given: object) -> None:
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(
+            f"{name}: takes policy objects by name, {{NAME: POLICY}}, got {shortened(given)}: write log=... for logs, "
+            "policy=... and logger=... for specifications"
+        )
 
 
 def _listed(paths: Paths) -> list[PathLike]:

@@ -78,6 +78,7 @@ class Collection:
             "steps": self.tally.steps,
             "mean_length": self.tally.steps / max(episodes, 1),
             "invalid_actions": self.tally.invalid,
+            "steps_without_logprob": self.tally.unscored,
             "truncated_prompts": self.truncated_prompts,
             "retried": self.retried,
             "mishap": self.mishap or None,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from worldline.config import C, Flag, dashed, flags_of, refuse_old_name, shortened, suggest, validate
+from worldline.config import C, Flag, dashed, flags_of, refuse_absent, shortened, suggest, validate
 from worldline.recipe_file import read_recipe, read_yaml, refuse_unusable
 from worldline.types import InputError
 
@@ -29,7 +29,7 @@ def read(model: type[C], argv: Sequence[str]) -> C:
     while words:
         word = words.pop(0)
         if word.startswith("--"):
-            refuse_old_name(model, word[2:].partition("=")[0].replace("-", "_"))
+            refuse_absent(model, word[2:].partition("=")[0].replace("-", "_"))
             _take_flag(word, words, flags, given)
         elif slots:
             slot = slots[0] if slots[0].many else slots.pop(0)

@@ -4,6 +4,7 @@ A wrong key or value gives the same single line wherever it was written. `comman
 """
 
 import difflib
+import functools
 import reprlib
 import types
 from collections.abc import Iterator, Sequence
@@ -24,8 +25,8 @@ class Config(BaseModel):
     examples: ClassVar[tuple[str, ...]] = ()
     heading: ClassVar[str] = ""
     """Under which heading a verb's help lists these settings, where the verb inherits them."""
-    renamed: ClassVar[dict[str, str]] = {}
-    """Old name of a setting -> its present name, for the line that refuses the old one."""
+    absent: ClassVar[dict[str, str]] = {}
+    """A setting that others have -> why it is not among these, for the line that refuses it."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -38,11 +39,16 @@ class Config(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _list_of_words(cls, value: Any, info: ValidationInfo) -> Any:
-        """`a` and `a,b` are lists too, where a setting takes several of some words."""
+    def _list_of_one(cls, value: Any, info: ValidationInfo) -> Any:
+        """`a` is a list too, where a setting takes several; and so is `a,b`, where they are some words."""
         kind = _not_none(cls.model_fields[str(info.field_name)].annotation)
-        words = origin_of(kind) in (list, tuple) and any(get_origin(item) is Literal for item in get_args(kind))
-        return [word.strip() for word in value.split(",")] if words and isinstance(value, str) else value
+        items = get_args(kind)
+        if origin_of(kind) not in (list, tuple) or not isinstance(value, str | Path | int | float):
+            return value
+        if isinstance(value, str) and any(get_origin(item) is Literal for item in items):
+            return [word.strip() for word in value.split(",")]
+        several = origin_of(kind) is list or Ellipsis in items
+        return [value] if several and not isinstance(value, bool) else value
 
     @field_validator("*", mode="after")
     @classmethod
@@ -90,6 +96,8 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
         name = ".".join(path)
         where = f"{source}: " if source else ""
         if first["type"] == "extra_forbidden":
+            refuse_absent(model, name)
+            _refuse_dotted(model, path, where)
             raise InputError(f"{where}unknown setting '{name}'{suggest(name, names_of(model))}") from None
         if first["type"] == "missing":
             flag = next((flag for flag in flags_of(model) if flag.name == name), None)
@@ -99,6 +107,14 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
         got = f", got {shortened(first['input'])}" if not isinstance(first["input"], dict) else ""
         message = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{where}--{prefix}{dashed(name)}: {message}{got}{more}") from None
+
+
+def _refuse_dotted(model: type[BaseModel], path: Sequence[str], where: str) -> None:
+    """InputError for `outer.inner` as one key, which is how flags are written, not mappings."""
+    outer, *inner = path[0].split(".")
+    if len(path) == 1 and inner and outer in model.model_fields:
+        nested = functools.reduce(lambda value, key: f"{{'{key}': {value}}}", reversed(inner), "...")
+        raise InputError(f"{where}unknown setting '{path[0]}': write {outer}={nested}") from None
 
 
 def suggest(name: str, names: Sequence[str]) -> str:
@@ -193,7 +209,7 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def refuse_old_name(model: type[Config], name: str) -> None:
-    """InputError with the present name of a setting that was renamed."""
-    if name in model.renamed:
-        raise InputError(f"--{dashed(name)} is now called --{dashed(model.renamed[name])}")
+def refuse_absent(model: type[Config], name: str) -> None:
+    """InputError that says why the model does without a setting that others have."""
+    if name in model.absent:
+        raise InputError(f"--{dashed(name)}: {model.absent[name]}")

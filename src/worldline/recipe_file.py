@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from worldline.config import Config, names_of, refuse_old_name, suggest
+from worldline.config import Config, names_of, refuse_absent, suggest
 from worldline.types import InputError
 
 LARGEST_RECIPE = 1 << 18
@@ -44,7 +44,7 @@ def read_recipe(path: Path, model: type[Config]) -> dict[str, Any]:
         raise InputError(f"{path}: a recipe is a mapping of settings, this is {type(values).__name__}")
     settings = {name.split(".")[0] for name in names_of(model)}
     for key in values:
-        refuse_old_name(model, str(key))
+        refuse_absent(model, str(key))
         if key not in settings:
             raise InputError(f"{path}: unknown setting '{key}'{suggest(str(key), sorted(settings))}")
     return values

@@ -27,6 +27,8 @@ class Tally:
     """Whether the world held what the task wants; only of episodes that say so."""
     steps: int = 0
     invalid: int = 0
+    unscored: int = 0
+    """Steps without a log-probability."""
 
     def add(self, trajectory: Trajectory) -> None:
         self.tasks.append(trajectory.task_id)
@@ -38,6 +40,7 @@ class Tally:
             self.answerable.append(trajectory.meta["answerable"] == "true")
         self.steps += len(trajectory)
         self.invalid += sum(not step.valid for step in trajectory.steps)
+        self.unscored += sum(step.logprob is None for step in trajectory.steps)
 
     def join(self, other: "Tally") -> None:
         """Add the totals of other episodes."""
@@ -45,12 +48,14 @@ class Tally:
             getattr(self, name).extend(getattr(other, name))
         self.steps += other.steps
         self.invalid += other.invalid
+        self.unscored += other.unscored
 
     def recall(self, folder: Path, ids: Collection[str]) -> None:
         """Add the episodes of a log that have these ids."""
         if not ids:
             return
-        table = store.scan(folder, ["task_id", "return", "success", "score", "steps.valid", "meta"], ids=ids)
+        columns = ["task_id", "return", "success", "score", "steps.valid", "steps.logprob", "meta"]
+        table = store.scan(folder, columns, ids=ids)
         for row in table.to_pylist():
             self.tasks.append(row["task_id"])
             self.returns.append(row["return"])
@@ -60,6 +65,7 @@ class Tally:
             self.answerable += [pair["value"] == "true" for pair in row["meta"] if pair["key"] == "answerable"]
             self.steps += len(row["steps"])
             self.invalid += sum(not step["valid"] for step in row["steps"])
+            self.unscored += sum(step["logprob"] is None for step in row["steps"])
 
     @property
     def success_rate(self) -> float:

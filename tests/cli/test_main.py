@@ -43,6 +43,10 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
         (["bench"], "worldline bench: name a bench"),
         (["bench", "evn"], "worldline bench: unknown bench 'evn': did you mean 'env'?"),
         (["sft", "household"], "worldline sft: missing --out"),
+        (
+            ["evaluate", "--log", "x", "--resume"],
+            "worldline evaluate: --resume: evaluate needs none: the same command goes on from its cache",
+        ),
     ],
 )
 def test_bad_words_are_one_line_and_exit_code_two(

@@ -108,10 +108,14 @@ def test_each_verb_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     log = ["--log", "x", "--policy", "random"]
     monkeypatch.setattr(evaluate, "judge", cut_short)
     assert interrupted(["evaluate", *log], capsys) == "interrupted; without --out nothing is kept"
+    line = interrupted(["evaluate", *log, "--out", str(out)], capsys)
+    assert line == "interrupted; no evaluation was written, and nothing is kept"
     (out / "cache").mkdir(parents=True)
     (out / "cache" / "a.npy").touch()
-    line = interrupted(["evaluate", *log, "--out", str(out)], capsys)
-    assert line == f"interrupted; no evaluation was written; the log-probs of 1 models are kept in {out / 'cache'}"
+    kept = f"what models answered is kept in {out / 'cache'}: the same command goes on"
+    for flag in (["--out", str(out)], ["--cache", str(out / "cache")]):
+        line = interrupted(["evaluate", *log, *flag], capsys)
+        assert line == f"interrupted; no evaluation was written; {kept}"
 
     monkeypatch.setattr(report, "write_report", cut_short)
     assert interrupted(["report", "x"], capsys) == "interrupted; no report was written"

@@ -63,6 +63,8 @@ def test_by_hand_on_three_tasks(tmp_path: Path) -> None:
     assert pair.verdict == "unclear" and "does not tell whether v3 is better than v2" in comparison.answer
     assert "1 of 4 tasks of v3 were played by it alone: they do not count" in pair.warnings
     assert compare(CompareConfig(log=(log,), baseline="v3")).pair("v2").difference.value == -0.5
+    with pytest.raises(InputError, match="no comparison of 'x' with 'v2': there are v3"):
+        comparison.pair("x")
 
 
 def test_costs_and_groups(tmp_path: Path) -> None:

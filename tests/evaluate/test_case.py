@@ -41,6 +41,51 @@ def test_where_most_log_probs_are_missing_weights_refuse(episodes: list[Trajecto
     assert any("--logger NAME=clone estimates it" in note for note in result.warnings)
 
 
+def test_policies_that_were_given_are_not_asked_for_again(episodes: list[Trajectory], write: Write) -> None:
+    """They give no log-probs: the notes say that, and what would give them."""
+    log = [*map(blank, episodes[:60]), *map(blank, episodes[240:300])]
+    loggers = ("seeker0.6=sample_functions:first", "seeker1=sample_functions:first")
+    settings = {"policy": ("mine=sample_functions:first",), "estimators": ("wis", "naive"), "logger": loggers}
+    result = evaluate(EvaluateConfig(log=(write(log),), **settings))
+    logprobs, certificate = (
+        next(note for note in result.warnings if note.startswith(start))
+        for start in ("column 'logprob' is empty", "certificate of seeker0.6, seeker1")
+    )
+    for note in (logprobs, certificate):
+        assert "was given, and gives no log-probs" in note and "an object with `logprobs` does" in note
+    assert not any("--logger NAME=SPEC" in note for note in result.warnings)
+    assert "functions and API agents give none, an object with `logprobs` does" in (
+        result.value("mine", "wis").refused or ""
+    )
+
+
+def test_a_cache_that_keeps_nothing_of_ones_own_code_says_so(
+    episodes: list[Trajectory], write: Write, tmp_path: Path
+) -> None:
+    """Once, whatever number of candidates and loggers it makes; not where there is no cache."""
+    spec = "sample_functions:first"
+    settings = {"policy": (f"mine={spec}", "random"), "epsilon": (0.0, 0.2), "logger": (f"seeker0.6={spec}",)}
+    config = EvaluateConfig(log=(write(episodes[:60]),), estimators=("naive",), **settings)
+    line = f"the cache keeps nothing of {spec}: code may change, so every evaluation computes it again"
+    assert line not in evaluate(config).warnings
+    cached = evaluate(config.model_copy(update={"cache": tmp_path / "cache"}))
+    assert cached.warnings.count(line) == 1
+    assert not (tmp_path / "cache").exists()
+
+
+def test_what_is_asked_for_is_what_is_missing(episodes: list[Trajectory], write: Write) -> None:
+    log = [*map(blank, episodes[:60]), *map(blank, episodes[240:320])]
+    config = EvaluateConfig(log=(write(log),), policy=("random",), estimators=("wis", "naive"))
+    half = evaluate(config, loggers={"seeker0.6": GoalSeeker(0.6)})
+    for start in ("column 'logprob' is empty", "certificate of seeker1: only"):
+        note = next(note for note in half.warnings if note.startswith(start))
+        assert "is not given: --logger NAME=SPEC gives it" in note
+    assert "(seeker1)" in next(note for note in half.warnings if note.startswith("column"))
+    whole = evaluate(config, loggers={"seeker0.6": GoalSeeker(0.6), "seeker1": GoalSeeker(1.0)})
+    assert any("is empty" in note and note.endswith("the given policies fill it") for note in whole.warnings)
+    assert not any("is not given" in note for note in whole.warnings)
+
+
 def test_a_logger_that_contradicts_the_log_flags_every_weight(episodes: list[Trajectory], write: Write) -> None:
     """Either the policy that is given or the log-probs that were logged are wrong: weights say so, not only a note."""
     names = ("wis", "dr", "lfqe", "naive")

@@ -92,6 +92,9 @@ def test_an_estimate_that_is_not_there_is_named() -> None:
         evaluation.value("a", "dr")
     with pytest.raises(InputError, match=r"no policy 'b' at epsilon 0.5 in this evaluation: a"):
         evaluation.value("b", "naive", 0.5)
+    with pytest.raises(InputError, match="no estimator 'dr' was run: naive"):
+        evaluation.record("dr")
+    assert evaluation.record("naive") is None, "run, and without a certificate"
 
 
 def test_a_candidate_has_a_label() -> None:

@@ -32,6 +32,11 @@ def run(settings: CollectConfig) -> VerbResult:
         note(f"{done.retried} episodes failed once and were played again, the first: {done.mishap}")
     for reason in done.failed:
         note(f"an episode failed twice and was left out: {reason}")
+    if settings.out is not None and done.tally.unscored == done.tally.steps:
+        note(
+            f"no log-probs are written: policy '{settings.policy_name}' gives none; functions and API agents do not, "
+            "an object with `logprobs(turns, actions)` and a `logprob` in each Decision does (docs/policies.md)"
+        )
     return VerbResult(done.summary(), (_view(done), *_units(done)))
 
 

@@ -20,8 +20,10 @@ def run(settings: EvaluateConfig) -> VerbResult:
 
 
 def _kept(settings: EvaluateConfig) -> str:
-    """An evaluation is written when it is whole; the log-probs of a model are kept as soon as they are computed."""
-    if settings.out is None:
+    """An evaluation is written when it is whole; what models answer is kept as soon as it is computed."""
+    folder = settings.cache_folder
+    if folder is None:
         return "without --out nothing is kept"
-    answers = len(list((settings.out / "cache").glob("*.npy")))
-    return f"no evaluation was written; the log-probs of {answers} models are kept in {settings.out / 'cache'}"
+    if not any(folder.glob("*.npy")) and not any(folder.glob("imagined-*")):
+        return "no evaluation was written, and nothing is kept"
+    return f"no evaluation was written; what models answered is kept in {folder}: the same command goes on"

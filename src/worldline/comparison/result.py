@@ -127,7 +127,8 @@ class LogComparison(ComparisonPart):
         for pair in self.pairs:
             if pair.policy == policy:
                 return pair
-        raise KeyError(f"no comparison of '{policy}': there are {', '.join(pair.policy for pair in self.pairs)}")
+        there = ", ".join(pair.policy for pair in self.pairs)
+        raise InputError(f"no comparison of '{policy}' with '{self.baseline}': there are {there}")
 
     def as_dict(self) -> dict[str, Any]:
         return {"answer": self.answer, **self.model_dump(mode="json")}

@@ -21,7 +21,17 @@ from worldline.evaluate.case_policies import CasePolicies
 from worldline.evaluate.judgement import LogEvidence
 from worldline.evaluate.log_columns import LogColumns, read_columns
 from worldline.evaluate.logged import LOGGED, logged_candidates, resolved
-from worldline.evaluate.loggers import CLONE, CLOSE_ENOUGH, cloned_logger, distance_to_logger
+from worldline.evaluate.loggers import (
+    CLONE,
+    CLOSE_ENOUGH,
+    NO_LOGPROBS,
+    NOT_GIVEN,
+    NOT_THE_LOGGER,
+    UNLISTED,
+    cloned_logger,
+    distance_to_logger,
+    missing_logprobs,
+)
 from worldline.evaluate.logprob_file import from_file
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.estimation import EstimatorInput
@@ -52,7 +62,7 @@ class Case:
     def __post_init__(self) -> None:
         self._scores: dict[tuple[str, str], Scores | None] = {}
         self._logged: dict[str, TargetLog | None] = {}
-        self._mismatches: set[str] = set()
+        self._unused: dict[str, str] = {}
         self._contradictions: dict[str, str] = {}
         objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
         objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
@@ -124,14 +134,6 @@ class Case:
             self.notes.append("one task: intervals are over its episodes, and say nothing about other tasks")
         if not log.summed(lambda part, _: np.count_nonzero(part.rewards)):
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
-        missing = log.each_episode(lambda part, _: part.total(np.isnan(part.behaviour).astype(np.float64)))
-        if missing.any():
-            lacking = np.bincount(log.policies, missing)
-            by_logger = ", ".join(f"{int(n):,} of {log.policy_names[k]}" for k, n in enumerate(lacking) if n)
-            self.notes.append(
-                f"column 'logprob' is empty in {int(missing.sum()):,} of {log.steps:,} steps ({by_logger}): importance "
-                "weights need it; --logger NAME=SPEC computes it, --logger NAME=clone estimates it"
-            )
         return log
 
     @cached_property
@@ -183,6 +185,8 @@ class Case:
     def _filled(self) -> RaggedLog:
         if not self._lacks_logprobs:
             return self.log
+        note = missing_logprobs(self.log, self.loggers, self.why_unused)
+        self.notes += [note] if note else []
 
         def filled(part: RaggedLog, steps: slice) -> Steps:
             behaviour, owner = part.behaviour.copy(), np.repeat(part.policies, part.lengths)
@@ -226,7 +230,11 @@ class Case:
     def logger_mismatch(self, label: str) -> bool:
         """Whether the policy given for a logger is another than the one that logged; not if it cannot be scored."""
         self._logger(label)
-        return label in self._mismatches
+        return self._unused.get(label) == NOT_THE_LOGGER
+
+    def why_unused(self, label: str) -> str:
+        """Why the log-probs of a logger are not among `loggers`, as the end of a sentence about the policy."""
+        return self._unused.get(label, NOT_GIVEN)
 
     @cached_property
     def logger_specs(self) -> dict[str, tuple[str, str, float]]:
@@ -260,13 +268,15 @@ class Case:
             self.notes.append(note)
             return target
         if epsilon > 0 and self.text.unlisted:
-            return None  # chance cannot be mixed in
+            self._unused[label] = UNLISTED
+            return None
         target = target_log(self._scored(name, spec), epsilon, self._text)
         if target is None:
+            self._unused[label] = NO_LOGPROBS
             return None
         difference = distance_to_logger(self.log, target, code)
         if not difference <= CLOSE_ENOUGH:
-            self._mismatches.add(label)
+            self._unused[label] = NOT_THE_LOGGER
             given = name if (name, spec) in self.policies.objects else spec
             if name in self.given_loggers or name in named(self.config.logger, "--logger"):
                 self._contradictions[label] = (

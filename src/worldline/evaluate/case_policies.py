@@ -1,13 +1,18 @@
 """The policies of a case: loaded when first needed, one at a time. Their answers are cached by their identity."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from worldline import envs, policies
+from worldline.evaluate.candidates import ELSEWHERE
+from worldline.evaluate.logged import LOGGED
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.types import Policy, World
+
+NO_CODE = ("hf:", "vllm:", "api:", ELSEWHERE, LOGGED)
+"""How specifications begin that are not `module:attr`."""
 
 
 @dataclass(eq=False)
@@ -39,6 +44,13 @@ class CasePolicies:
             settings = self.config.model_dump(include=set(PolicyConfig.model_fields))
             return PolicySpec(spec, PolicyConfig.model_validate(settings)).identity
         return None
+
+    def uncached(self, specs: Iterable[str]) -> list[str]:
+        """A note on the policies of one's own code among `specs`: a cache keeps nothing of them."""
+        own = [spec for spec in dict.fromkeys(specs) if ":" in spec and not spec.startswith(NO_CODE)]
+        if not own or self.config.cache_folder is None:
+            return []
+        return [f"the cache keeps nothing of {', '.join(own)}: code may change, so every evaluation computes it again"]
 
     def _from_spec(self, spec: str) -> Policy:
         needs_world = not spec.startswith(("hf:", "vllm:", "api:", "random"))

@@ -24,6 +24,7 @@ from worldline.evaluate.judgement import (
     trial_errors,
 )
 from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
+from worldline.evaluate.loggers import grouped
 from worldline.evaluate.out_folder import reserved, save
 from worldline.evaluate.recommendation import fallback, recommend
 from worldline.evaluate.result import Evaluation, Meta, Recommendation
@@ -105,6 +106,8 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     truth, unmatched = truth_of(config.truth, case.candidates)
     case.notes += unmatched
     case.notes += check_logged(case.candidates, case.log, config.interval)
+    specs = [candidate.spec for candidate in case.candidates]
+    case.notes += case.policies.uncached([*specs, *(spec for _, spec, _ in case.logger_specs.values())])
     names = _names(case, world, extra)
     groups = case.columns.groups(config.by) if config.by else Coded(case.log.tasks, ())
     how = IntervalSettings(config.interval, config.confidence, config.bootstrap, config.seed, config.bounds)
@@ -255,10 +258,10 @@ def _measured(
         case.notes.append("one policy made the log: the null test is the only certificate")
         return null, []
     missing = [name for name in case.log.policy_names if name not in given.loggers]
-    if missing:
+    for reason, labels in grouped(missing, case.why_unused).items():
         case.notes.append(
-            f"certificate of {', '.join(missing)}: only of estimators that ignore the policy, because the policy "
-            "itself is not given: --logger NAME=SPEC gives it"
+            f"certificate of {', '.join(labels)}: only of estimators that ignore the policy, because the policy "
+            f"itself {reason}"
         )
     if not checked.shared_tasks:
         case.notes.append(

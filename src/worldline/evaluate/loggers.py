@@ -1,5 +1,7 @@
 """The policies that made a log: is a given policy the one that logged, and a clone where none is given."""
 
+from collections.abc import Callable, Container, Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,38 @@ MOST = 1.0
 or none that ends its response, and such a step cannot be scored again."""
 CLONE = f"{ELSEWHERE}<clone>"
 """Specification of a logger, written `clone`, whose log-probs are estimated from what it logged: nobody can play it."""
+
+NOT_GIVEN = "is not given: --logger NAME=SPEC gives it"
+NO_LOGPROBS = (
+    "was given, and gives no log-probs: functions and API agents give none, an object with `logprobs` does "
+    "(docs/policies.md)"
+)
+NOT_THE_LOGGER = "was given, and is not the one that logged"
+UNLISTED = "was given, and logged with chance: steps of the log do not say what was admissible, so it cannot be scored"
+"""Why the log-probs of a logger are not used, as the end of a sentence about the policy."""
+
+
+def missing_logprobs(log: RaggedLog, filled: Container[str], why: Callable[[str], str]) -> str | None:
+    """The note of a log without log-probs: whose are missing, and what would give them; `why` a logger's are not."""
+    missing = log.each_episode(lambda part, _: part.total(np.isnan(part.behaviour).astype(np.float64)))
+    if not missing.any():
+        return None
+    counts = {log.policy_names[code]: int(n) for code, n in enumerate(np.bincount(log.policies, missing)) if n}
+    by_logger = ", ".join(f"{n:,} of {label}" for label, n in counts.items())
+    note = f"column 'logprob' is empty in {int(missing.sum()):,} of {log.steps:,} steps ({by_logger})"
+    lacking = [label for label in counts if label not in filled]
+    if not lacking:
+        return f"{note}: the given policies fill it"
+    reasons = [f"the policy {reason} ({', '.join(labels)})" for reason, labels in grouped(lacking, why).items()]
+    return f"{note}: importance weights need it; {'; '.join(reasons)}; --logger NAME=clone estimates it"
+
+
+def grouped(labels: Sequence[str], why: Callable[[str], str]) -> dict[str, list[str]]:
+    """The labels by reason."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        groups.setdefault(why(label), []).append(label)
+    return groups
 
 
 def cloned_logger(text: TextLog, log: RaggedLog, label: str, seed: int) -> tuple[TargetLog | None, str]:

@@ -87,7 +87,9 @@ class Evaluation(ResultModel):
         raise InputError(f"no policy '{name}' at epsilon {epsilon:g} in this evaluation: {labels}")
 
     def record(self, estimator: str) -> CertificateRecord | None:
-        """The certificate of one estimator; None where it has none."""
+        """The certificate of an estimator that was run; None where it has none."""
+        if estimator not in self.estimators:
+            raise InputError(f"no estimator '{estimator}' was run: {', '.join(self.estimators)}")
         return self.meta.certificate.record.get(estimator)
 
     def null_error(self, estimator: str) -> float | None:

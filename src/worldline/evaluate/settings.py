@@ -31,6 +31,10 @@ class EvaluateConfig(PolicyConfig):
         "worldline evaluate --log a/ b/ --policy expert random --logger expert=expert --truth truth.json",
     )
 
+    absent: ClassVar[dict[str, str]] = {
+        "resume": "evaluate needs none: the same command goes on from its cache (--cache, or OUT/cache)"
+    }
+
     log: tuple[Path, ...] = option(help="folders of logged episodes", min_length=1)
     policy: tuple[str, ...] = option(
         (), help="candidates, NAME=SPEC: as in collect, NAME=logprobs:FILE, or the NAME of a policy that is in the log"
@@ -88,7 +92,9 @@ class EvaluateConfig(PolicyConfig):
     seed: int = option(0, help="seed of resamples and fits", ge=0)
     out: Folder | None = option(None, help="folder for evaluation.json and imagined episodes")
     cache: Path | None = option(
-        None, help="folder that keeps log-probs and imagined values, to be computed once; default: OUT/cache"
+        None,
+        help="folder that keeps log-probs and imagined values of hf: and api: policies, to be computed once, not of "
+        "module:attr, whose code may change; default: OUT/cache",
     )
     overwrite: bool = option(False, help="replace an evaluation.json that is there")
     engine: str = option(

@@ -119,9 +119,9 @@ class EstimatorInput:
     def _target(self) -> TargetLog:
         if self.target is None:
             raise RefusalError(
-                "needs the target's log-probs: this policy cannot be scored (an API agent gives none); what works: "
-                "worldline fit and --world-model, a clone of it (worldline sft) as candidate or --logger, or worldline "
-                "compare on its own episodes"
+                "needs the target's log-probs: this policy cannot be scored (functions and API agents give none, an "
+                "object with `logprobs` does: docs/policies.md); what works: worldline fit and --world-model, a clone "
+                "of it (worldline sft) as candidate or --logger, or worldline compare on its own episodes"
             )
         return self.target
 
