@@ -5,9 +5,11 @@ features; then outcomes and lists, given the right answer. One episode in six de
 may be corrected, and is what the held-out figures are of.
 """
 
+import gc
 import random
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -48,6 +50,8 @@ _UNDECIDED = 0.25
 """As a share of the sample, the steps that are sought for it since their outcome might have been another."""
 _LEAST_WEIGHT = 0.3
 """Of a step to the gate, where few of the others are in the sample."""
+_ALLOCATIONS = 50_000
+"""Objects more than were freed after which Python looks for cycles: a fit keeps many, and they are not in cycles."""
 _TEXT_ALONE = 0.1
 """Credit of the right text from a step with another outcome."""
 
@@ -113,6 +117,18 @@ def fit_model(episodes: Sequence[Trajectory], seed: int, steps: int) -> KernelMo
     return fit_once(episodes, seed, steps)[0]
 
 
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Python looks for cycles among all that is kept less often; not at all where that was switched off."""
+    first, *others = gc.get_threshold()
+    gc.set_threshold(max(_ALLOCATIONS, first) if first else 0, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(first, *others)
+
+
+@_seldom_collected()
 def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) -> tuple[KernelModel, dict[str, float]]:
     """The same without the policies left out."""
     model = KernelModel(episodes)
