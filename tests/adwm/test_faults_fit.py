@@ -12,7 +12,7 @@ from tiny_house import play, tiny_house
 
 import faults
 from worldline import files, store
-from worldline.adwm import decoder, model
+from worldline.adwm import decoder, weights
 from worldline.adwm import fit as module
 from worldline.adwm.ensemble import Ensemble, Member
 from worldline.adwm.fit import FitConfig, FitSettings, FittingLog, Watch, fit
@@ -298,10 +298,10 @@ def test_half_a_world_model_is_no_world_model(log: Path, tmp_path: Path) -> None
 def test_a_full_disk_is_one_line(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where safetensors meets it, whose errors are not the system's."""
 
-    def full(module: object, path: str) -> None:
+    def full(module: object, path: str, facts: object) -> None:
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(model, "save_model", full)
+    monkeypatch.setattr(weights, "save_model", full)
     with pytest.raises(WorldlineError, match=r"kernel: cannot be written: .*No space left"):
         fit(config(log, tmp_path / "wm"))
     assert not (tmp_path / "wm" / "kernel").exists()

@@ -92,3 +92,13 @@ def test_the_bag_leads_where_it_is_better_and_not_by_chance(model: float, leads:
     scatter = [rng.permutation(np.repeat([-0.5, 0.5], 50)) for _ in range(6)]
     of_model, of_bag = [one + model for one in scatter[:3]], scatter[3:]
     assert LeftOutErrors.of(of_model, of_bag, seed=0).bag_leads == leads
+
+
+def test_a_bag_that_is_right_by_two_wrongs_does_not_lead() -> None:
+    """It pays for every other lost game and takes back as many wins; the model misses some wins."""
+    of_bag = [np.tile([-1.0, 1.0], 50) for _ in range(3)]
+    of_model = [np.tile([0.0, 0.0, 0.0, -0.6], 25) for _ in range(3)]
+    errors = LeftOutErrors.of(of_model, of_bag, seed=0)
+    assert errors.bag == 0.0
+    assert errors.model == pytest.approx(0.15)
+    assert not errors.bag_leads
