@@ -15,9 +15,10 @@ checkpoint in OUT/ENV/work, or begun anew where that is gone; the clones are mad
   with `--target action`, once with `--target both`. N is searched for each: from FIRST it doubles while the clone's
   success is below WINDOW and halves while it is above, then goes to the geometric mean; the first inside is taken. A
   clone is judged at the temperature of the rollouts, which are what it learns from.
-- Rate: of RATES, the one with the highest success (mean of the last three evaluations) of plain GRPO, in one run of
+- Rate: of RATES, the one with the highest success (mean of its evaluations) of plain GRPO, in one run of
   ten updates from the start, with a seed of its own; of those within CLOSE of the best, the smallest. It serves
-  every arm of the start. The start is the first of the three evaluations, the same for all rates.
+  every arm of the start. These are the evaluations after five and ten updates; runs of the first start have that of
+  the start itself too, the same for all rates.
 - Order: GRPO and GRPO + PaW with all seeds from both starts; then GiGPO, ECHO, lambda = 1 and rho = 1. The first
   question is `success` of GRPO + PaW against GRPO over both starts; all else is a further question.
 - Evaluations: every game four times (WebShop: 280 test goals, so 1,120 episodes). The judged mean of three evaluations

@@ -96,7 +96,7 @@ def validate(model: type[C], values: dict[str, Any], source: str = "", prefix: s
         name = ".".join(path)
         where = f"{source}: " if source else ""
         if first["type"] == "extra_forbidden":
-            refuse_absent(model, name)
+            refuse_absent(model, name, where)
             _refuse_dotted(model, path, where)
             raise InputError(f"{where}unknown setting '{name}'{suggest(name, names_of(model))}") from None
         if first["type"] == "missing":
@@ -209,7 +209,7 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def refuse_absent(model: type[Config], name: str) -> None:
+def refuse_absent(model: type[Config], name: str, where: str = "") -> None:
     """InputError that says why the model does without a setting that others have."""
     if name in model.absent:
-        raise InputError(f"--{dashed(name)}: {model.absent[name]}")
+        raise InputError(f"{where}--{dashed(name)}: {model.absent[name]}")

@@ -92,7 +92,8 @@ class Rollout:
             running += self._start(waiting, self.batch_size - len(going))
 
     def _decided(self, turns: list[Turn]) -> Sequence[Decision]:
-        decisions = self.policy.act(turns)
+        given = self.policy.act(turns)
+        decisions = list(given) if isinstance(given, Iterator) else given
         if not isinstance(decisions, Sequence) or len(decisions) != len(turns):
             got = f"{len(decisions)} decisions" if isinstance(decisions, Sequence) else f"a {type(decisions).__name__}"
             raise InputError(f"policy '{self.name}' returned {got} for {len(turns)} turns: `act` must return a list")

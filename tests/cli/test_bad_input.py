@@ -104,7 +104,6 @@ def test_an_export_of_one_log_twice_is_refused(tmp_path: Path, capsys: Captured)
         ("x.gz", "x.gz: name a file that ends with .jsonl or"),
         ("x.jsonl --format parquet", "x.jsonl: name a file that ends with .parquet"),
         ("x.parquet --format jsonl", "x.parquet: name a file that ends with .jsonl or .jsonl.gz or .jsonl.xz"),
-        ("x.csv --format jsonl", "x.csv: name a file that ends with .jsonl or .jsonl.gz or .jsonl.xz"),
         ("x.jsonl --format traces", "x.jsonl: ends as a file of jsonl: --format traces writes a folder"),
     ],
 )

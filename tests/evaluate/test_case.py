@@ -82,7 +82,7 @@ def test_what_is_asked_for_is_what_is_missing(episodes: list[Trajectory], write:
         assert "is not given: --logger NAME=SPEC gives it" in note
     assert "(seeker1)" in next(note for note in half.warnings if note.startswith("column"))
     whole = evaluate(config, loggers={"seeker0.6": GoalSeeker(0.6), "seeker1": GoalSeeker(1.0)})
-    assert any("is empty" in note and note.endswith("the given policies fill it") for note in whole.warnings)
+    assert any("is empty" in note and note.endswith("--logger fills it") for note in whole.warnings)
     assert not any("is not given" in note for note in whole.warnings)
 
 

@@ -40,15 +40,15 @@ def test_repeats_play_each_task_in_a_row_and_one_repeat_is_the_old_plan() -> Non
     assert len({e.seed for e in twice}) == 6
 
 
-def test_no_evaluation_before_the_first_but_at_the_start_and_at_the_end() -> None:
+def test_no_evaluation_before_the_first_but_at_the_end() -> None:
     def due(**settings: int) -> list[int]:
         config = EvaluationConfig(**settings)
         return [update for update in range(31) if config.due(update, 30)]
 
     assert due(every=10) == [0, 10, 20, 30]
     assert due(every=7) == [0, 7, 14, 21, 28, 30]
-    assert due(every=5, first=20) == [0, 20, 25, 30]
-    assert due(every=5, first=40) == [0, 30]
+    assert due(every=5, first=20) == [20, 25, 30]
+    assert due(every=5, first=40) == [30]
     assert due(every=0, first=3) == []
 
 

@@ -253,7 +253,10 @@ def test_the_newest_checkpoints_are_kept_and_a_pruned_run_goes_on(start: Path, t
 def test_a_start_that_is_not_judged_plays_held_out_episodes_only(start: Path, tmp_path: Path) -> None:
     evaluation = {"every": 1, "first": 2, "episodes": 8, "held_out": 3}
     train(recipe(start, tmp_path / "run", updates=2, evaluation=evaluation))
-    assert [line.get("eval_episodes") for line in lines(tmp_path / "run")] == [3, None, 8]
+    first, second, last = lines(tmp_path / "run")
+    assert [name for name in first if name.startswith("eval")] == ["eval_observation_ce"], "what it saw, not how it did"
+    assert ("eval_success" in second, last["eval_episodes"]) == (False, 8)
+    assert last["eval_observation_ce"] != first["eval_observation_ce"]
     train(recipe(start, tmp_path / "none", updates=1, evaluation=evaluation | {"held_out": 0}))
     assert [(line["update"], line["eval_episodes"]) for line in lines(tmp_path / "none")] == [(1, 8)]
 

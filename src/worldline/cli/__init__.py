@@ -69,7 +69,8 @@ def _guarded(who: str, work: Callable[[], None]) -> int:
     try:
         with signals.sigterm_interrupts():
             work()
-            sys.stdout.flush()  # here, where a full disk is an error like any other
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where a full disk is an error like any other
     except WorldlineError as error:
         return _fail(who, _with_notes(str(error), error), error.exit_code)
     except KeyboardInterrupt as interrupt:
@@ -123,7 +124,10 @@ def _stdout_set_aside() -> Iterator[None]:
     with ExitStack() as end:
         aside = sys.stderr or end.enter_context(open(os.devnull, "w", encoding="utf-8"))
         stdout = sys.stdout
-        if (stdout, sys.stderr) == (sys.__stdout__, sys.__stderr__):  # others need not have a file behind them
+        if stdout is not None and (stdout, sys.stderr) == (
+            sys.__stdout__,
+            sys.__stderr__,
+        ):  # others need not have a file behind them
             stdout.flush()
             own = os.dup(stdout.fileno())
             end.callback(os.close, own)

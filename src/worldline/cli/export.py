@@ -57,7 +57,9 @@ def _format(settings: ExportConfig) -> str:
         if named:
             raise InputError(f"--out {settings.out}: ends as a file of {named}: --format traces writes a folder")
         return "traces"
-    if not named or settings.format not in ("auto", named):
+    if settings.format != "auto" and not named:
+        return settings.format
+    if settings.format not in ("auto", named) or not named:
         ends = ENDINGS.get(settings.format, (*ENDINGS["jsonl"], *ENDINGS["parquet"]))
         other = ", or give --format traces for a folder" if settings.format == "auto" else ""
         raise InputError(f"--out {settings.out}: name a file that ends with {' or '.join(ends)}{other}")

@@ -6,8 +6,10 @@ episode, as in any environment.
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence, ValuesView
 from typing import Any, Self, cast
+
+import numpy as np
 
 from worldline.config import shortened
 from worldline.types import Environment, Info, InputError, LazyActions, StepResult
@@ -120,7 +122,7 @@ def _is_listing(admissible: Any) -> bool:
     if type(admissible) not in _PLAIN:  # what is not plain takes longer to tell
         if admissible is None or isinstance(admissible, LazyActions):
             return True
-        if isinstance(admissible, str) or not isinstance(admissible, Sequence):
+        if isinstance(admissible, str) or not isinstance(admissible, Sequence | KeysView | ValuesView | np.ndarray):
             return False
     kinds = set(map(type, admissible))
     return kinds <= _TEXT or all(issubclass(kind, str) for kind in kinds)
@@ -128,7 +130,10 @@ def _is_listing(admissible: Any) -> bool:
 
 def _is_flag(value: Any) -> bool:
     """Whether it is a truth value: Python's, numpy's, or 0 or 1."""
-    return value is True or value is False or bool(value == bool(value))
+    try:
+        return value is True or value is False or bool(value == bool(value))
+    except (TypeError, ValueError):  # an array has no one truth value
+        return False
 
 
 def _is_number(value: Any) -> bool:

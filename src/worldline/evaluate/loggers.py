@@ -39,7 +39,7 @@ def missing_logprobs(log: RaggedLog, filled: Container[str], why: Callable[[str]
     note = f"column 'logprob' is empty in {int(missing.sum()):,} of {log.steps:,} steps ({by_logger})"
     lacking = [label for label in counts if label not in filled]
     if not lacking:
-        return f"{note}: the given policies fill it"
+        return f"{note}: --logger fills it"
     reasons = [f"the policy {reason} ({', '.join(labels)})" for reason, labels in grouped(lacking, why).items()]
     return f"{note}: importance weights need it; {'; '.join(reasons)}; --logger NAME=clone estimates it"
 

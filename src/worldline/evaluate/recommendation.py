@@ -27,7 +27,7 @@ REFERENCES = frozenset({"wm-bag", "adwm", "adwm-noise", "adwm-paper", "wm-ar", "
 """World models that the mixture is compared with. The log's few loggers, one error each, are too few to choose between
 world models by; the mixture chose its parts by every held-out step of the log."""
 TRIALS_FOR_A_VERDICT = 3
-"""The errors of fewer trials say too little to overrule intervals: their mean scatters by half of it."""
+"""The errors of fewer trials say too little to overrule sound intervals: their mean scatters by half of it."""
 
 
 def recommend(

@@ -41,7 +41,7 @@ class EvaluationConfig(Config):
 
     def due(self, update: int, last: int) -> bool:
         """Whether the policy after this update is evaluated, in a run whose last update is `last`."""
-        return self.every > 0 and (update in (0, last) or (update >= self.first and update % self.every == 0))
+        return self.every > 0 and (update == last or (update >= self.first and update % self.every == 0))
 
 
 def evaluation_plan(world: World, split: str, config: EvaluationConfig, seed: int) -> list[Episode]:

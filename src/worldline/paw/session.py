@@ -161,8 +161,8 @@ class Session:
         return sorted(played, key=lambda trajectory: trajectory.id)
 
     def evaluation(self, played: Sequence[Trajectory], start: Sequence[Trajectory]) -> dict[str, Any]:
-        """What an evaluation's episodes came to, and how well the present model predicts those of the `start`."""
-        metrics = outcomes(played, self.rule, self.config.evaluation.repeats)
+        """What an evaluation's episodes came to, if any, and how well the present model predicts the `start`'s."""
+        metrics = outcomes(played, self.rule, self.config.evaluation.repeats) if played else {}
         rows = to_rows(
             start,
             noise.encoder(self.tokenizer, self.world.family),
@@ -209,7 +209,7 @@ class Session:
         )
 
     def _forget_prompts(self) -> None:
-        """The next rollout has other weights, and the update needs the memory."""
+        """The next rollout has other prompts or other weights, and the update needs the memory."""
         if isinstance(self._policy, HFPolicy):
             self._policy.forget()
 

@@ -89,7 +89,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
     start_episodes: list[Trajectory] = []  # the start policy's own, played before its weights change
     session.refresh(0)
     if config.evaluation.every:
-        few = run.resumable() or config.evaluation.first  # the start is not judged, only what it saw is needed
+        few = run.resumable() or not config.evaluation.due(0, config.updates)  # then only what it saw is needed
         start_episodes = session.play_held_out(config.evaluation.held_out if few else None)
     done = run.restore(learner, optimizer)
     if done:
@@ -97,7 +97,8 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
     held_out = start_episodes[: config.evaluation.held_out]
     metrics: dict[str, Any] = {"update": done} | run.last_metrics()
     if done == 0 and start_episodes:
-        metrics |= session.evaluation(start_episodes, held_out)
+        judged = start_episodes if config.evaluation.due(0, config.updates) else []
+        metrics |= session.evaluation(judged, held_out)
         run.write(metrics)
         watch(metrics)
 
