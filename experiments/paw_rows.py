@@ -40,7 +40,8 @@ def kept(folder: Path, planned: Mapping[str, Any] | None = None) -> dict[str, An
         evaluated = [update for update in updates if evaluation.due(update, updates[-1])]
         for names, due in ((LOST_EVALUATIONS, evaluated), (LOST_ROLLOUTS, updates[1:])):
             for name in names:
-                row[name] += [[update, 0.0] for update in due[len(row[name]) :]]
+                last = row[name][-1][0] if row[name] else -1
+                row[name] += [[update, 0.0] for update in due if update > last]
     seconds = {phase: sum(line.get(f"seconds_{phase}", 0.0) for line in lines) for phase in PHASES}
     (model,) = _json(folder / "inputs.json").values()
     made = _json(folder / "env.json")

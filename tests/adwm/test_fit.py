@@ -203,7 +203,7 @@ def test_facts_of_a_log(log: list[Trajectory]) -> None:
 
 def test_the_old_name_of_a_flag_is_refused_by_the_new_one() -> None:
     """`--horizon` was a number of episodes here, and is steps elsewhere."""
-    with pytest.raises(InputError, match="^--horizon is now called --replayed-episodes$"):
+    with pytest.raises(InputError, match="^--horizon: is now called --replayed-episodes$"):
         read(FitConfig, ["log", "--out", "wm", "--horizon", "3"])
     assert read(FitConfig, ["log", "--out", "wm", "--replayed-episodes", "3"]).replayed_episodes == 3
 

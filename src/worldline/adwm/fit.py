@@ -68,7 +68,7 @@ RECIPES: dict[str, Schedule] = {
 class FitSettings(Config):
     """What is fitted, and how: with the episodes of a log they decide a world model to the last digit."""
 
-    renamed: ClassVar[dict[str, str]] = {"horizon": "replayed_episodes"}
+    absent: ClassVar[dict[str, str]] = {"horizon": "is now called --replayed-episodes"}
 
     preset: Literal["small", "base", "paper"] = option("small", help="size: small (CPU), base, or the paper's network")
     members: int = option(3, help="ensemble size of adwm; 0: no networks, wm alone", ge=0, le=FOLDS)

@@ -28,7 +28,7 @@ EPISODES = 100
 """Episodes of a policy that are replayed at most."""
 RESAMPLES, SURE = 400, 0.95
 """Resamples of the replayed episodes, and the share of them in which the bag's error must be the smaller one."""
-CLOSE = 1.1
+MARGIN = 1.1
 """The bag's error in single episodes, as a multiple of the model's, above which it does not lead."""
 Biases = Sequence[npt.NDArray[np.float64]]
 """Of each policy, imagined minus logged return of each replayed episode."""
@@ -53,8 +53,8 @@ class LeftOutErrors:
             drawn = [rng.integers(len(biases), size=len(biases)) for biases in model]
             errors = (_error([b[at] for b, at in zip(biases, drawn, strict=True)]) for biases in (model, bag))
             smaller += next(errors) > next(errors)
-        as_close = _error_of_episodes(bag) <= CLOSE * _error_of_episodes(model)
-        return cls(_error(model), _error(bag), smaller >= SURE * RESAMPLES and as_close)
+        within = _error_of_episodes(bag) <= MARGIN * _error_of_episodes(model)
+        return cls(_error(model), _error(bag), smaller >= SURE * RESAMPLES and within)
 
 
 def _error(biases: Biases) -> float:
