@@ -122,7 +122,8 @@ def test_memory_that_was_outgrown_is_free_at_once(model: Any) -> None:
         with torch.inference_mode():
             sampler.respond([[1, 2, 3]], [0], Sampling(STOPS, 3, 1.0))
             old = [weakref.ref(kept) for kept in (*sampler._readers.values(), *sampler._steppers.values())]
-            sampler.respond([[1, 2, 3] * 50] * 3, [0, 1, 2], Sampling(STOPS, 3, 1.0))
+            longer = [[at, *[1, 2, 3] * 80] for at in range(20)]
+            sampler.respond(longer, list(range(20)), Sampling(STOPS, 3, 1.0))
         assert [kept() for kept in old] == [None, None]
     finally:
         gc.enable()

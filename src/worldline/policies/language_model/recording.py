@@ -62,13 +62,23 @@ class Recording:
         current.wait_stream(stream)
 
     def _recorded(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph | None:
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.device(self._device), torch.cuda.graph(graph, pool=self._pool, stream=stream):
-                work()
-        except RuntimeError:
-            return None
-        return graph
+        """`torch.cuda.graph` waits for the device and gives back all memory that is free, which an update then takes
+        anew. Here that is done only where recording fails without it."""
+        for give_back in (False, True):
+            graph = torch.cuda.CUDAGraph()
+            try:
+                with torch.cuda.device(self._device), torch.cuda.stream(stream):
+                    if give_back:
+                        torch.cuda.empty_cache()
+                    graph.capture_begin(pool=self._pool)
+                    try:
+                        work()
+                    finally:
+                        graph.capture_end()
+            except RuntimeError:
+                continue
+            return graph
+        return None
 
 
 def sent(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
