@@ -1,5 +1,6 @@
 """The rollout engine: many episodes at once, one batched policy call per tick.
 
+A policy that decides some turns before others has environments step meanwhile, and sees the next turns early.
 A finished episode leaves the batch at once and the next one takes its place, so no finished episode is decoded.
 Every random draw comes from the episode's own seed: the result does not depend on batch size, order or resume.
 Storing, statistics and progress bars belong to the callers.

@@ -62,23 +62,28 @@ class Recording:
         current.wait_stream(stream)
 
     def _recorded(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph | None:
-        """`torch.cuda.graph` waits for the device and gives back all memory that is free, which an update then takes
-        anew. Here that is done only where recording fails without it."""
-        for give_back in (False, True):
-            graph = torch.cuda.CUDAGraph()
+        """`torch.cuda.graph` would wait for the device and give back all memory that is free, which an update then
+        takes anew. Here that is done only where memory is short."""
+        try:
+            return self._captured(work, stream)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+        except RuntimeError:
+            return None
+        try:
+            return self._captured(work, stream)
+        except RuntimeError:
+            return None
+
+    def _captured(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self._device), torch.cuda.stream(stream):
+            graph.capture_begin(pool=self._pool)
             try:
-                with torch.cuda.device(self._device), torch.cuda.stream(stream):
-                    if give_back:
-                        torch.cuda.empty_cache()
-                    graph.capture_begin(pool=self._pool)
-                    try:
-                        work()
-                    finally:
-                        graph.capture_end()
-            except RuntimeError:
-                continue
-            return graph
-        return None
+                work()
+            finally:
+                graph.capture_end()
+        return graph
 
 
 def sent(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
