@@ -1,5 +1,5 @@
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -7,7 +7,7 @@ import pytest
 
 from counting import CountingEnv, CountingWorld, SeededPolicy
 from worldline.rollout import Rollout, plan
-from worldline.types import Decision, Info, InputError, LazyActions, StepResult, Turn, turns
+from worldline.types import Decision, EagerPolicy, Info, InputError, LazyActions, StepResult, Turn, turns
 
 FELL = r"r-000001 \(task 2\): RuntimeError: the floor gave way \(.*counting.py, line \d+\)"
 
@@ -20,6 +20,58 @@ def test_result_does_not_depend_on_the_batch_size() -> None:
     ]
     assert len(by_batch[0]) == 40
     assert by_batch[0] == by_batch[1] == by_batch[2]
+
+
+class Eager(SeededPolicy):
+    """Decides the odd places first, then the even ones; notes what it is told of the turns to come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.foreseen: list[Turn] = []
+        self.met: list[bool] = []
+
+    def decide(self, turns: Sequence[Turn]) -> Iterator[dict[int, Decision]]:
+        self.met += [any(turn is other for other in self.foreseen) for turn in turns if turn.step]
+        decisions = super().act(list(turns))
+        for start in (1, 0):
+            yield {place: decisions[place] for place in range(start, len(turns), 2)}
+
+    def foresee(self, turns: Sequence[Turn]) -> None:
+        self.foreseen += turns
+
+
+def test_an_eager_policy_plays_the_same_in_the_same_order_and_foresees_every_turn() -> None:
+    world, policy = CountingWorld(), Eager()
+    episodes = plan(world, "train", 20, seed=7, run="r")
+    assert isinstance(policy, EagerPolicy)
+    assert list(Rollout(world, policy, batch_size=5).play(episodes)) == list(
+        Rollout(world, SeededPolicy(), batch_size=5).play(episodes)
+    )
+    assert policy.met
+    assert all(policy.met)
+
+
+def test_an_eager_policy_acts_on_all_turns_at_once_where_environments_are_eager() -> None:
+    class Beginning(CountingEnv):
+        def begin(self, action: str) -> None: ...
+
+    class BeginningWorld(CountingWorld):
+        def make(self) -> CountingEnv:
+            return Beginning()
+
+    world, policy = BeginningWorld(), Eager()
+    assert len(list(Rollout(world, policy).play(plan(world, "train", 3, seed=7, run="r")))) == 3
+    assert not policy.met
+
+
+def test_an_eager_policy_must_decide_every_turn() -> None:
+    class Forgetful(Eager):
+        def decide(self, turns: Sequence[Turn]) -> Iterator[dict[int, Decision]]:
+            yield from list(super().decide(turns))[:1]
+
+    world = CountingWorld()
+    with pytest.raises(InputError, match=r"policy '.*' left 2 of 3 turns undecided"):
+        list(Rollout(world, Forgetful()).play(plan(world, "train", 3, seed=0, run="r")))
 
 
 def test_half_a_run_is_the_same_half() -> None:

@@ -1,5 +1,6 @@
 """The rollout engine: many episodes at once, one batched policy call per tick.
 
+A policy that decides some turns before others has environments step meanwhile, and sees the next turns early.
 A finished episode leaves the batch at once and the next one takes its place, so no finished episode is decoded.
 Every random draw comes from the episode's own seed: the result does not depend on batch size, order or resume.
 Storing, statistics and progress bars belong to the callers.
@@ -7,6 +8,7 @@ Storing, statistics and progress bars belong to the callers.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -14,6 +16,7 @@ from worldline.config import shortened
 from worldline.types import (
     Decision,
     EagerEnvironment,
+    EagerPolicy,
     Environment,
     Exchange,
     Info,
@@ -28,6 +31,8 @@ from worldline.types import (
     derive_seed,
 )
 from worldline.user_module import error_text
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,40 +90,74 @@ class Rollout:
         waiting = iter(episodes)
         running = list(self._start(waiting, self.batch_size))
         while running:
-            decisions = self._decided([episode.turn() for episode in running])
-            going: list[_Running] = []
-            yield from self._tick(running, decisions, going)
-            running = going  # what is over is let go before others begin: it may hold a place of a full server
+            going: dict[int, _Running] = {}
+            ended: dict[int, Trajectory] = {}
+            try:
+                eager = self._eager(running)
+                for decisions in self._decided([episode.turn for episode in running], eager):
+                    self._tick(running, decisions, going, ended)
+                    if eager:
+                        eager.foresee([going[place].turn for place in decisions if place in going])
+            except Exception:
+                yield from _by_place(ended)  # they are whole
+                raise
+            yield from _by_place(ended)
+            # What is over is let go before others begin: it may hold a place of a full server.
+            running = _by_place(going)
             running += self._start(waiting, self.batch_size - len(going))
 
-    def _decided(self, turns: list[Turn]) -> Sequence[Decision]:
+    def _eager(self, running: list["_Running"]) -> EagerPolicy | None:
+        """The policy, if it can decide while environments step.
+
+        Eager environments get all actions first: they work on the batch at once, some with the policy's own model.
+        """
+        alone = all(episode.eager is None for episode in running)
+        return self.policy if alone and isinstance(self.policy, EagerPolicy) else None
+
+    def _decided(self, turns: list[Turn], eager: EagerPolicy | None) -> Iterator[dict[int, Decision]]:
+        """The decisions by the places of their turns: all at once, or as an eager policy comes to them."""
+        missing = len(turns)
+        batches = eager.decide(turns) if eager else iter([self._all_decided(turns)])
+        for decisions in batches:
+            missing -= len(decisions)
+            for decision in decisions.values():
+                if not isinstance(decision, Decision):
+                    raise InputError(
+                        f"policy '{self.name}' returned {shortened(decision)}: `act` must return Decisions"
+                    )
+                if not isinstance(decision.action, str):
+                    raise InputError(f"policy '{self.name}' returned the action {shortened(decision.action)}: no text")
+            yield decisions
+        if missing:
+            raise InputError(f"policy '{self.name}' left {missing} of {len(turns)} turns undecided")
+
+    def _all_decided(self, turns: list[Turn]) -> dict[int, Decision]:
         given = self.policy.act(turns)
         decisions = list(given) if isinstance(given, Iterator) else given
         if not isinstance(decisions, Sequence) or len(decisions) != len(turns):
             got = f"{len(decisions)} decisions" if isinstance(decisions, Sequence) else f"a {type(decisions).__name__}"
             raise InputError(f"policy '{self.name}' returned {got} for {len(turns)} turns: `act` must return a list")
-        for decision in decisions:
-            if not isinstance(decision, Decision):
-                raise InputError(f"policy '{self.name}' returned {shortened(decision)}: `act` must return Decisions")
-            if not isinstance(decision.action, str):
-                raise InputError(f"policy '{self.name}' returned the action {shortened(decision.action)}: no text")
-        return decisions
+        return dict(enumerate(decisions))
 
     def _tick(
-        self, running: list["_Running"], decisions: Sequence[Decision], going: list["_Running"]
-    ) -> Iterator[Trajectory]:
-        """Each episode one step further; those that ended are yielded, the others go into `going`."""
-        for episode, decision in zip(running, decisions, strict=True):
+        self,
+        running: list["_Running"],
+        decisions: dict[int, Decision],
+        going: dict[int, "_Running"],
+        ended: dict[int, Trajectory],
+    ) -> None:
+        """The episodes that were decided one step further; those that are over go into `ended`."""
+        for place, decision in decisions.items():
             if not decision.failure:
-                episode.begin(decision)
-        for episode, decision in zip(running, decisions, strict=True):
-            alive = self._advance(episode, decision)
+                running[place].begin(decision)
+        for place, decision in decisions.items():
+            alive = self._advance(running[place], decision)
             if alive is None:
                 continue
             if alive.over:
-                yield alive.trajectory(self)
+                ended[place] = alive.trajectory(self)
             else:
-                going.append(alive)
+                going[place] = alive
 
     def _start(self, waiting: Iterator[Episode], places: int) -> Iterator["_Running"]:
         while places > 0 and (episode := next(waiting, None)) is not None:
@@ -174,12 +213,13 @@ class _Running:
         self.success: bool | None = None
         self.score: float | None = None
         self.meta: dict[str, str] = {}
+        self.turn = self._turn()
 
     @property
     def over(self) -> bool:
         return self.terminated or self.truncated
 
-    def turn(self) -> Turn:
+    def _turn(self) -> Turn:
         return Turn(
             family=self.world.family,
             goal=self.goal,
@@ -202,6 +242,7 @@ class _Running:
         self.observation, self.admissible = answer, info.get("admissible")
         self.truncated = not self.terminated and (truncated or len(self.steps) >= self.max_steps)
         self._judge(info)
+        self.turn = self._turn()
 
     def _logged(self, decision: Decision, reward: float, *, valid: bool) -> Step:
         try:
@@ -254,6 +295,10 @@ class _Running:
             )
         except ValidationError as error:
             raise _refusal(self.world, error) from None
+
+
+def _by_place(values: dict[int, Value]) -> list[Value]:
+    return [values[place] for place in sorted(values)]
 
 
 def _refusal(world: World, error: ValidationError) -> InputError:

@@ -5,8 +5,9 @@ of the whole split, so a resumed run plays what an uninterrupted one would have 
 have the same return teach a group-relative algorithm nothing; `refilled` plays others in their place.
 """
 
+import functools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,5 +146,10 @@ def _task(world: World, split: str, place: int, seed: int) -> str:
     """The task at `place` of an endless series of shuffles of the split."""
     count = world.num_tasks(split)
     shuffle, index = divmod(place, count)
-    order = random.Random(derive_seed(seed, "tasks", split, shuffle)).sample(range(count), count)
-    return world.get_task(split, order[index])
+    return world.get_task(split, _order(count, derive_seed(seed, "tasks", split, shuffle))[index])
+
+
+@functools.lru_cache(maxsize=4)
+def _order(count: int, seed: int) -> Sequence[int]:
+    """The numbers below `count` in a seeded order; cached, as every group of every update looks up one of them."""
+    return random.Random(seed).sample(range(count), count)

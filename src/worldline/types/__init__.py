@@ -2,7 +2,7 @@
 
 from worldline.types.environment import EagerEnvironment, Environment, Info, LazyActions, StepResult, World
 from worldline.types.errors import InputError, WorldlineError
-from worldline.types.policy import Decision, Exchange, Policy, ScoringPolicy, Turn, policy_label, turns
+from worldline.types.policy import Decision, EagerPolicy, Exchange, Policy, ScoringPolicy, Turn, policy_label, turns
 from worldline.types.randomness import derive_seed, uniform
 from worldline.types.trajectory import NOT_LOGGED, SCHEMA_VERSION, Step, Trajectory
 
@@ -11,6 +11,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Decision",
     "EagerEnvironment",
+    "EagerPolicy",
     "Environment",
     "Exchange",
     "Info",

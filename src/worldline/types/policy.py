@@ -88,6 +88,17 @@ class Policy(Protocol):
 
 
 @runtime_checkable
+class EagerPolicy(Policy, Protocol):
+    """A policy that decides some turns before others, so that environments step while it works on the rest."""
+
+    def decide(self, turns: Sequence[Turn]) -> Iterator[dict[int, Decision]]:
+        """What `act` gives, as it comes, by the places of the turns. Nothing else may be asked before the end."""
+
+    def foresee(self, turns: Sequence[Turn]) -> None:
+        """Get ready for turns that will be given next, while a `decide` is under way or not."""
+
+
+@runtime_checkable
 class ScoringPolicy(Policy, Protocol):
     """A policy that gives log pi(a|h): importance weights, FQE and exact mixing need it."""
 

@@ -14,6 +14,7 @@ from worldline import policies
 from worldline.cli import main
 from worldline.policies import PolicyConfig
 from worldline.policies.language_model import hf
+from worldline.policies.language_model.in_place import InPlaceSampler
 from worldline.types import InputError, ScoringPolicy, Turn, WorldlineError
 
 Make = Callable[..., Turn]
@@ -62,6 +63,25 @@ def test_choose_equals_brute_force(
         assert decision.token_logprobs == pytest.approx(tokens[chosen], abs=1e-4)
         assert decision.entropy == pytest.approx(entropy(model, ids, answers[chosen]), abs=1e-4)
         assert decision.prompt_ids == tuple(ids)
+
+
+@pytest.mark.parametrize("mode", ["choose", "generate"])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_decisions_come_in_batches_outside_of_inference_mode_and_of_foreseen_turns(
+    model: Any, tokenizer: Any, turns: list[Turn], mode: Any, in_place: bool
+) -> None:
+    settings = PolicyConfig(mode=mode, max_new_tokens=12, prompt="plain", keep_prompts=True)
+    expected = hf.from_model(model, tokenizer, settings).act(turns)
+    policy = hf.from_model(model, tokenizer, settings, sampler=InPlaceSampler(model) if in_place else None)
+    policy.foresee(turns[2:5])
+    decisions = {}
+    for batch in policy.decide(turns):
+        assert not torch.is_inference_mode_enabled()
+        decisions |= batch
+    for row, decision in enumerate(expected):
+        assert decisions[row].token_ids == decision.token_ids
+        assert decisions[row].prompt_ids == decision.prompt_ids
+    assert policy.counts.prompts == len(turns)
 
 
 def test_choose_draws_from_its_own_distribution(model: Any, tokenizer: Any, make_turn: Make) -> None:

@@ -87,6 +87,23 @@ def test_a_prefix_stays_as_it_is(model: Any) -> None:
         assert all(torch.equal(old, layer.keys) for old, layer in zip(before, prefix.cache.layers, strict=True))
 
 
+def test_responses_come_as_they_end_and_a_batch_may_be_left(model: Any) -> None:
+    given, seeds, how = prompts(16, 30, seed=1), list(range(24)), Sampling(STOPS, 60, 1.0)
+    sampler = InPlaceSampler(model)
+    with torch.inference_mode():
+        expected = generate(model, read(model, given), seeds, how)
+        batches = list(sampler.stream(given, seeds, how))
+        left = sampler.stream(given, seeds, how)
+        next(left)
+        assert_same(sampler.respond(given, seeds, how), expected)
+        with pytest.raises(RuntimeError, match="another batch was begun before the last response of this one"):
+            next(left)
+    longest = [max(len(response.ids) for response in batch.values()) for batch in batches]
+    assert len(batches) > 3
+    assert longest == sorted(longest)
+    assert sorted(row for batch in batches for row in batch) == seeds
+
+
 def test_equal_prompts_are_read_once(model: Any) -> None:
     sampler, shapes = InPlaceSampler(model), []
     with torch.inference_mode():
@@ -122,7 +139,8 @@ def test_memory_that_was_outgrown_is_free_at_once(model: Any) -> None:
         with torch.inference_mode():
             sampler.respond([[1, 2, 3]], [0], Sampling(STOPS, 3, 1.0))
             old = [weakref.ref(kept) for kept in (*sampler._readers.values(), *sampler._steppers.values())]
-            sampler.respond([[1, 2, 3] * 50] * 3, [0, 1, 2], Sampling(STOPS, 3, 1.0))
+            longer = [[at, *[1, 2, 3] * 80] for at in range(20)]
+            sampler.respond(longer, list(range(20)), Sampling(STOPS, 3, 1.0))
         assert [kept() for kept in old] == [None, None]
     finally:
         gc.enable()

@@ -1,5 +1,6 @@
 """Memory that stays: batches of every shape lie in it, and it grows only when one does not fit."""
 
+import pytest
 import torch
 from transformers import LlamaConfig
 
@@ -16,15 +17,22 @@ def test_it_grows_when_a_batch_does_not_fit_and_stays_where_it_is_otherwise() ->
     assert first.shape == (2, 2, 2, 3, 10, 4)
     assert not first.any()
     assert memory.fits(4, 5)
-    assert not memory.fits(3, 10)
+    assert memory.fits(2, 90)  # episodes grow
+    assert not memory.fits(2, 91)
     other = memory.batch(4, 5)
     assert other.data_ptr() == first.data_ptr()
     other.fill_(torch.nan)
     assert first.isnan().all()
     memory.clear()
     assert not first.any()
-    memory.grow(2, 11)
-    assert memory.fits(2, 12)  # some more than 11
+
+
+def test_what_is_taken_beyond_the_need_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worldline.policies.language_model.memory.SPARE_BYTES", 2 * 2 * 3 * 4 * 4 * 7)  # seven tokens
+    memory = KeyValueMemory(SHAPE)
+    memory.grow(2, 10)
+    assert memory.fits(1, 27)
+    assert not memory.fits(1, 28)
 
 
 def test_layers_write_where_they_are_given_room() -> None:

@@ -1,4 +1,4 @@
-"""Recorded work does what the work does; a count is seen one look late."""
+"""Recorded work does what the work does; what is sent to the device or comes from it arrives."""
 
 import weakref
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from worldline.policies.language_model.recording import Countdown, Recorder, sent
+from worldline.policies.language_model.recording import Arriving, Recorder, sent
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph: needs a GPU")
 
@@ -64,13 +64,11 @@ def test_gradients_can_be_recorded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEVICES)
-def test_a_countdown_is_over_one_look_after_zero(name: str) -> None:
-    count = torch.tensor([3], device=name)
-    countdown, looks = Countdown(count), []
-    for _ in range(5):
-        count -= 1
-        looks.append(countdown.over())
-    assert looks == [False, False, False, True, False]  # 2, 1, 0, then below
+def test_what_arrives_is_what_was_there(name: str) -> None:
+    count, flags = torch.tensor([3, 4], device=name), torch.tensor([True], device=name)
+    arriving = Arriving(count, flags)
+    count -= 1
+    assert [values.tolist() for values in arriving.arrays()] == [[3, 4], [True]]
 
 
 @pytest.mark.parametrize("name", DEVICES)

@@ -174,11 +174,17 @@ def chunks(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
 @contextmanager
 def inference(model: Model) -> Iterator[None]:
     """No gradients and no dropout inside; the model's mode is restored afterwards."""
+    with without_dropout(model), torch.inference_mode():
+        yield
+
+
+@contextmanager
+def without_dropout(model: Model) -> Iterator[None]:
+    """The model's mode is restored afterwards."""
     training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
-            yield
+        yield
     finally:
         model.train(training)
 

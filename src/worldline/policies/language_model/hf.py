@@ -26,7 +26,7 @@ from worldline.policies.language_model.answering import (
     preferences,
 )
 from worldline.policies.language_model.checkpoint import DATA_ONLY, locate
-from worldline.policies.language_model.decoding import Response, Sampling
+from worldline.policies.language_model.decoding import Response, Sampling, generate
 from worldline.policies.language_model.device import usable_device
 from worldline.policies.language_model.encoding import Encoder, Tokenizer
 from worldline.policies.language_model.forward import (
@@ -38,8 +38,9 @@ from worldline.policies.language_model.forward import (
     is_recurrent,
     read,
     shares_prefix,
+    without_dropout,
 )
-from worldline.policies.language_model.in_place import InPlaceSampler, respond_behind, sampler_of
+from worldline.policies.language_model.in_place import InPlaceSampler, sampler_of
 from worldline.policies.language_model.prefix_cache import PrefixCache, waves
 from worldline.policies.language_model.scoring import ScoredBatch, score
 from worldline.policies.mixing import admissible, pick
@@ -105,10 +106,28 @@ class HFPolicy:
         self.sampler = sampler or (sampler_of(model) if settings.mode == "generate" else None)
         grows = not encoder.template.chat and settings.cache_gib > 0 and shares_prefix(model)
         self._cache = PrefixCache(model, int(settings.cache_gib * 2**30)) if grows else None
+        self._foreseen: dict[int, tuple[Turn, list[int]]] = {}
+        """Prompts by the identity of their turn, which is kept so that no other turn can have it."""
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
-        with inference(self.model):
-            return self._choose(turns) if self.settings.mode == "choose" else self._generate(turns)
+        decisions = {row: decision for batch in self.decide(turns) for row, decision in batch.items()}
+        return [decisions[row] for row in range(len(turns))]
+
+    def decide(self, turns: Sequence[Turn]) -> Iterator[dict[int, Decision]]:
+        """Decisions in batches, as responses end; on a GPU the next tokens are under way when a batch is given."""
+        with without_dropout(self.model):
+            batches = self._choose(turns) if self.settings.mode == "choose" else self._generate(turns)
+            while True:
+                with torch.inference_mode():  # not while others use what is given
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                yield batch
+
+    def foresee(self, turns: Sequence[Turn]) -> None:
+        """Tokenise the prompts of turns that will be given next."""
+        for turn, prompt in zip(turns, self.encoder.prompts(turns), strict=True):
+            self._foreseen[id(turn)] = turn, prompt
 
     @property
     def counts(self) -> Counts:
@@ -123,28 +142,36 @@ class HFPolicy:
     def _read(self, prompts: Sequence[Sequence[int]]) -> Prefix:
         return self._cache.read(prompts) if self._cache else read(self.model, prompts)
 
-    def _generate(self, turns: Sequence[Turn]) -> list[Decision]:
-        prompts = self.encoder.prompts(turns)
-        decisions: dict[int, Decision] = {}
-        for rows in chunks([len(prompt) + self.max_new_tokens for prompt in prompts], self.settings.batch_tokens):
-            responses = self._respond([prompts[row] for row in rows], [turns[row].seed for row in rows])
-            for row, response in zip(rows, responses, strict=True):
-                decisions[row] = self._decision(turns[row], prompts[row], response)
-        return [decisions[row] for row in range(len(turns))]
+    def _prompts(self, turns: Sequence[Turn]) -> list[list[int]]:
+        self.foresee([turn for turn in turns if id(turn) not in self._foreseen])
+        prompts = [self._foreseen[id(turn)][1] for turn in turns]
+        self._foreseen.clear()
+        return prompts
 
-    def _respond(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> list[Response]:
+    def _generate(self, turns: Sequence[Turn]) -> Iterator[dict[int, Decision]]:
+        prompts = self._prompts(turns)
+        for rows in chunks([len(prompt) + self.max_new_tokens for prompt in prompts], self.settings.batch_tokens):
+            for ended in self._respond([prompts[row] for row in rows], [turns[row].seed for row in rows]):
+                yield {
+                    rows[at]: self._decision(turns[rows[at]], prompts[rows[at]], response)
+                    for at, response in ended.items()
+                }
+
+    def _respond(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> Iterator[dict[int, Response]]:
         how = Sampling(self.stops, self.max_new_tokens, self.settings.temperature)
-        if self.sampler and not self._cache:
-            return self.sampler.respond(prompts, seeds, how)
-        return respond_behind(self.model, self.sampler, self._read(prompts), seeds, how)
+        if self.sampler is None:
+            return iter([dict(enumerate(generate(self.model, self._read(prompts), seeds, how)))])
+        if self._cache is None:
+            return self.sampler.stream(prompts, seeds, how)
+        return self.sampler.stream_behind(self._cache.read(prompts), seeds, how)
 
     def _decision(self, turn: Turn, prompt: list[int], response: Response) -> Decision:
         checked(response.logprobs, self.name)
         entropy, kept = float(np.mean(response.entropies)), prompt if self.settings.keep_prompts else None
         return generated(self.encoder, turn, response.ids, response.logprobs, entropy, kept)
 
-    def _choose(self, turns: Sequence[Turn]) -> list[Decision]:
-        prompts = self.encoder.prompts(turns)
+    def _choose(self, turns: Sequence[Turn]) -> Iterator[dict[int, Decision]]:
+        prompts = self._prompts(turns)
         choices = [admissible(turn, self.name) for turn in turns]
         tokens = [self.encoder.actions(actions) for actions in choices]
         decisions: dict[int, Decision] = {}
@@ -164,7 +191,7 @@ class HFPolicy:
                     entropy=entropies[i],
                     prompt_ids=tuple(prompts[row]) if self.settings.keep_prompts else None,
                 )
-        return [decisions[row] for row in range(len(turns))]
+        yield decisions
 
     def _score(
         self, prompts: Sequence[list[int]], answers: Sequence[list[list[int]]], temperature: float

@@ -5,7 +5,8 @@ change in place keep them valid. Equal prompts are read once. The growing caches
 responses; they serve a CPU, and models whose attention is not of this kind.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from math import isnan
 from typing import TypeVar
 
 import numpy as np
@@ -26,13 +27,15 @@ from worldline.policies.language_model.forward import (
 )
 from worldline.policies.language_model.memory import CacheShape, KeyValueMemory
 from worldline.policies.language_model.reader import Ids, PromptReader, parts
-from worldline.policies.language_model.recording import Countdown, Recorder, sent
+from worldline.policies.language_model.recording import Recorder, sent
 from worldline.policies.language_model.stack import stack_of
 from worldline.policies.language_model.stepper import BLOCK, TokenStepper, stepping_rows, stepping_time
 
 MOST_KEPT = 64
 """Shapes of each kind that stay recorded."""
 
+Responses = Iterator[dict[int, Response]]
+"""Responses that ended at about the same time, by the place of their prompt."""
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
 
@@ -87,10 +90,20 @@ class InPlaceSampler:
         self._ends = torch.zeros(vocabulary, dtype=torch.bool, device=model.device)
         self._stops: Collection[int] = ()
         self._weights: list[int] = []
+        self._batch, self._spoilt = 0, False
+        """Whether memory may hold what is no number: a batch had it, or was left before its end."""
 
     def respond(self, prompts: Sequence[Ids], seeds: Sequence[int], how: Sampling) -> list[Response]:
         """A response to each prompt."""
-        self._forget_if_moved()
+        return _in_order(self.stream(prompts, seeds, how))
+
+    def respond_behind(self, prefix: Prefix, seeds: Sequence[int], how: Sampling) -> list[Response]:
+        """A response to each prompt that was read into `prefix`, which stays as it is."""
+        return _in_order(self.stream_behind(prefix, seeds, how))
+
+    def stream(self, prompts: Sequence[Ids], seeds: Sequence[int], how: Sampling) -> Responses:
+        """The responses as they end, by their prompt's place. No other may begin before the last has come."""
+        self._prepare()
         device = self._ends.device
         distinct = list(dict.fromkeys(map(tuple, prompts)))
         place = {prompt: at for at, prompt in enumerate(distinct)}
@@ -107,11 +120,11 @@ class InPlaceSampler:
             stepper.logits.index_copy_(0, here, reader.logits.index_select(0, there))
         lengths = sent(np.array([len(prompt) for prompt in prompts]), device)
         stepper.begin(lengths, torch.arange(used, device=device) < lengths[:, None])
-        return self._responses(stepper, seeds, how)
+        yield from self._responses(stepper, seeds, how)
 
-    def respond_behind(self, prefix: Prefix, seeds: Sequence[int], how: Sampling) -> list[Response]:
-        """A response to each prompt that was read into `prefix`, which stays as it is."""
-        self._forget_if_moved()
+    def stream_behind(self, prefix: Prefix, seeds: Sequence[int], how: Sampling) -> Responses:
+        """The same behind prompts that were read into `prefix`, which stays as it is."""
+        self._prepare()
         rows, used = prefix.mask.shape
         stepper = self._stepper(rows, used + how.most, how.temperature)
         for room, layer in zip(stepper.cache, prefix.cache.layers, strict=True):
@@ -119,48 +132,43 @@ class InPlaceSampler:
             room[1, :rows, :, :used] = layer.values
         stepper.logits[:rows] = prefix.logits
         stepper.begin(prefix.lengths, prefix.mask.bool())
-        return self._responses(stepper, seeds, how)
+        yield from self._responses(stepper, seeds, how)
 
-    def _responses(self, stepper: TokenStepper, seeds: Sequence[int], how: Sampling) -> list[Response]:
+    def _responses(self, stepper: TokenStepper, seeds: Sequence[int], how: Sampling) -> Responses:
         if how.stops != self._stops:
             self._stops = how.stops
             self._ends.zero_()
             self._ends[sent(np.array(sorted(how.stops), dtype=np.int64), self._ends.device)] = True
-        responses = [Response() for _ in seeds]
-        rows, time = list(range(len(seeds))), stepper.cache.shape[4]
+        self._spoilt, numbers, batch = True, True, self._batch
+        for ended in self._ending(stepper, seeds, how):
+            numbers &= not any(isnan(value) for response in ended.values() for value in response.logprobs)
+            yield ended
+            if batch != self._batch:
+                raise RuntimeError("another batch was begun before the last response of this one: they share memory")
+        self._spoilt = not numbers
+
+    def _ending(self, stepper: TokenStepper, seeds: Sequence[int], how: Sampling) -> Responses:
+        going = {row: Response() for row in range(len(seeds))}
+        rows, time = list(going), stepper.cache.shape[4]
         for first in range(0, how.most, BLOCK):
             count = min(BLOCK, how.most - first)
             stepper.load(token_draws([seeds[row] for row in rows], first, count))
-            countdown = Countdown(stepper.going)
-            for place in range(first, first + count):
-                if place:
-                    stepper.step()
-                else:
-                    stepper.first()
-                if countdown.over():
-                    break
-            self._collect(stepper, [responses[row] for row in rows])
-            going = [at for at, over in enumerate(stepper.ended[: len(rows)].tolist()) if not over]
-            if not going:
-                break
-            if stepping_rows(len(going)) <= stepper.cache.shape[2] // 2:  # copying costs as much as some steps
-                smaller = self._stepper(len(going), time, how.temperature)
-                smaller.go_on(stepper, torch.tensor(going, device=self._ends.device))
-                stepper, rows = smaller, [rows[at] for at in going]
-        return responses
-
-    def _collect(self, stepper: TokenStepper, responses: Sequence[Response]) -> None:
-        lengths = stepper.lengths[: len(responses)].tolist()
-        ids, logprobs, entropies = (
-            values[: max(lengths), : len(responses)].cpu().numpy().T
-            for values in (stepper.tokens, stepper.logprobs, stepper.entropies)
-        )
-        for at, (response, length) in enumerate(zip(responses, lengths, strict=True)):
-            response.ids += ids[at, :length].tolist()
-            response.logprobs += logprobs[at, :length].tolist()
-            response.entropies += entropies[at, :length].tolist()
-        if np.isnan(logprobs).any():  # what is no number must not stay in memory
-            self._stepping.clear()
+            for look in stepper.steps(first, count):
+                ended = {row: at for at, row in enumerate(rows) if look.ended[at] and row in going}
+                for row, at in ended.items():
+                    look.add(at, going[row])
+                if ended:
+                    yield {row: going.pop(row) for row in ended}
+                if not going:
+                    return
+            kept = [at for at, row in enumerate(rows) if row in going]
+            for at in kept:
+                look.add(at, going[rows[at]])
+            if stepping_rows(len(kept)) <= stepper.cache.shape[2] // 2:  # copying costs as much as some steps
+                smaller = self._stepper(len(kept), time, how.temperature)
+                smaller.go_on(stepper, torch.tensor(kept, device=self._ends.device))
+                stepper, rows = smaller, [rows[at] for at in kept]
+        yield going
 
     def _reader(self, rows: int, length: int) -> PromptReader:
         if not self._reading.fits(rows, length):
@@ -185,13 +193,22 @@ class InPlaceSampler:
             ),
         )
 
-    def _forget_if_moved(self) -> None:
+    def _prepare(self) -> None:
         """Weights that change where they lie are seen by what was recorded; weights that lie elsewhere are not."""
         weights = [weight.data_ptr() for weight in self._model.parameters()]
         if weights != self._weights:
             self._readers.clear()
             self._steppers.clear()
         self._weights = weights
+        self._batch += 1
+        if self._spoilt:
+            self._stepping.clear()
+        self._spoilt = False
+
+
+def _in_order(batches: Responses) -> list[Response]:
+    responses = {place: response for batch in batches for place, response in batch.items()}
+    return [responses[place] for place in sorted(responses)]
 
 
 def _kept(shapes: dict[Key, Kept], key: Key, make: Callable[[], Kept]) -> Kept:

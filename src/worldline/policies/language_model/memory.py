@@ -11,6 +11,9 @@ from transformers.cache_utils import DynamicLayer
 
 from worldline.policies.language_model.forward import Model
 
+SPARE_BYTES = 2**30
+"""At most this much more is taken than is needed now."""
+
 
 @dataclass(frozen=True)
 class CacheShape:
@@ -34,8 +37,10 @@ class KeyValueMemory:
         return math.prod(self._sizes(rows, time)) <= self._flat.numel()
 
     def grow(self, rows: int, time: int) -> None:
-        """Make room, and some more than that. New memory is zero, for a mask does not keep NaN out."""
-        size = max(math.prod(self._sizes(rows, time)), self._flat.numel() * 5 // 4)
+        """Make room, and some more than that: prompts grow during an episode, and what was recorded in smaller memory
+        is void. New memory is zero, for a mask does not keep NaN out."""
+        needed = math.prod(self._sizes(rows, time))
+        size = needed + min(8 * needed, SPARE_BYTES // self._flat.element_size())
         self._flat = self._flat.new_zeros(0)  # the old memory is free before larger memory is taken
         self._flat = self._flat.new_zeros(size)
 

@@ -62,12 +62,27 @@ class Recording:
         current.wait_stream(stream)
 
     def _recorded(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph | None:
-        graph = torch.cuda.CUDAGraph()
+        """`torch.cuda.graph` would wait for the device and give back all memory that is free, which an update then
+        takes anew. Here that is done only where memory is short."""
         try:
-            with torch.cuda.device(self._device), torch.cuda.graph(graph, pool=self._pool, stream=stream):
-                work()
+            return self._captured(work, stream)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
         except RuntimeError:
             return None
+        try:
+            return self._captured(work, stream)
+        except RuntimeError:
+            return None
+
+    def _captured(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self._device), torch.cuda.stream(stream):
+            graph.capture_begin(pool=self._pool)
+            try:
+                work()
+            finally:
+                graph.capture_end()
         return graph
 
 
@@ -77,22 +92,19 @@ def sent(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
     return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here
 
 
-class Countdown:
-    """Whether a count on the device has come to zero, seen one step late: so the device never waits for the host."""
+class Arriving:
+    """Tensors as they are now, on their way to the host, which waits for them only when it looks."""
 
-    def __init__(self, count: Tensor) -> None:
-        self._count, self._looks = count, 0
-        on_gpu = count.device.type == "cuda"
-        self._seen = [torch.ones_like(count, device="cpu").pin_memory() if on_gpu else torch.ones_like(count)
-                      for _ in range(2)]  # packed lines read better  # fmt: skip
-        self._copied = [torch.cuda.Event() for _ in self._seen] if on_gpu else []  # type: ignore[no-untyped-call]  # torch gives it no types
-
-    def over(self) -> bool:
-        """Look once more; the answer is that of the look before."""
-        now, before = self._looks % 2, (self._looks + 1) % 2
-        self._seen[now].copy_(self._count, non_blocking=True)
+    def __init__(self, *tensors: Tensor) -> None:
+        on_gpu = tensors[0].device.type == "cuda"
+        self._copies = [torch.empty_like(tensor, device="cpu", pin_memory=on_gpu) for tensor in tensors]
+        for copy, tensor in zip(self._copies, tensors, strict=True):
+            copy.copy_(tensor, non_blocking=True)
+        self._copied = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]  # torch gives it no types
         if self._copied:
-            self._copied[now].record()
-            self._copied[before].synchronize()
-        self._looks += 1
-        return self._looks > 1 and int(self._seen[before]) == 0
+            self._copied.record()
+
+    def arrays(self) -> list[npt.NDArray[Any]]:
+        if self._copied:
+            self._copied.synchronize()
+        return [copy.numpy() for copy in self._copies]

@@ -4,18 +4,24 @@ The new tokens of all rows stand side by side behind the longest prompt; a mask 
 read and draw in one, so steps follow one another on the device and nothing waits for the host.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from worldline.policies.language_model.decoding import Response
 from worldline.policies.language_model.forward import Model, bare
-from worldline.policies.language_model.recording import Recorder, sent
+from worldline.policies.language_model.recording import Arriving, Recorder, sent
 from worldline.policies.language_model.sampling import sample
 from worldline.policies.language_model.stack import Stack
 
 BLOCK = 32
 """Places whose draws and tokens are held on the device at a time."""
+LOOK_EVERY = 3
+"""Steps between two looks at what was drawn: while one look is taken in, the device has that many to do."""
 
 
 def stepping_rows(rows: int) -> int:
@@ -34,6 +40,24 @@ def stepping_time(length: int) -> int:
     """
     multiple = max(64, (1 << (length - 1).bit_length()) // 8)
     return -(-length // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the steps of a block have drawn so far."""
+
+    ended: npt.NDArray[np.bool_]  # (rows,)
+    lengths: npt.NDArray[np.int64]  # (rows,)
+    ids: npt.NDArray[np.int64]  # (BLOCK, rows)
+    logprobs: npt.NDArray[np.float32]  # (BLOCK, rows)
+    entropies: npt.NDArray[np.float32]  # (BLOCK, rows)
+
+    def add(self, row: int, response: Response) -> None:
+        """Put the row's tokens of this block at the end of `response`."""
+        length = self.lengths[row]
+        response.ids += self.ids[:length, row].tolist()
+        response.logprobs += self.logprobs[:length, row].tolist()
+        response.entropies += self.entropies[:length, row].tolist()
 
 
 class TokenStepper:
@@ -56,8 +80,6 @@ class TokenStepper:
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         """How many tokens of this block belong to each row's response."""
         self.ended = torch.zeros(rows, dtype=torch.bool, device=device)
-        self.going = torch.zeros(1, dtype=torch.long, device=device)
-        """How many rows have not ended."""
         self._recording = recorder.recording()
 
     def begin(self, lengths: Tensor, seen: Tensor) -> None:
@@ -96,6 +118,25 @@ class TokenStepper:
         """Read the last token of each row and draw the next."""
         self._recording(self._step)
 
+    def steps(self, first: int, count: int) -> Iterator[Look]:
+        """Steps through the block of places from `first` on, and looks now and then.
+
+        A look is given when the steps up to the next are on their way: what is done with it costs the device no time.
+        """
+        before = None
+        for place in range(first, first + count):
+            if place:
+                self.step()
+            else:
+                self.first()
+            if (place + 1) % LOOK_EVERY == 0 or place + 1 == first + count:
+                now = Arriving(self.ended, self.lengths, self.tokens, self.logprobs, self.entropies)
+                if before:
+                    yield Look(*before.arrays())
+                before = now
+        if before:
+            yield Look(*before.arrays())
+
     def _step(self) -> None:
         self._hidden.index_fill_(-1, self._at, 0.0)
         states = self._stack.step(self._last, self._position, self.cache, self._at, self._hidden)
@@ -111,5 +152,4 @@ class TokenStepper:
         self._last.copy_(drawn.tokens)
         self.lengths += ~self.ended
         self.ended |= self._stops[drawn.tokens]
-        self.going.copy_((~self.ended).sum()[None])
         self._place += 1
