@@ -86,7 +86,7 @@ class Ensemble:
             raise InputError(f"{folder}: this world model is not finished: worldline fit --resume goes on with it")
         parts = sorted(folder.glob(_MEMBER.format("*")), key=lambda part: int(part.name.rpartition("-")[2]))
         kernel = load_kernel(folder, list(store.read(folder / _LOG)))
-        device = usable_device(device)
+        device = usable_device(device) if parts or device != "auto" else "cpu"  # a kernel alone takes no GPU
         figures = folder / FIGURES
         again = "`worldline fit --resume` with the settings of its fit measures anew"
         measured = read_figures(figures, again, under="figures") if figures.is_file() else {}
