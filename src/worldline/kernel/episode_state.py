@@ -104,8 +104,6 @@ class EpisodeState:
         self.shown = {observation}
         """Every text that the world has shown; below, what it has answered to each action."""
         self.answers_to: dict[str, frozenset[str]] = {}
-        self.sorts_to: dict[str, tuple[str, ...]] = {}
-        """The sorts of what it has answered to each action, in order."""
         self.goal_words = frozenset(_WORD.findall(goal.lower()))
         self.rare_goal_words = frozenset(word for word in self.goal_words if language.rare(word))
         self.owed = self.goal_words & language.deed_words
@@ -270,7 +268,6 @@ class EpisodeState:
             self.steps_with[name] = (*self.steps_with.get(name, ()), at)
         self.shown.add(answer)
         self.answers_to[action] = self.answers_to.get(action, frozenset()) | {answer}
-        self.sorts_to[action] = (*self.sorts_to.get(action, ()), self.language.sort(answer, phrase))
 
     def _remember(self, text: str) -> None:
         """Keep each sentence for each of its rare words."""

@@ -4,36 +4,23 @@ None of the features knows a word of any world. Their weights are learned from t
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from worldline.kernel.candidates import EDITED, EXACT, KINDS, OTHER, RECALLED, RENAMED, Candidates
 from worldline.kernel.compared_rows import COMPARED, ComparedRows
-from worldline.kernel.consistency import CONTEXTS as CONSISTENT
-from worldline.kernel.consistency import Consistency, evidence
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
-from worldline.kernel.step_table import COLUMN, CONTEXTS, StepTable
-from worldline.kernel.wordings import Wordings
+from worldline.kernel.step_table import COLUMN, CONTEXTS
 from worldline.kernel.words import vocabulary
+from worldline.types import Trajectory
 
 Features = npt.NDArray[np.float32]
 _EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
 _PASTS = [COLUMN[name] for name in ("history", "path", "deeds")]
 _CONTEXTS = len(CONTEXTS) - 1
-_AGREEING = (
-    "candidates",
-    "rows of this observation and action",
-    "rows of this task and action",
-    "rows of this action",
-    "rows of this history",
-    "rows of this path",
-    "rows of these deeds",
-    "rows of same shapes",
-)
-"""Of which rows the share is counted that answer with the same text, and that answer with the same sort."""
 NAMES = (
     *(f"same {name}" for name in COLUMNS if name != "step"),
     "same observation and action",
@@ -61,11 +48,14 @@ NAMES = (
     "number below the action's",
     "number as the action's",
     "number between them",
-    "of a sort that this action got before",
-    "of the sort that this action got last",
-    *(f"agreeing {rows}" for rows in _AGREEING),
-    *(f"of one sort: {rows}" for rows in _AGREEING),
-    *(f"as sure as one of the same {context}" for context in CONSISTENT),
+    "agreeing candidates",
+    "agreeing rows of this observation and action",
+    "agreeing rows of this task and action",
+    "agreeing rows of this action",
+    "agreeing rows of this history",
+    "agreeing rows of this path",
+    "agreeing rows of these deeds",
+    "share among same shapes",
     *(f"rows of this {name}" for name in list(CONTEXTS)[:_CONTEXTS]),
     "one is recalled",
     "one is edited",
@@ -103,11 +93,10 @@ class Owners:
 class Seen:
     """The texts that a log answers with, and the words that each task has shown."""
 
-    def __init__(self, table: StepTable) -> None:
-        self.consistency = Consistency(table)
+    def __init__(self, episodes: Sequence[Trajectory]) -> None:
         self._texts = Owners()
         self._words: dict[str, Owners] = defaultdict(Owners)
-        for number, episode in enumerate(table.episodes):
+        for number, episode in enumerate(episodes):
             self._texts.add(episode.next_observations, number)
             for text in {episode.steps[0].observation, *episode.next_observations}:
                 self._words[episode.task_id].add(vocabulary(text), number)
@@ -128,7 +117,6 @@ def features(
     step: StepDescription,
     compared: ComparedRows,
     possible: Candidates,
-    worded: Wordings,
     but: int = -1,
 ) -> Features:
     """(candidates, len(NAMES) - 1): all but what the wording model says. Episode `but` is left out."""
@@ -138,7 +126,7 @@ def features(
     conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
-    of_texts = _of_texts(log, state, step, possible, worded, but, same[possible.places])
+    of_texts = _of_texts(log, state, step, possible, but, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
     of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
@@ -150,7 +138,6 @@ def _of_texts(
     state: EpisodeState,
     step: StepDescription,
     possible: Candidates,
-    worded: Wordings,
     but: int,
     same: npt.NDArray[np.bool_],
 ) -> Features:
@@ -178,19 +165,15 @@ def _of_texts(
         )
     plain = possible.kinds <= OTHER
     seen, done, task = (same[:, COLUMN[name]] for name in ("observation", "action", "task"))
-    groups = np.empty((len(number), len(_AGREEING)), np.float32)
+    groups = np.empty((len(number), 8), np.float32)
     groups[:, 0] = plain
     groups[:, 1] = plain & seen & done
     groups[:, 2] = plain & task & done
     groups[:, 3] = plain & done
     groups[:, 4:7] = plain[:, None] & same[:, _PASTS]
     groups[:, 7] = plain & same[:, COLUMN["shape"]] & same[:, COLUMN["goal_words"]]
-    agreeing = [_shares(number, groups), _shares(worded.of, groups)]
-    before = state.sorts_to.get(step.action, ())
-    repeated = np.array([_repeated(worded.texts, before), _repeated(worded.texts, before[-1:])]).T[worded.of]
-    likely = np.concatenate([agreeing[1][:, 1:7], repeated[:, 1:] > 0], 1)
-    sure = evidence(log.consistency.of(step.phrase.skeleton, but), likely, len(worded.texts))
-    sure[:, np.append(groups[:, 1:7].any(0), bool(before)) == 0] = 0.0
+    counted = (number == np.arange(len(texts))[:, None]).astype(np.float32) @ groups
+    agreeing = (counted / np.maximum(counted.sum(0), 1.0))[number]
     is_renamed = possible.kinds == RENAMED
     alone = np.empty((len(number), 6))
     alone[:, 0] = (possible.kinds == EXACT) & seen
@@ -199,19 +182,7 @@ def _of_texts(
     alone[:, 3] = is_renamed & (task & done).any()
     alone[:, 4] = possible.rows < 0
     alone[:, 5] = np.minimum(possible.renames, 3) / 3
-    return np.concatenate([alone, np.array(described)[number], repeated, *agreeing, sure], 1, dtype=np.float32)
-
-
-def _shares(of: npt.NDArray[np.int64], groups: Features) -> Features:
-    """Of each group (candidates, groups), the share of its members that are `of` the same as each candidate."""
-    counted = (of == np.arange(of.max() + 1)[:, None]).astype(np.float32) @ groups
-    shares: Features = (counted / np.maximum(counted.sum(0), 1.0))[of]
-    return shares
-
-
-def _repeated(sorts: Sequence[str], before: Collection[str]) -> list[float]:
-    """Of each sort: 1 where it is among those before, -1 where it is not, 0 where there are none."""
-    return [2.0 * (sort in before) - 1.0 if before else 0.0 for sort in sorts]
+    return np.concatenate([alone, np.array(described)[number], agreeing], 1, dtype=np.float32)
 
 
 def _placed(text: str, shown: float | None, bid: float | None) -> tuple[float, float, float, float, float]:

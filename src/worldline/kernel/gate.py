@@ -1,8 +1,7 @@
-"""The learned weight of each candidate: small scorers over features, fitted by the likelihood of what was answered.
+"""The learned weight of each candidate: a small scorer over features, fitted by the likelihood of what was answered.
 
-p(candidate) is the mean over the scorers of what is proportional to exp(linear + tanh layer). They differ by where they
-began. The loss of a step is minus the log of the mass on candidates with the right text, weighed by how well their
-source's end and reward agree with what happened.
+p(candidate) is proportional to exp(linear + tanh layer). The loss of a step is minus the log of the mass on candidates
+with the right text, weighed by how well their source's end and reward agree with what happened.
 """
 
 from collections.abc import Sequence
@@ -14,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 Array = npt.NDArray[np.float32]
-SCORERS, HIDDEN = 4, 8
-_STEPS, _BATCH, _RATE, _DECAY, _EVERY = 500, 128, 1e-2, 0.1, 25
+HIDDEN = 16
+_STEPS, _BATCH, _RATE, _DECAY, _EVERY = 500, 128, 1e-2, 0.02, 25
 _FLOOR = 1e-3
 """Mass that an answer outside the candidates is granted, so that one miss does not rule the fit."""
 
@@ -40,13 +39,14 @@ class Gate(nn.Module):
         super().__init__()
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("scale", torch.ones(size))
-        self.linear = nn.Linear(size, SCORERS, bias=False)
-        self.hidden = nn.Linear(size, SCORERS * HIDDEN)
-        self.out = nn.Parameter(torch.zeros(SCORERS, HIDDEN))
+        self.linear = nn.Linear(size, 1, bias=False)
+        self.hidden = nn.Linear(size, HIDDEN)
+        self.out = nn.Linear(HIDDEN, 1, bias=False)
         nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.out.weight)
 
     def forward(self, features: Tensor) -> Tensor:
-        """(..., F) -> (..., SCORERS)."""
+        """(..., F) -> (...)."""
         return self._scores(self._scaled(features))
 
     def _learn_scale(self, features: Tensor) -> None:
@@ -57,15 +57,14 @@ class Gate(nn.Module):
         return (features - self.mean) / self.scale
 
     def _scores(self, scaled: Tensor) -> Tensor:
-        hidden = torch.tanh(self.hidden(scaled)).view(*scaled.shape[:-1], SCORERS, HIDDEN)
-        scores: Tensor = self.linear(scaled) + (hidden * self.out).sum(-1)
-        return scores
+        scores: Tensor = self.linear(scaled) + self.out(torch.tanh(self.hidden(scaled)))
+        return scores.squeeze(-1)
 
     @torch.no_grad()
     def chances(self, features: Array, sizes: Sequence[int]) -> list[npt.NDArray[np.float64]]:
         """Probabilities of the candidates of several steps, one below the other; `sizes` of them for each step."""
         scores = self(torch.from_numpy(features)).double()
-        return [part.softmax(0).mean(1).numpy() for part in torch.split(scores, list(sizes))]
+        return [part.softmax(0).numpy() for part in torch.split(scores, list(sizes))]
 
     def fit(
         self, exercises: Sequence[Exercise], held_out: frozenset[int], seed: int, steps: int | None = None
@@ -86,7 +85,7 @@ class Gate(nn.Module):
         for step in range(steps):
             batch = torch.randint(len(training.weight), (min(_BATCH, len(training.weight)),), generator=generator)
             optimizer.zero_grad()
-            self._losses(training.rows(batch)).sum().backward()  # type: ignore[no-untyped-call]  # torch gives it no types
+            self._loss(training.rows(batch)).backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
             schedule.step()
             if (step + 1) % _EVERY == 0:
@@ -104,17 +103,10 @@ class Gate(nn.Module):
         return self._loss(replace(packed, features=self._scaled(packed.features))).item()
 
     def _loss(self, packed: "_Packed") -> Tensor:
-        """Of the scorers together, on steps whose features are scaled."""
-        return packed.loss(self._right(packed).mean(1, keepdim=True))[0]
-
-    def _losses(self, packed: "_Packed") -> Tensor:
-        """The same of each scorer alone (SCORERS,)."""
-        return packed.loss(self._right(packed))
-
-    def _right(self, packed: "_Packed") -> Tensor:
-        """The mass that each scorer has on what was answered (steps, SCORERS)."""
-        scores = self._scores(packed.features).masked_fill(~packed.real[..., None], -torch.inf)
-        return (scores.softmax(1) * packed.credit[..., None]).sum(1)
+        """Of steps whose features are scaled."""
+        chances = self._scores(packed.features).masked_fill(~packed.real, -torch.inf).softmax(1)
+        right = (chances * packed.credit).sum(1)
+        return -(packed.weight * torch.log((1 - _FLOOR) * right + _FLOOR)).sum() / packed.weight.sum()
 
 
 @dataclass(frozen=True)
@@ -126,10 +118,6 @@ class _Packed:
 
     def rows(self, batch: Tensor) -> "_Packed":
         return _Packed(self.features[batch], self.credit[batch], self.real[batch], self.weight[batch])
-
-    def loss(self, right: Tensor) -> Tensor:
-        """In nats per step, where `right` (steps, ...) is the mass on what was answered."""
-        return -(self.weight @ torch.log((1 - _FLOOR) * right + _FLOOR)) / self.weight.sum()
 
 
 def _packed(exercises: Sequence[Exercise]) -> _Packed:

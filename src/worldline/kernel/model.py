@@ -79,7 +79,7 @@ class KernelModel(nn.Module):
     def __init__(self, episodes: Sequence[Trajectory]) -> None:
         super().__init__()
         self.log = StepTable.of(episodes)
-        self.seen = Seen(self.log)
+        self.seen = Seen(episodes)
         self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
         self.rules = EditRules(self.log.language.phrasing)
         for episode in episodes:
@@ -150,11 +150,11 @@ class KernelModel(nn.Module):
             candidates(self.log, self.rules, one.state, one.step, rows)
             for one, rows in zip(questions, compared, strict=True)
         ]
-        worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
         described = [
-            features(self.seen, one.state, one.step, rows, may_be, these, one.own)
-            for one, rows, may_be, these in zip(questions, compared, possible, worded, strict=True)
+            features(self.seen, one.state, one.step, rows, may_be, one.own)
+            for one, rows, may_be in zip(questions, compared, possible, strict=True)
         ]
+        worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
         prospects = [self._prospects(*these) for these in zip(questions, possible, worded, strict=True)]
         steps = [one.step for one in questions]
         return [Considered(*these) for these in zip(steps, possible, described, worded, prospects, strict=True)]
