@@ -7,7 +7,7 @@ computed elsewhere, `NAME=logprobs:FILE`, are read in `logprob_file`.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -53,12 +53,14 @@ class Scores:
     options: npt.NDArray[np.float64] | None
 
 
-def named(entries: Sequence[str], flag: str) -> dict[str, str]:
-    """`NAME=SPEC` entries by name; a bare specification is its own name."""
+def named(entries: Sequence[str], flag: str, in_log: Container[str] = ()) -> dict[str, str]:
+    """`NAME=SPEC` entries by name; a bare specification is its own name, and so is what the log calls a policy."""
     specs: dict[str, str] = {}
     for entry in entries:
         name, equals, spec = entry.partition("=")
-        if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
+        if entry in in_log and equals:
+            name, spec = entry, entry
+        elif not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
             name, spec = public_name(entry), entry
         if not name or not spec:
             raise InputError(f"{flag} {name}=: write NAME=SPEC, such as mine=hf:runs/mine/model")
