@@ -6,7 +6,8 @@ from tiny_house import mixed, play
 
 from worldline.adwm.fit import Fitted
 from worldline.adwm.value import discounted, enough, imagine, imagine_kernel
-from worldline.types import Trajectory, World
+from worldline.policies.mixing import FunctionPolicy
+from worldline.types import InputError, Trajectory, Turn, World
 
 
 def test_values_of_wm_agree_with_reality(fitted: Fitted, house: World) -> None:
@@ -36,6 +37,14 @@ def test_an_episode_has_the_mean_of_its_task(fitted: Fitted, house: World, log: 
     for start, value in zip(log[:6] + log[24:27], played.values, strict=True):
         returns = [discounted(t, 0.9) for t in played.trajectories if t.task_id == start.task_id]
         assert value == pytest.approx(np.mean(returns))
+
+
+def test_a_policy_that_raises_in_the_model_is_one_line(fitted: Fitted) -> None:
+    def late(turn: Turn) -> str:
+        return "look" if not turn.history else str(1 / 0)
+
+    with pytest.raises(InputError, match="policy 'late' failed in the world model: ZeroDivisionError.*must return"):
+        imagine_kernel(fitted.ensemble, FunctionPolicy(late, "late"), rollouts=1)
 
 
 def test_rollouts_make_up_what_is_enough() -> None:

@@ -269,6 +269,13 @@ def test_a_reward_beyond_a_double_is_named(reward: float, tmp_path: Path, capsys
     log = written(tmp_path, lambda episode, step: reward if (episode, step) == (3, 1) else 0.0)
     line = refused(["evaluate", "--log", str(log), "--policy", "x=random"], capsys)
     assert f"episode 'e3', step 2: reward is {reward}, too large (at most 1e+100)" in line
+    line = refused(["compare", str(log), "--metric", "return"], capsys)
+    assert f"episode 'e3': its return is {reward:.3g}, too large to compare (at most 1e+100)" in line
+    rows = tmp_path / "rows.jsonl"
+    messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "gone"}]
+    rows.write_text(json.dumps({"messages": messages, "reward": reward}) + "\n")
+    assert main(["import", str(rows), "--format", "chat", "--out", str(tmp_path / "imported")]) == 2
+    assert f"steps.0.reward: is {reward:.3g}, too large (at most 1e+100)" in capsys.readouterr().err
 
 
 class NearlyDependent:

@@ -32,6 +32,7 @@ def ended(**info: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         (("text", {}), ("a", 1.0, True, False, None), "Shapes.step returned None as info: it must be a dict"),
         (("text", {}), ("a", math.nan, True, False, {}), "Shapes.step returned the reward nan: it must be a finite"),
         (("text", {}), ("a", -math.inf, True, False, {}), "Shapes.step returned the reward -inf: it must be a finite"),
+        (("text", {}), ("a", -1e308, True, False, {}), "Shapes.step returned the reward -1e+308: at most 1e+100"),
         (
             ("text", {"admissible": "go north"}),
             None,

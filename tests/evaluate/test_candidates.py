@@ -1,8 +1,9 @@
 """What candidates say about a log: exact mixing, log-probs from elsewhere, the cache."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,6 +58,36 @@ def test_the_loggers_own_log_probs_come_back(log: RaggedLog, text: TextLog) -> N
     target = target_log(score(GoalSeeker(0.6), text), 0.0, lambda: text)
     assert target is not None
     np.testing.assert_allclose(target.logprobs, log.behaviour, atol=1e-12)
+
+
+class Faulty(GoalSeeker):
+    """A goal seeker whose log-probs are spoiled by a function of the rows."""
+
+    def __init__(self, spoil: Callable[[list[Any]], Any]) -> None:
+        super().__init__(1.0)
+        self._spoil = spoil
+
+    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> Any:
+        return self._spoil(list(super().logprobs(turns, actions)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (lambda rows: {}["no"], "failed: KeyError: 'no'"),
+        (lambda rows: rows[:-1], r"gave \d+ rows for \d+ turns"),
+        (lambda rows: None, r"gave a NoneType for \d+ turns"),
+        (lambda rows: [row[:-1] for row in rows], r"gave \d+ log-probabilities for the \d+ actions of a turn"),
+        (lambda rows: [np.append(rows[0], -9.0), rows[1][:-1], *rows[2:]], r"log-probabilities for the \d+ actions"),
+        (lambda rows: [["a"] * len(row) for row in rows], "as log-probabilities"),
+    ],
+)
+def test_log_probs_that_are_not_one_per_action_are_refused(
+    text: TextLog, spoil: Callable[[list[Any]], Any], line: str
+) -> None:
+    """Also where one row too long and one too short have the right length together."""
+    with pytest.raises(InputError, match=f"policy '.*' .*{line}.*must return"):
+        score(Faulty(spoil), text)
 
 
 def test_an_action_outside_the_admissible_set() -> None:

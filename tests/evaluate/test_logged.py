@@ -40,6 +40,18 @@ def judged(log: Path, *policies: str, **settings: object) -> Evaluation:
     return evaluate(EvaluateConfig(log=(log,), policy=policies, **settings))
 
 
+def test_a_policy_of_the_log_whose_name_looks_like_a_specification(episodes: list[Trajectory], write: Write) -> None:
+    """The whole text is looked for in the log first."""
+    odd = [t.model_copy(update={"policy": "a b=c:d" if t.policy == "seeker1" else t.policy}) for t in episodes]
+    log = write([t.model_copy(update={"epsilon": 0.3}) if t.policy == "a b=c:d" else t for t in odd][::3])
+    for text in ("a b=c:d@0.3", "a b=c:d"):
+        result = judged(log, text, "seeker0.6")
+        assert [policy.label for policy in result.policies] == ["a b=c:d@0.3", "seeker0.6"]
+        assert result.value("a b=c:d@0.3", "logged").value == pytest.approx(mean(log, "a b=c:d"))
+    renamed = judged(log, "mine=a b=c:d", "seeker0.6")
+    assert renamed.policies[0].name == "mine"
+
+
 def test_the_value_is_the_mean_of_its_own_episodes(log: Path) -> None:
     result, student = judged(log, "v2", "v3", "v4"), judged(log, "v2", "v3", "v4", interval="student-t")
     assert result.estimators == ("logged",)

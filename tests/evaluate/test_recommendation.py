@@ -51,10 +51,70 @@ def test_a_flagged_estimator_is_recommended_only_where_all_are() -> None:
     best = recommend(["naive", "wis", "dr"], [], [one, two])
     assert isinstance(best, Recommendation)
     assert best.estimator == "dr"
-    best = recommend(["naive", "wis", "dr"], [], [one, candidate("b", wis=flagged(0.3, 0.01), dr=flagged(0.4))])
+    assert best.reason == "smallest expected error without a flag, 0.100"
+    other = candidate("b", wis=flagged(0.3, 0.01), dr=flagged(0.4))
+    best = recommend(["naive", "wis", "dr"], [trial(wis=0.02, dr=0.02)], [one, other])
     assert isinstance(best, Recommendation)
     assert best.estimator == "wis"
     assert "every estimator is flagged" in best.reason
+
+
+def test_the_words_say_among_which_estimators_an_error_is_the_smallest() -> None:
+    """A flagged estimator's own claim may be smaller, and so may that of a world model that `wm` stands for."""
+    policies = [
+        candidate(name, wis=flagged(value, 0.01), dr=sound(value, 0.2), lfqe=sound(value, 0.3))
+        for name, value in (("a", 0.2), ("b", 0.3))
+    ]
+    best = recommend(["naive", "wis", "dr", "lfqe"], [], policies)
+    assert isinstance(best, Recommendation)
+    assert best.reason == "smallest expected error of the 2 estimators without a flag, 0.200; next is lfqe, 0.300"
+    models = [candidate(**{"wm": sound(0.2, 0.2), "wm-bag": sound(0.2, 0.1)})]
+    best = recommend(["wm", "wm-bag"], [trial(**{"wm": 0.2, "wm-bag": 0.1})], models)
+    assert isinstance(best, Recommendation)
+    assert best.reason.startswith("the only estimator that may be recommended here, expected error 0.200; on 1 ")
+
+
+def test_a_world_model_that_lost_to_the_behaviour_mean_is_not_recommended() -> None:
+    policies = [candidate(name, wm=sound(value), lfqe=flagged(value, 0.5)) for name, value in (("a", 0.2), ("b", 0.3))]
+    none = recommend(["naive", "lfqe", "wm"], [trial(9.0, naive=0.41, lfqe=0.6, wm=0.43)] * 3, policies)
+    assert isinstance(none, str)
+    assert none.startswith("nothing here beats the behaviour mean: its error on the log's own policies is 0.410")
+    best = recommend(["naive", "lfqe", "wm"], [trial(9.0, naive=0.41, lfqe=0.33, wm=0.43)] * 3, policies)
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "lfqe"
+    assert "wm, without a flag, had no smaller error than the behaviour mean on policies left out" in best.reason
+    alone = recommend(["naive", "wm"], [trial(9.0, naive=0.41, wm=0.43)] * 3, policies)
+    assert isinstance(alone, str)
+    assert "that of wm 0.430, and no other estimator is without a flag" in alone
+    few = recommend(["naive", "wm"], [trial(9.0, naive=0.41, wm=0.43)] * 2, policies)
+    assert isinstance(few, Recommendation), "two trials are too few for a verdict"
+
+
+def test_sound_weights_that_lost_to_the_behaviour_mean_are_recommended_with_a_word_on_it() -> None:
+    """Loggers of like value are all near the mean: that says little against weights with effective episodes enough."""
+    policies = [candidate(name, wis=sound(value)) for name, value in (("a", 0.2), ("b", 0.3))]
+    best = recommend(["naive", "wis"], [trial(9.0, naive=0.01, wis=0.03)] * 3, policies)
+    assert isinstance(best, Recommendation)
+    assert best.reason.endswith("on 3 policies of known value 0.030 ± 0.000, no better than the behaviour mean, 0.010")
+
+
+def test_a_flagged_estimator_without_a_trial_is_not_recommended() -> None:
+    """Where weights vanish `dr` is its model alone: the small error it claims is that of nothing."""
+    policies = [candidate("c", wis=flagged(0.4, 0.1), dr=flagged(0.405, 0.057))]
+    none = recommend(["naive", "wis", "dr"], [trial(naive=0.1)] * 3, policies)
+    assert isinstance(none, str)
+    assert none.startswith("no estimate here can be relied on: every estimator is flagged")
+    assert "0.057" not in none
+    assert all(mend in none for mend in ("--logger", "--world-model", "episodes of c"))
+
+
+def test_the_flag_of_a_candidate_of_the_log_needs_no_trial() -> None:
+    """Its value is the mean of its own episodes, flagged where these all ended alike."""
+    policies = [candidate(wis=sound(0.4)), candidate("v2", wis=flagged(0.0, 0.01))]
+    assert isinstance(recommend(["naive", "wis"], [], policies), str)
+    best = recommend(["naive", "wis"], [], policies, in_log=["v2"])
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "wis"
 
 
 def test_a_flagged_estimator_is_no_surer_than_its_errors_on_known_policies() -> None:
@@ -73,8 +133,11 @@ def test_a_flagged_estimator_is_no_surer_than_its_errors_on_known_policies() -> 
 def test_where_nothing_is_measured_nothing_is_recommended() -> None:
     """The interval of one weight that outweighs all others is a point: not an error of zero."""
     policies = [candidate(wis=flagged(1.0, 0.0)), candidate("b", wis=flagged(0.3, 0.0))]
-    reason = recommend(["wis"], [], policies)
+    reason = recommend(["wis"], [], policies, in_log=["a", "b"])
     assert reason == "the error of wis is not measured: too few episodes of the log are like the candidates"
+    single = [policy.estimates["wis"].model_copy(update={"n": 1}) for policy in policies]
+    reason = recommend(["wis"], [], [candidate(wis=single[0]), candidate("b", wis=single[1])])
+    assert reason == "the error of wis is not measured: give more than one episode"
 
 
 def test_an_estimator_that_missed_every_known_policy_is_out() -> None:
@@ -117,7 +180,9 @@ def test_where_log_probs_are_convicted_an_estimator_without_them_is_taken() -> N
     policies = [
         candidate(name, wis=flagged(value, 0.01), lfqe=flagged(value, 0.1)) for name, value in (("a", 0.2), ("b", 0.3))
     ]
-    best = recommend(["wis", "lfqe"], [], policies, Audit(contradictions=("one of them is wrong",)))
+    best = recommend(
+        ["wis", "lfqe"], [trial(wis=0.01, lfqe=0.1)], policies, Audit(contradictions=("one of them is wrong",))
+    )
     assert isinstance(best, Recommendation)
     assert best.estimator == "lfqe"
 
@@ -130,7 +195,7 @@ def test_where_the_log_lacks_actions_weights_are_self_normalised() -> None:
         )
         for name, value in (("a", 0.2), ("b", 0.3))
     ]
-    best = recommend(["is", "pdwis"], [], policies, Audit())
+    best = recommend(["is", "pdwis"], [trial(**{"is": 0.01, "pdwis": 0.1})], policies, Audit())
     assert isinstance(best, Recommendation)
     assert best.estimator == "pdwis"
     trials = [

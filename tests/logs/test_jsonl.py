@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 
 import faults
 from worldline import logs
-from worldline.types import InputError, Step, Trajectory
+from worldline.types import LARGEST_REWARD, InputError, Step, Trajectory
 
 TEXT = st.text(max_size=6) | st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=3)
 """The second kind is what the `surrogateescape` handler makes of bytes that are not UTF-8."""
 NUMBERS = st.floats()
+REWARDS = NUMBERS.filter(lambda number: not LARGEST_REWARD < abs(number) < float("inf"))
 STEPS = st.builds(
     Step,
     observation=TEXT,
     admissible=st.none() | st.lists(TEXT, max_size=2).map(tuple),
     action=TEXT,
     response=TEXT,
-    reward=NUMBERS,
+    reward=REWARDS,
     logprob=st.none() | NUMBERS.map(lambda value: -abs(value)),
     token_ids=st.none() | st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple),
     token_logprobs=st.none() | st.lists(NUMBERS, max_size=3).map(tuple),

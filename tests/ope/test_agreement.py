@@ -77,6 +77,12 @@ def test_slope_and_coverage() -> None:
     assert coverage(estimates, np.array([0.41, 0.9, 0.3])) == 0.5
 
 
+def test_a_truth_that_differs_by_rounding_is_covered() -> None:
+    point = Interval(-0.02, -0.020000000000000007, -0.020000000000000004, 360)
+    assert coverage([point], np.array([-0.019999999999999667])) == 1.0
+    assert coverage([point], np.array([-0.0199])) == 0.0
+
+
 def test_an_exploded_estimate_has_finite_errors() -> None:
     rows = [Interval(value, value, value, 9) for value in (0.1, 0.2, 1e260)]
     measured = agreement(rows, [0.1, 0.2, 0.3])

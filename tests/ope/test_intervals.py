@@ -34,6 +34,19 @@ def test_bootstrap_spread_is_that_of_resampling_whole_tasks() -> None:
     assert fast.std() > 1.3 * as_if_independent.std()
 
 
+def test_an_interval_holds_its_own_estimate() -> None:
+    """Also of values that are all alike but for rounding: their resamples all lie on one side of the mean."""
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        tasks = rng.integers(0, 60, size=360)
+        values = -0.02 * (1 + 1e-15 * rng.integers(-2, 3, size=360)) if seed % 2 else rng.lognormal(0, 4, size=360)
+        for method in ("bootstrap", "student-t"):
+            made = interval(values, tasks, method, replicates=50, seed=seed)
+            assert made.low is not None
+            assert made.high is not None
+            assert made.low <= made.value <= made.high
+
+
 def test_units_have_the_mean_of_the_values() -> None:
     rng = np.random.default_rng(0)
     tasks = rng.integers(0, 7, size=50)

@@ -6,7 +6,7 @@ differ by seed only, and that seed is the same for every policy.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,8 @@ from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.log_world import Support
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.rollout import Episode, Rollout
-from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
+from worldline.types import InputError, Policy, Trajectory, WorldlineError, derive_seed
+from worldline.user_module import error_text
 
 if TYPE_CHECKING:
     from worldline.policies.language_model.hf import HFPolicy
@@ -125,7 +126,7 @@ def _played(
         for again in range(rollouts)
     ]
     trajectories: dict[str, Trajectory] = {}
-    for trajectory in player.play(wanted):
+    for trajectory in _guarded(player, wanted):
         trajectories[trajectory.id] = trajectory
         watch(trajectory)
     if player.failed:
@@ -134,6 +135,17 @@ def _played(
     returns = np.array([discounted(trajectory, gamma) for trajectory in ordered])
     of_task = dict(zip(tasks, returns.reshape(-1, rollouts).mean(1), strict=True))
     return _Played(wanted, ordered, returns, np.array([of_task[start.task_id] for start in starts]))
+
+
+def _guarded(player: Rollout, episodes: Sequence[Episode]) -> Iterator[Trajectory]:
+    """The rollout's trajectories. Only a policy ends a rollout by raising: that is one line, and no bug of ours."""
+    try:
+        yield from player.play(episodes)
+    except WorldlineError:
+        raise
+    except (Exception, SystemExit) as error:
+        line = f"failed in the world model: {error_text(error)}: `act(turns)` must return a Decision for every turn"
+        raise InputError(f"policy '{player.name}' {line}") from error
 
 
 def enough(tasks: int) -> int:

@@ -19,7 +19,7 @@ from worldline.comparison.result import (
 )
 from worldline.config import Config, Folder, listed, option, positional
 from worldline.ope.intervals import interval
-from worldline.types import InputError
+from worldline.types import LARGEST_REWARD, InputError
 
 Task = tuple[str, str]
 """Environment and task id."""
@@ -120,6 +120,10 @@ class PolicySide:
         valued = [(outcome, outcome.value(metric)) for outcome in own]
         self.name = name
         self.rates = metric == "success"
+        for outcome, value in valued:
+            if value is not None and abs(value) > LARGEST_REWARD:
+                fault = f"too large to compare (at most {LARGEST_REWARD:g}): give rewards in another unit"
+                raise InputError(f"episode '{outcome.id}': its {metric} is {value:.3g}, {fault}")
         self.unknown = sum(value is None for _, value in valued)
         self.episodes = [outcome for outcome, value in valued if value is not None]
         self.values = [value for _, value in valued if value is not None]

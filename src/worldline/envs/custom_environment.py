@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from worldline.config import shortened
-from worldline.types import Environment, Info, InputError, LazyActions, StepResult
+from worldline.types import LARGEST_REWARD, Environment, Info, InputError, LazyActions, StepResult
 from worldline.user_module import fails_at_the_call
 
 _EXPECTED = {
@@ -62,6 +62,10 @@ class CustomEnvironment:
             raise InputError(f"{self._name('step')} returned the reward {reward!r}: no number") from None
         if not math.isfinite(reward):
             raise InputError(f"{self._name('step')} returned the reward {reward}: it must be a finite number")
+        if abs(reward) > LARGEST_REWARD:
+            raise InputError(
+                f"{self._name('step')} returned the reward {reward}: at most {LARGEST_REWARD:g} is allowed"
+            )
         return observation, reward, bool(terminated), bool(truncated), info
 
     def clone(self) -> Self:

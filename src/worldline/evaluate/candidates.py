@@ -7,7 +7,7 @@ computed elsewhere, `NAME=logprobs:FILE`, are read in `logprob_file`.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -16,16 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline import __version__, files
+from worldline.config import shortened
 from worldline.ope.log import Choices, TargetLog
 from worldline.ope.text import TextLog
 from worldline.policies import public_name
 from worldline.policies.mixing import mixed_logprobs
-from worldline.types import InputError, Policy, ScoringPolicy, policy_label
+from worldline.types import InputError, Policy, ScoringPolicy, Turn, WorldlineError, policy_label
+from worldline.user_module import error_text
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
 BATCH = 2048
 ELSEWHERE = "logprobs:"
+EXPECTED = "`logprobs(turns, actions)` must return a list of arrays, for each turn one number per action given"
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,14 @@ class Scores:
     options: npt.NDArray[np.float64] | None
 
 
-def named(entries: Sequence[str], flag: str) -> dict[str, str]:
-    """`NAME=SPEC` entries by name; a bare specification is its own name."""
+def named(entries: Sequence[str], flag: str, in_log: Container[str] = ()) -> dict[str, str]:
+    """`NAME=SPEC` entries by name; a bare specification is its own name, and so is what the log calls a policy."""
     specs: dict[str, str] = {}
     for entry in entries:
         name, equals, spec = entry.partition("=")
-        if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
+        if entry in in_log and equals:
+            name, spec = entry, entry
+        elif not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
             name, spec = public_name(entry), entry
         if not name or not spec:
             raise InputError(f"{flag} {name}=: write NAME=SPEC, such as mine=hf:runs/mine/model")
@@ -86,17 +91,47 @@ def cached(
         policy = load()
         if not isinstance(policy, ScoringPolicy):
             return None
-        log_probs = np.concatenate(policy.logprobs(text.turns[batch], text.options[batch]))
-        if np.isnan(log_probs).any() or (log_probs > 1e-4).any():
-            line = f"policy '{policy.name}' gave {log_probs.max():.3g} as a log-probability: it must be at most 0"
-            raise InputError(line)
-        batches.append(np.minimum(log_probs, 0.0))
+        batches.append(_given_logprobs(policy, text.turns[batch], text.options[batch]))
         if path is not None:
             with files.writing(path) as file:
                 np.save(file, batches[-1], allow_pickle=False)
         watch(f"log-probs of {policy.name}", min(first + BATCH, len(text.turns)), len(text.turns))
     options = np.concatenate(batches)
     return Scores(options[logged_rows(text)], options)
+
+
+def _given_logprobs(
+    policy: ScoringPolicy, turns: Sequence[Turn], options: Sequence[Sequence[str]]
+) -> npt.NDArray[np.float64]:
+    """What a policy says of the options of these turns, end to end; InputError where it fails or says too much."""
+    try:
+        given = policy.logprobs(turns, options)
+    except WorldlineError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"policy '{policy.name}' failed: {error_text(error)}: {EXPECTED}") from error
+    log_probs = np.concatenate(_checked_rows(policy.name, given, options))
+    if np.isnan(log_probs).any() or (log_probs > 1e-4).any():
+        line = f"policy '{policy.name}' gave {log_probs.max():.3g} as a log-probability: it must be at most 0"
+        raise InputError(line)
+    return np.minimum(log_probs, 0.0)
+
+
+def _checked_rows(name: str, given: object, options: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float64]]:
+    """A row of numbers for each turn, one for each of its actions: rows of other lengths would be of other actions."""
+    if not isinstance(given, Sequence | np.ndarray) or len(given) != len(options):
+        got = f"{len(given)} rows" if isinstance(given, Sequence | np.ndarray) else f"a {type(given).__name__}"
+        raise InputError(f"policy '{name}' gave {got} for {len(options)} turns: {EXPECTED}")
+    rows = []
+    for row, actions in zip(given, options, strict=True):
+        try:
+            rows.append(np.asarray(row, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InputError(f"policy '{name}' gave {shortened(row)} as log-probabilities: {EXPECTED}") from None
+        if rows[-1].shape != (len(actions),):
+            got = f"{rows[-1].size} log-probabilities for the {len(actions)} actions of a turn"
+            raise InputError(f"policy '{name}' gave {got}: {EXPECTED}")
+    return rows
 
 
 def _read_batch(path: Path, size: int) -> npt.NDArray[np.float64]:

@@ -20,7 +20,7 @@ from worldline.evaluate.candidates import (
 from worldline.evaluate.case_policies import CasePolicies
 from worldline.evaluate.judgement import LogEvidence
 from worldline.evaluate.log_columns import LogColumns, read_columns
-from worldline.evaluate.logged import LOGGED, logged_candidates, resolved
+from worldline.evaluate.logged import LOGGED, called, logged_candidates, resolved
 from worldline.evaluate.loggers import (
     CLONE,
     CLOSE_ENOUGH,
@@ -167,7 +167,8 @@ class Case:
     @cached_property
     def _policy_specs(self) -> dict[str, str]:
         """The specifications of --policy by name; `logged:` stands before one that names a policy of the log."""
-        return resolved(named(self.config.policy, "--policy"), self._whole.loggers)
+        loggers = self._whole.loggers
+        return resolved(named(self.config.policy, "--policy", called(loggers)), loggers)
 
     @cached_property
     def plain(self) -> EstimatorInput:

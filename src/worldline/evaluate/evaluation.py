@@ -142,7 +142,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     agreed = _agreement(policies, [each.values.values for each in judgements.values()], case, names)
 
     # which to go by, and what follows from it
-    recommended = recommend(names, trials, policies, checked)
+    recommended = recommend(names, trials, policies, checked, in_log)
     decisive = recommended.estimator if isinstance(recommended, Recommendation) else fallback(names, policies)
     comparison = compared(judgements, decisive, evidence, how, list(in_log.values())) if decisive else None
     robust = robustness(judgements, decisive, inputs) if decisive else None

@@ -30,14 +30,20 @@ def resolved(specs: Mapping[str, str], loggers: Loggers) -> dict[str, str]:
     return {name: _resolved(spec, loggers) for name, spec in specs.items()}
 
 
+def called(loggers: Loggers) -> frozenset[str]:
+    """All that a policy of the log may be called by: labels, and names without their epsilon."""
+    return frozenset({*loggers, *(name for name, _ in loggers.values())})
+
+
 def _resolved(spec: str, loggers: Loggers) -> str:
+    if "=" in spec and spec in called(loggers):
+        return LOGGED + spec
     if spec in KINDS or (":" in spec and not spec.startswith(LOGGED)):
         return spec
     wanted = spec.removeprefix(LOGGED)
     if _labels(wanted, loggers):
         return LOGGED + wanted
-    here = sorted({*loggers, *(name for name, _ in loggers.values())})
-    line = f"no policy of the log is called '{wanted}': its policies are {listed(wanted, here)}"
+    line = f"no policy of the log is called '{wanted}': its policies are {listed(wanted, sorted(called(loggers)))}"
     raise InputError(f"--policy {spec}: {line}" + ("" if spec.startswith(LOGGED) else f"; or write {', '.join(KINDS)}"))
 
 

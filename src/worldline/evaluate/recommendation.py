@@ -1,14 +1,16 @@
 """Which estimator to go by on this log, and which candidate it values most; or why none.
 
 The smallest expected error wins: of sampling, and for models the bias that weights measured. Where every estimator is
-flagged, it is no smaller than the error in trials: estimates of the log's own policies. Where the audit convicts the
-log-probs, only estimators that use none are left; where the log lacks part of what a candidate does and there are too
-few trials, only self-normalised weights. An estimator whose intervals missed in every trial is out, and so is a world
-model without a trial. Of the world models only `wm` is recommended where it values all candidates.
+flagged, it is no smaller than the error in trials: estimates of the log's own policies; a flagged estimator without a
+trial is never recommended, nothing says its error. Where the audit convicts the log-probs, only estimators that use
+none are left; where the log lacks part of what a candidate does and there are too few trials, only self-normalised
+weights. An estimator whose intervals missed in every trial is out, and so is a world model without a trial, or with no
+smaller error in its trials than the behaviour mean. Of the world models only `wm` is recommended where it values all
+candidates.
 `bench coverage` compares this with every constant choice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -31,36 +33,92 @@ TRIALS_FOR_A_VERDICT = 3
 
 
 def recommend(
-    estimators: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult], audit: Audit | None = None
+    estimators: Sequence[str],
+    trials: Sequence[Trial],
+    policies: Sequence[PolicyResult],
+    audit: Audit | None = None,
+    in_log: Collection[str] = (),
 ) -> Recommendation | str:
-    """The recommendation, or why there is none."""
-    able = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
-    able = [name for name in able if MIXTURE not in able or name not in REFERENCES]
+    """The recommendation, or why there is none. `in_log` are the candidates that are valued by their own episodes."""
+    valued = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
+    able = [name for name in valued if MIXTURE not in valued or name not in REFERENCES]
     if not able:
         return "no estimator that depends on the policy values all candidates and tells them apart"
     trusted = [name for name in able if not _always_missed(trials, name)]
     if not trusted:
         return f"{', '.join(able)} missed every policy of known value on this log"
-    sound = [name for name in trusted if not flagged_for(name, policies)]
-    measured = [name for name in sound if _is_measured(name, trials)]
-    if sound and not measured:
-        flagged = ", and the other estimators are flagged" if len(sound) < len(able) else ""
-        return f"the error of {', '.join(sound)} on this log is not certified{flagged}"
-    sound = measured
-    pool = sound or _least_bad(trusted, trials, policies, audit)
+    unflagged = [name for name in trusted if not flagged_for(name, policies)]
+    measured = [name for name in unflagged if _is_measured(name, trials)]
+    if unflagged and not measured:
+        flagged = ", and the other estimators are flagged" if len(unflagged) < len(able) else ""
+        return f"the error of {', '.join(unflagged)} on this log is not certified{flagged}"
+    beaten = [name for name in measured if not _rests_on_the_log(name) and _floor_error(trials, name) is not None]
+    sound = [name for name in measured if name not in beaten]
+    pool = sound
+    if not sound:
+        rest = [name for name in trusted if name not in beaten]
+        pool = [n for n in _least_bad(rest, trials, policies, audit) if _is_supported(n, trials, policies, in_log)]
+        if not pool and not beaten:
+            return _nothing_to_rely_on(trusted, policies)
+        if reason := _below_the_floor(pool or beaten, bool(beaten), trials, policies):
+            return reason
     errors = {name: error for name in pool if (error := _error(name, policies, () if sound else trials)) is not None}
     if not errors:
-        alone = all(policy.estimates[name].n == 1 for name in pool for policy in policies)
-        mend = "give more than one episode" if alone else "too few episodes of the log are like the candidates"
-        return f"the error of {', '.join(pool)} is not measured: {mend}"
-    if reason := _below_the_floor(sound, pool, trials, policies):
-        return reason
-    best, *rest = sorted(errors, key=lambda name: errors[name])
-    following = f"; next is {rest[0]}, {errors[rest[0]]:.3f}" if rest else ""
-    caveat = "" if sound else "; every estimator is flagged for some candidate, this one too"
-    reason = f"smallest expected error on this log, {errors[best]:.3f}{following}{_certified(trials, best)}{caveat}"
+        return _unmeasured(pool, policies)
+    best, *others = sorted(errors, key=lambda name: errors[name])
+    following = f"; next is {others[0]}, {errors[others[0]]:.3f}" if others else ""
+    claims = {name: _error(name, policies, () if sound else trials) for name in valued}
+    smallest = _smallest(best, errors, claims, policies)
+    caveat = "" if sound else _caveat(beaten)
+    reason = f"{smallest} {errors[best]:.3f}{following}{_certified(trials, best)}{caveat}"
     top = max(policies, key=lambda policy: policy.estimates[best].value or 0.0)
     return Recommendation(estimator=best, policy=top.label, reason=reason)
+
+
+def _smallest(
+    best: str, errors: Mapping[str, float], claims: Mapping[str, float | None], policies: Sequence[PolicyResult]
+) -> str:
+    """Among which estimators the error of `best` is the smallest; `claims` has those that were passed over, too."""
+    smaller = {name for name, claim in claims.items() if claim is not None and claim < errors[best]}
+    unflagged = [name for name in claims if not flagged_for(name, policies)]
+    if not smaller:
+        return "smallest expected error on this log,"
+    if best in unflagged and not smaller.intersection(unflagged):
+        count = f"of the {len(unflagged)} estimators " if len(unflagged) > 1 else ""
+        return f"smallest expected error {count}without a flag,"
+    if len(errors) > 1:
+        return f"smallest expected error of the {len(errors)} estimators that may be recommended here,"
+    return "the only estimator that may be recommended here, expected error"
+
+
+def _caveat(beaten: Sequence[str]) -> str:
+    """What speaks against a flagged estimator that is recommended all the same."""
+    if not beaten:
+        return "; every estimator is flagged for some candidate, this one too"
+    lost = f"{', '.join(beaten)}, without a flag, had no smaller error than the behaviour mean on policies left out"
+    return f"; it is flagged for some candidate, and {lost}"
+
+
+def _unmeasured(names: Sequence[str], policies: Sequence[PolicyResult]) -> str:
+    alone = _one_episode(names, policies)
+    mend = "give more than one episode" if alone else "too few episodes of the log are like the candidates"
+    return f"the error of {', '.join(names)} is not measured: {mend}"
+
+
+def _one_episode(names: Sequence[str], policies: Sequence[PolicyResult]) -> bool:
+    return all(policy.estimates[name].n == 1 for name in names for policy in policies)
+
+
+def _nothing_to_rely_on(names: Sequence[str], policies: Sequence[PolicyResult]) -> str:
+    """Where every estimator is flagged and without a trial: what would help."""
+    if _one_episode(names, policies):
+        return _unmeasured(names, policies)
+    labels = ", ".join(policy.label for policy in policies)
+    return (
+        "no estimate here can be relied on: every estimator is flagged and none was tried on policies of known value: "
+        "--logger NAME=SPEC for each policy of the log tries them, --world-model adds an estimator that needs no "
+        f"overlap, episodes of {labels} or of policies near add overlap"
+    )
 
 
 def fallback(estimators: Sequence[str], policies: Sequence[PolicyResult]) -> str | None:
@@ -109,19 +167,28 @@ def _rests_on_logprobs(name: str) -> bool:
     return bool(needs & WEIGHTED)
 
 
+def _floor_error(trials: Sequence[Trial], name: str) -> float | None:
+    """The behaviour mean's error in the trials, where there are enough of them and that of `name` is no smaller."""
+    errors = comparable(trials, [FLOOR, name])
+    if len(trials) < TRIALS_FOR_A_VERDICT or len(errors) < 2 or errors[name] < errors[FLOOR]:
+        return None
+    return errors[FLOOR]
+
+
 def _below_the_floor(
-    sound: Sequence[str], pool: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult]
+    pool: Sequence[str], others_flagged: bool, trials: Sequence[Trial], policies: Sequence[PolicyResult]
 ) -> str | None:
-    """Where every estimator is flagged and none had a smaller error in its trials than the logged mean."""
+    """Where none of those that are left had a smaller error in its trials than the logged mean."""
     errors = comparable(trials, [FLOOR, *pool])
-    if sound or FLOOR not in errors or len(trials) < TRIALS_FOR_A_VERDICT or len(errors) < 2:
+    if FLOOR not in errors or len(trials) < TRIALS_FOR_A_VERDICT or len(errors) < 2:
         return None
     best = min((name for name in errors if name != FLOOR), key=lambda name: errors[name])
     if errors[best] < errors[FLOOR]:
         return None
+    flagged = "no other estimator is without a flag" if others_flagged else "every estimator is flagged"
     return (
         f"nothing here beats the behaviour mean: its error on the log's own policies is {errors[FLOOR]:.3f}, that of "
-        f"{best} {errors[best]:.3f}, and every estimator is flagged: collect {_episodes(policies, errors[FLOOR])} of "
+        f"{best} {errors[best]:.3f}, and {flagged}: collect {_episodes(policies, errors[FLOOR])} of "
         f"{'each of ' if len(policies) > 1 else ''}{', '.join(policy.label for policy in policies)}"
     )
 
@@ -149,7 +216,19 @@ def episodes_needed(half_width: float, episodes: int, error: float) -> int:
 def _is_measured(name: str, trials: Sequence[Trial]) -> bool:
     """Whether an estimate's error is measured on what it was not fitted to: of those of `ope` by weights, of a world
     model by policies that were left out of its log. The mean of a policy's own episodes has no other error."""
-    return name in ESTIMATORS or name == ON_POLICY or record(trials, name) is not None
+    return _rests_on_the_log(name) or record(trials, name) is not None
+
+
+def _rests_on_the_log(name: str) -> bool:
+    """Whether it is no world model: of what a world model says, trials are all that speaks for it."""
+    return name in ESTIMATORS or name == ON_POLICY
+
+
+def _is_supported(
+    name: str, trials: Sequence[Trial], policies: Sequence[PolicyResult], in_log: Collection[str]
+) -> bool:
+    """Whether anything but a flagged estimate itself says its error: a trial, or that it is a mean of own episodes."""
+    return record(trials, name) is not None or set(flagged_for(name, policies)) <= set(in_log)
 
 
 def _always_missed(trials: Sequence[Trial], name: str) -> bool:
@@ -175,7 +254,9 @@ def _certified(trials: Sequence[Trial], name: str) -> str:
     if not errors:
         return ""
     spread = f" ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.3f}" if len(errors) > 1 else ""
-    return f"; on {len(errors)} policies of known value {np.mean(errors):.3f}{spread}"
+    floor = _floor_error(trials, name)
+    beaten = "" if floor is None else f", no better than the behaviour mean, {floor:.3f}"
+    return f"; on {len(errors)} policies of known value {np.mean(errors):.3f}{spread}{beaten}"
 
 
 def _tells_apart(name: str, policies: Sequence[PolicyResult]) -> bool:

@@ -26,7 +26,7 @@ from worldline.evaluate.sensitivity import sensitivity
 from worldline.ope.certificate import Trial
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
 from worldline.ope.estimators import imagined_critic, model_based
-from worldline.ope.intervals import Interval, error_by, interval, widened
+from worldline.ope.intervals import Interval, around, error_by, interval, widened
 from worldline.ope.log import Codes, Episodes, RaggedLog, RefusalError, Steps
 from worldline.ope.weights import exp
 from worldline.types import Trajectory, policy_label
@@ -282,7 +282,7 @@ def _around(values: Episodes, truth: Episodes, tasks: Codes, confidence: float) 
     mean = float(values.mean())
     if difference.low is None or difference.high is None:
         return Interval(mean, None, None, len(values))
-    return Interval(
+    return around(
         mean,
         mean + difference.low - difference.value,
         mean + difference.high - difference.value,

@@ -5,6 +5,7 @@ these are unique, else follow from the file's name, the policy, the task and the
 whenever it is imported.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from worldline.logs.detection import detect
 from worldline.logs.rows import BadRow, DecodedRow
 from worldline.logs.source import ImportSource, Options, Unnamed, reason
 from worldline.nearby import nearby
-from worldline.types import InputError, Trajectory
+from worldline.types import LARGEST_REWARD, InputError, Trajectory
 
 _LONGEST_REASON = 300
 _MOST_LOGPROB = 1e-6
@@ -172,6 +173,9 @@ def _possible(episode: Trajectory) -> Trajectory:
     for number, step in enumerate(episode.steps):
         if step.logprob is not None and step.logprob > _MOST_LOGPROB:
             raise ValueError(f"steps.{number}.logprob: is {step.logprob:.3g}: a log-probability is at most 0")
+        if math.isfinite(step.reward) and abs(step.reward) > LARGEST_REWARD:
+            fault = f"too large (at most {LARGEST_REWARD:g}): give rewards in another unit"
+            raise ValueError(f"steps.{number}.reward: is {step.reward:.3g}, {fault}")
     return episode
 
 

@@ -96,11 +96,8 @@ def calibration_slope(x: Values, y: Values) -> float | None:
 
 def coverage(estimates: Sequence[Interval], truth: Values) -> float | None:
     """Share of the true values that lie within their interval; estimates without one are left out."""
-    inside = [
-        (e.low if e.low is not None else -np.inf) <= t <= (e.high if e.high is not None else np.inf)
-        for e, t in zip(estimates, truth, strict=True)
-        if e.low is not None or e.high is not None
-    ]
+    covered = [estimate.covers(float(true)) for estimate, true in zip(estimates, truth, strict=True)]
+    inside = [hit for hit in covered if hit is not None]
     return float(np.mean(inside)) if inside else None
 
 

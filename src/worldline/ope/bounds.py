@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from worldline.ope.intervals import Interval
+from worldline.ope.intervals import Interval, around
 from worldline.ope.log import Codes, Episodes, RaggedLog, RefusalError
 from worldline.ope.weights import exp
 from worldline.types import InputError
@@ -58,7 +58,7 @@ def bounded(name: str, values: Episodes, method: Bound, given: BoundInput, confi
     if method == "bernstein" and name == "naive":
         units = _task_means(values, tasks)
         half = empirical_bernstein(units[:, None], np.array([high - low]), delta)[0]
-        return Interval(float(values.mean()), float(units.mean() - half), float(units.mean() + half), len(values))
+        return around(float(values.mean()), float(units.mean() - half), float(units.mean() + half), len(values))
     floor = low if name == "naive" else 0.0
     above = _task_means(values - floor, tasks)
     upper: float | None = None
@@ -73,7 +73,7 @@ def bounded(name: str, values: Episodes, method: Bound, given: BoundInput, confi
         if both:
             room = high - values if given.final is None or name == "naive" else exp(given.final) * high - values
             upper = high - betting_lower(_task_means(room, tasks), delta / 2, high - floor)
-    return Interval(float(values.mean()), max(floor + lower, low), upper, len(values))
+    return around(float(values.mean()), max(floor + lower, low), upper, len(values))
 
 
 def _refuse_unproven(name: str, method: Bound, given: BoundInput) -> None:

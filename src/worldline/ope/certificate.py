@@ -37,12 +37,7 @@ class Trial:
 
     def covers(self, name: str) -> bool | None:
         """Whether the truth lies in the interval; None without an interval."""
-        estimated = self.estimates[name]
-        if estimated.low is None and estimated.high is None:
-            return None
-        slack = 1e-9 * max(1.0, abs(self.truth))
-        above = estimated.low is None or self.truth >= estimated.low - slack
-        return above and (estimated.high is None or self.truth <= estimated.high + slack)
+        return self.estimates[name].covers(self.truth)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ Method = Literal["bootstrap", "student-t"]
 Columns = Annotated[Matrix, "episodes estimators"] | Sequence[Episodes]
 CHUNK = 1 << 17
 """Resampled units, or values of columns, held at once: bounds the bootstrap's memory."""
+ROUNDING = 1e-9
+"""How far sums of the same numbers in another order may lie apart, as a share of their size."""
 ROW_BY_ROW = 500
 """Units from which a resample is counted faster on its own than with others."""
 MOST_UNITS = 4096
@@ -35,6 +37,19 @@ class Interval:
     low: float | None
     high: float | None
     n: int
+
+    def covers(self, truth: float) -> bool | None:
+        """Whether `truth` lies in it, or beside it by no more than sums are rounded; None without a limit."""
+        if self.low is None and self.high is None:
+            return None
+        slack = ROUNDING * max(1.0, abs(truth))
+        above = self.low is None or truth >= self.low - slack
+        return above and (self.high is None or truth <= self.high + slack)
+
+
+def around(value: float, low: float | None, high: float | None, n: int) -> Interval:
+    """An interval that holds its own estimate: limits of values that are all alike are rounded to either side of it."""
+    return Interval(value, None if low is None else min(low, value), None if high is None else max(high, value), n)
 
 
 def interval(
@@ -83,7 +98,7 @@ def intervals(
     else:
         low, high = means - half, means + half
     return [
-        Interval(float(m * s), _limit(a * s), _limit(b * s), n)
+        around(float(m * s), _limit(a * s), _limit(b * s), n)
         for m, a, b, s in zip(means, low, high, scales, strict=True)
     ]
 

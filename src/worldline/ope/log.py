@@ -17,16 +17,12 @@ import numpy.typing as npt
 
 from worldline.ope.names import chosen, coded
 from worldline.ope.scratch import Scratch
-from worldline.types import InputError, Trajectory, WorldlineError, policy_label
+from worldline.types import LARGEST_REWARD, InputError, Trajectory, WorldlineError, policy_label
 
 Steps = Annotated[npt.NDArray[np.float64], "steps"]
 Episodes = Annotated[npt.NDArray[np.float64], "episodes"]
 Codes = Annotated[npt.NDArray[np.int64], "episodes"]
 Matrix = Annotated[npt.NDArray[np.float64], "rows columns"]
-
-
-LARGEST_REWARD = 1e100
-"""Beyond this, sums of squares and products with importance weights do not fit a double."""
 
 
 BLOCK = 1 << 16

@@ -4,9 +4,10 @@ from worldline.types.environment import EagerEnvironment, Environment, Info, Laz
 from worldline.types.errors import InputError, WorldlineError
 from worldline.types.policy import Decision, EagerPolicy, Exchange, Policy, ScoringPolicy, Turn, policy_label, turns
 from worldline.types.randomness import derive_seed, uniform
-from worldline.types.trajectory import NOT_LOGGED, SCHEMA_VERSION, Step, Trajectory
+from worldline.types.trajectory import LARGEST_REWARD, NOT_LOGGED, SCHEMA_VERSION, Step, Trajectory
 
 __all__ = [
+    "LARGEST_REWARD",
     "NOT_LOGGED",
     "SCHEMA_VERSION",
     "Decision",

@@ -9,6 +9,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
+LARGEST_REWARD = 1e100
+"""Beyond this, sums of squares and products with importance weights do not fit a double."""
 NOT_LOGGED = "not logged"
 """`meta["steps"]` of an episode of which only the outcome was logged: its one empty step carries the reward."""
 
