@@ -63,9 +63,7 @@ def test_a_policy_that_leaves_the_log_stops_the_run(start: Path, world_model: Pa
         train(recipe(start, world_model, tmp_path / "run", updates=1, rollout=hot))
     share = re.findall(how, str(stopped.value))[0]
     going_on = {"updates": 1, "rollout": hot, "resume": True, "most_halted": float(share)}
-    assert (
-        train(recipe(start, world_model, tmp_path / "run", **going_on)).metrics["update"] == 1
-    )
+    assert train(recipe(start, world_model, tmp_path / "run", **going_on)).metrics["update"] == 1
 
 
 def test_a_run_goes_on_only_in_the_world_model_it_began_in(start: Path, world_model: Path, tmp_path: Path) -> None:
