@@ -100,6 +100,26 @@ def test_a_folder_holds_episodes_of_one_set_of_options(tmp_path: Path) -> None:
     assert len(content(tmp_path / "log")) == 2, "an emptied folder is free again"
 
 
+def test_a_name_in_a_folder_stands_for_one_policy(start: Path, tmp_path: Path) -> None:
+    """Sampling among the admissible actions is another policy than writing freely, though the model is the same."""
+    settings = {"policy": f"hf:{start}", "max_new_tokens": 4, "device": "cpu", "max_steps": 2, "episodes": 2}
+    collect(config(tmp_path / "log", **settings, mode="choose"))
+    with pytest.raises(InputError, match=r"with --mode choose, and this run has --mode generate.*another --name"):
+        collect(config(tmp_path / "log", **settings))
+    with pytest.raises(InputError, match=r"with --temperature 1.0, and this run has --temperature 0.5"):
+        collect(config(tmp_path / "log", **settings, mode="choose", temperature=0.5))
+    collect(config(tmp_path / "log", **settings, name="writing"))
+    collect(config(tmp_path / "log", **settings, mode="choose", seed=1, epsilon=0.5))
+    assert len(content(tmp_path / "log")) == 6
+    (tmp_path / "log" / ".policies.json").write_text("{broken")
+    with pytest.raises(InputError, match=r"policies.json: is no JSON: delete it"):
+        collect(config(tmp_path / "log", **settings, mode="choose", seed=2))
+    for shard in store.shards(tmp_path / "log"):
+        shard.unlink()
+    collect(config(tmp_path / "log", **settings))
+    assert len(content(tmp_path / "log")) == 2, "an emptied folder is free again"
+
+
 def test_a_checkpoint_that_was_retrained_is_another_run(start: Path, tmp_path: Path) -> None:
     model, log = tmp_path / "model", tmp_path / "log"
     shutil.copytree(start, model)

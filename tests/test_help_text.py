@@ -34,6 +34,9 @@ def test_the_settings_of_an_environment_are_shown_with_it(capsys: pytest.Capture
         assert main(words) == 0
         shown = capsys.readouterr().out
         assert "--options.level tiny|small|standard" in shown and "--options.families" in shown
+    for words in (["env", "imagined:runs/wm"], ["train", "imagined:runs/wm", "--help"]):
+        assert main(words) == 0
+        assert "--options.halt true|false" in capsys.readouterr().out
     assert main(["env", "houshold"]) == 2
     assert "did you mean 'household'" in capsys.readouterr().err
 

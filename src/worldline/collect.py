@@ -16,6 +16,7 @@ from typing import Any
 
 from worldline import envs, files, policies, store
 from worldline.callable_module import CallableModule
+from worldline.collect_notes import refuse_other_options, refuse_other_settings
 from worldline.collect_settings import CollectConfig as CollectConfig  # part of what this module offers
 from worldline.collect_settings import run_name
 from worldline.notebook import html_table
@@ -126,8 +127,6 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
     )
 
 
-OPTIONS_FILE = ".options.json"
-"""In a log's folder: the options of each environment whose episodes `collect` has put there."""
 Watch = Callable[[Tally], None]
 Play = Callable[[list[Episode], store.StoreWriter | None, Tally, Watch], ShardOutcome]
 """Plays episodes into a writer and a tally; `watch` sees the tally after each, or after each shard."""
@@ -258,33 +257,14 @@ def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.
         yield None, set()
         return
     writer = store.StoreWriter(config.out)
-    _one_world(config, config.out)
+    refuse_other_options(config, config.out)
+    refuse_other_settings(config, config.out)
     taken = f"{config.out}: another process is collecting this very run; give another --seed"
     with files.locked(config.out / f".{config.settings_name}.lock", taken=taken):
         done = _kept(config, run)
         tally.recall(config.out, done)
         with writer:
             yield writer, done
-
-
-def _one_world(config: CollectConfig, folder: Path) -> None:
-    """Refuse a folder with episodes of the environment at other options: tasks of the same name would be others."""
-    path = folder / OPTIONS_FILE
-    try:
-        options_of = json.loads(path.read_text(encoding="utf-8")) if path.is_file() and store.shards(folder) else {}
-    except ValueError:
-        raise InputError(f"{path}: is no JSON: delete it, if all episodes there have the options of this run") from None
-    own = envs.settings(config.env, config.options) if config.env in envs.WORLDS else config.options
-    own = json.loads(json.dumps(own, default=str))
-    there = options_of.setdefault(config.env, own)
-    if there != own:
-        differing = [name for name in sorted({*there, *own}) if there.get(name) != own.get(name)]
-        flags = (f"--options.{name} {there[name]}" if name in there else f"no --options.{name}" for name in differing)
-        raise InputError(
-            f"{folder}: holds episodes of {config.env} with {' '.join(flags)}, whose tasks are not those of this run: "
-            "give another --out"
-        )
-    files.write_json(path, options_of)
 
 
 def _kept(config: CollectConfig, run: str) -> set[str]:

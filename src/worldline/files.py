@@ -47,6 +47,8 @@ def read_json_object(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: corrupt: not JSON: {error}") from None
     if not isinstance(content, dict):
@@ -125,6 +127,12 @@ def new_file(path: Path | str) -> Path:
     except OSError as error:
         raise InputError(f"{target.parent}: cannot be a folder: {error.strerror}") from None
     return target
+
+
+def not_utf8(error: UnicodeDecodeError, *, whole: bool = True) -> str:
+    """What is wrong with a text and how to mend it; the place where all of the text was decoded at once."""
+    place = f" at byte {error.start + 1}" if whole else ""
+    return f"not UTF-8: {error.object[error.start]:#04x}{place}: save it as UTF-8"
 
 
 def digest(paths: Iterable[Path]) -> str:

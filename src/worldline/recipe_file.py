@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from worldline import files
 from worldline.config import Config, names_of, refuse_absent, suggest
 from worldline.types import InputError
 
@@ -39,7 +40,7 @@ def read_recipe(path: Path, model: type[Config]) -> dict[str, Any]:
     try:
         values = read_yaml(content.decode(), str(path))
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not YAML: not UTF-8: {error}") from None
+        raise InputError(f"{path}: {files.not_utf8(error)}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: a recipe is a mapping of settings, this is {type(values).__name__}")
     settings = {name.split(".")[0] for name in names_of(model)}

@@ -61,6 +61,50 @@ def test_words(words: str, line: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert line in refused(words.split(), capsys)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "collect household --policy random",
+        "sft household",
+        "train household --model m",
+        "fit log",
+        "evaluate --log log --policy x=random",
+        "compare log",
+        "report log",
+        "import episodes x.jsonl",
+        "export log",
+        "demo",
+    ],
+)
+@pytest.mark.parametrize("below", ["", "/new/run"])
+def test_an_out_that_cannot_be_written(words: str, below: str, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "file").write_text("")
+    out = f"{tmp_path}/file/x{below}"
+    line = refused([*words.split(), "--out", out], capsys)
+    assert line == f"worldline {words.split()[0]}: --out {out}: cannot be written: Not a directory"
+
+
+def test_a_folder_without_the_right_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr("worldline.cli.os.access", lambda path, mode: False)  # root may do anything
+    line = refused(["sft", "household", "--out", str(tmp_path / "run")], capsys)
+    assert line == f"worldline sft: --out {tmp_path / 'run'}: cannot be written: Permission denied"
+
+
+def test_text_in_another_encoding_says_how_to_mend_it(tmp_path: Path, capsys: Captured) -> None:
+    log = logged(tmp_path / "log")
+    capsys.readouterr()
+    for name in ("truth.json", "recipe.yaml"):
+        (tmp_path / name).write_bytes('{"näme": 1}'.encode("latin-1"))
+    mended = "not UTF-8: 0xe4 at byte 4: save it as UTF-8"
+    words = ["evaluate", "--log", str(log), "--policy", "x=random", "--truth", str(tmp_path / "truth.json")]
+    assert refused(words, capsys).endswith(f"truth.json: {mended}")
+    assert refused(["collect", str(tmp_path / "recipe.yaml")], capsys).endswith(f"recipe.yaml: {mended}")
+    rows = {"x.jsonl": '{"task_id": "ä", "reward": 1}\n', "x.csv": "task_id,reward\nä,1\n"}
+    for name, text in rows.items():
+        (tmp_path / name).write_bytes(text.encode("latin-1"))
+        assert "save it as UTF-8" in refused(["import", str(tmp_path / name), "--out", str(tmp_path / "new")], capsys)
+
+
 def test_an_empty_folder_is_no_log(tmp_path: Path, capsys: Captured) -> None:
     assert "holds no log" in refused(["evaluate", "--log", str(tmp_path), "--policy", "x=random"], capsys)
 

@@ -42,7 +42,7 @@ EVALUATE = "evaluate --log x --policy random"
         (PLAY, ["--out", "a\udcff"], r"argument 'a\udcff': holds a NUL or a character that is not Unicode"),
         (PLAY, ["--name", "\ud800"], "not Unicode"),
         (PLAY, ["--out", ""], "--out: is empty: name a path"),
-        (PLAY, ["--out", "/dev/null/x"], "/dev/null/x: cannot be a log folder: Not a directory"),
+        (PLAY, ["--out", "/dev/null/x"], "--out /dev/null/x: cannot be written: Not a directory"),
         ("collect household --policy random", ["--episodes", str(10**30)], "--episodes: Input should be less"),
         (PLAY, ["--seed", str(2**70)], "--seed: does not fit in 64 bits"),
         (PLAY, ["--batch-size", str(10**30)], "--batch-size: does not fit in 64 bits"),

@@ -104,6 +104,17 @@ def test_policies_without_a_task_in_common(tmp_path: Path) -> None:
     assert "no task in common" in pair.warnings[0]
 
 
+def test_the_same_tasks_in_two_environments_are_no_pairs(tmp_path: Path) -> None:
+    real, imagined = ([episode(p, str(k), float(k < 5)) for k in range(10)] for p in ("v2", "v3"))
+    imagined = [one.model_copy(update={"env": "imagined:W"}) for one in imagined]
+    pair = compare(CompareConfig(log=(log_of(tmp_path / "log", [*real, *imagined]),))).pair("v3")
+    (line,) = pair.warnings
+    assert not pair.paired
+    assert line.startswith(
+        f"v3 and v2 have task ids in common, but in other environments (imagined:W; {real[0].env}), "
+    )
+
+
 def test_from_two_comparisons_on_a_note_counts_what_chance_makes_of_them(tmp_path: Path) -> None:
     tasks = [str(task) for task in range(20)]
     log = log_of(tmp_path, [episode(f"v{k}", task, 1.0) for k in range(4) for task in tasks])

@@ -98,7 +98,7 @@ def test_files_that_are_broken(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 2: 1 cells, the first line names 2"):
         list(logs.read("table", path))
     path.write_bytes(b"task_id,action\na,\xff\n")
-    with pytest.raises(InputError, match="not CSV that can be read"):
+    with pytest.raises(InputError, match="not UTF-8: 0xff: save it as UTF-8"):
         list(logs.read("table", path))
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match="no Parquet file that can be read"):

@@ -1,6 +1,7 @@
 """An agent that is trained in the world model of a log alone; the real world, which it never met, is the judge."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,13 @@ def test_real_success_rises_without_a_real_episode(start: Path, world_model: Pat
 def test_a_policy_that_leaves_the_log_stops_the_run(start: Path, world_model: Path, tmp_path: Path) -> None:
     """At temperature 30 hardly any word of it is one that was logged."""
     hot = {"max_new_tokens": 4, "device": "cpu", "temperature": 30.0}
-    with pytest.raises(WorldlineError, match=r"update 1: \d+% of its episodes left what the log supports"):
+    left = r"update 1: \d+% of its episodes left what the log supports"
+    how = r"there is no checkpoint yet; --resume --most-halted (\S+) goes on"
+    with pytest.raises(WorldlineError, match=f"{left}.*{how}") as stopped:
         train(recipe(start, world_model, tmp_path / "run", updates=1, rollout=hot))
+    share = re.findall(how, str(stopped.value))[0]
+    going_on = {"updates": 1, "rollout": hot, "resume": True, "most_halted": float(share)}
+    assert train(recipe(start, world_model, tmp_path / "run", **going_on)).metrics["update"] == 1
 
 
 def test_a_run_goes_on_only_in_the_world_model_it_began_in(start: Path, world_model: Path, tmp_path: Path) -> None:
@@ -79,7 +85,7 @@ def test_what_was_learned_before_the_policy_left_the_log_is_kept(
     monkeypatch.setattr(
         "worldline.paw.train._halted", lambda played: float(played.trajectories[0].policy == "update-000001")
     )
-    with pytest.raises(WorldlineError, match="update 2: 100% of its episodes"):
+    with pytest.raises(WorldlineError, match="update 2: 100% of its episodes.*update-000001 is whole"):
         train(recipe(start, world_model, tmp_path / "run", checkpoint_every=10))
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["update-000001"]
     monkeypatch.undo()

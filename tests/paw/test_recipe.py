@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from worldline import help_text
 from worldline.command_line import read
 from worldline.paw.recipe import TrainConfig
+from worldline.types import InputError
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -47,6 +49,16 @@ def test_the_loss_of_the_world_follows_from_wm_unless_it_is_given(
 ) -> None:
     config = read(TrainConfig, ["household", "--model", "m", "--out", "o", *flags])
     assert (config.targets.loss, config.world_loss) == (objective, token_loss)
+
+
+def test_training_needs_chance() -> None:
+    """At temperature 0 an action has no log-probability; an evaluation may be greedy."""
+    words = ["household", "--model", "m", "--out", "o"]
+    with pytest.raises(InputError, match="^--rollout.temperature: training needs chance: give a number above 0"):
+        read(TrainConfig, [*words, "--rollout.temperature", "0"])
+    assert read(TrainConfig, [*words, "--evaluation.temperature", "0"]).evaluation.temperature == 0
+    explained = help_text.usage(TrainConfig, "worldline train").partition("--rollout.temperature")[2]
+    assert "above 0" in explained.partition("--")[0]
 
 
 def test_a_recipe_written_before_the_new_settings_still_loads(tmp_path: Path) -> None:

@@ -125,9 +125,9 @@ def test_whatever_breaks_the_old_report_or_the_new_one_is_there(how: faults.How,
 
 def test_a_folder_that_cannot_be_written_is_one_line(run: Path, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "file").write_text("")
-    assert main(["report", str(run), "--out", str(tmp_path / "file" / "r.html")]) == 1
+    assert main(["report", str(run), "--out", str(tmp_path / "file" / "r.html")]) == 2
     captured = capsys.readouterr()
-    assert "r.html: cannot be written" in captured.err
+    assert "r.html: cannot be written: Not a directory" in captured.err
     assert captured.err.count("\n") == 1
 
 

@@ -22,7 +22,7 @@ from worldline.policies import TEMPLATES, Encoder
 from worldline.rollout import plan
 from worldline.sft import SftConfig, sft
 from worldline.sft.clone import Progress
-from worldline.sft.demonstrations import Demonstration, of_expert
+from worldline.sft.demonstrations import Demonstration, drawn, of_expert
 from worldline.sft.examples import sequences, texts
 from worldline.sft.small import SIZES, small_tokenizer
 from worldline.types import InputError, turns
@@ -32,6 +32,8 @@ NEVER = 10**9
 
 def settings(out: Path, **more: object) -> SftConfig:
     short = {"episodes": 24, "epochs": 8, "context": 256, "vocabulary": 300, "batch_tokens": 512, "checkpoints": 3}
+    if "model" in more:
+        del short["vocabulary"]
     return SftConfig.model_validate({"source": "counting:CountingWorld", "out": out, **short, **more})
 
 
@@ -289,6 +291,57 @@ def test_what_was_not_cloned_is_counted(tiny: None, tmp_path: Path, capsys: pyte
     shown = list(of_expert(world, plan(world, world.splits()[0], 24, seed=0, run="expert"), noise=0.9))
     assert f"cloned {len(shown)} of 24 episodes" in out
     assert f"left out: {24 - len(shown)} ended badly after random steps (--noise 0.9)" in out
+
+
+def failing_log(folder: Path, episodes: int) -> int:
+    """How many of a random player's episodes in the log succeeded."""
+    played = collect(CollectConfig(env="counting:CountingWorld", policy="random", episodes=episodes, out=folder))
+    return sum(bool(success) for success in played.tally.successes)
+
+
+def test_a_world_model_of_text_learns_from_failures_too(tiny: None, tmp_path: Path) -> None:
+    won = failing_log(tmp_path / "log", 24)
+    how = {"source": str(tmp_path / "log"), "target": "observation", "outcome": True, "epochs": 0.1}
+    every = sft(settings(tmp_path / "all", **how))
+    assert (every.episodes, every.lost, every.config.only_success) == (24, 0, False)
+    assert sft(settings(tmp_path / "won", **how, only_success=True)).episodes == won < 24
+    assert settings(tmp_path, target="both").only_success
+    words = ["log", "--out", str(tmp_path / "x"), "--target", "observation"]
+    assert not read(SftConfig, words).only_success
+    assert read(SftConfig, [*words, "--only-success"]).only_success
+
+
+def test_a_limit_draws_from_the_whole_log(tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    won = failing_log(tmp_path / "log", 40)
+    few = won // 2
+    short = ["--out", str(tmp_path / "run"), "--overwrite", "--epochs", "0.1", "--context", "256"]
+    assert main(["sft", str(tmp_path / "log"), *short, "--vocabulary", "300", "--episodes", str(few)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"cloned {few} of 40 episodes" in out
+    assert f"left out: {won - few} by --episodes {few} (drawn by --seed), {40 - won} did not succeed" in out
+
+
+def test_a_draw_is_spread_in_the_order_of_the_log_and_follows_the_seed(demonstrations: list[Demonstration]) -> None:
+    some = drawn(demonstrations, 5, seed=0)
+    places = [demonstrations.index(one) for one in some]
+    assert places == sorted(places)
+    assert len(set(places)) == 5
+    assert places != [0, 1, 2, 3, 4]
+    assert drawn(demonstrations, 5, seed=0) == some != drawn(demonstrations, 5, seed=1)
+    assert drawn(demonstrations, len(demonstrations), seed=0) == demonstrations
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--lora 4", "--lora: nano is new: its random weights would stay: give a trained --model, or leave it out"),
+        ("--lora 4 --model mini", "--lora: mini is new"),
+        ("--model runs/x --vocabulary 512", "--vocabulary: --model runs/x has a tokenizer of its own: leave it out"),
+    ],
+)
+def test_settings_of_new_models_and_of_trained_ones_are_kept_apart(words: str, line: str) -> None:
+    with pytest.raises(InputError, match=f"^{line}"):
+        read(SftConfig, ["household", "--out", "run", *words.split()])
 
 
 def test_an_expert_that_raises_is_one_line(

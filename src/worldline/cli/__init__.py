@@ -3,6 +3,7 @@
 Imports nothing heavy: a verb's module is loaded only when that verb is called, so `worldline --help` is instant.
 """
 
+import errno
 import importlib
 import io
 import json
@@ -12,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 VERBS = {
@@ -111,11 +113,30 @@ def _run(verb: str, words: list[str]) -> None:
         print("\n--json prints the result as JSON on stdout, and nothing else there.")
         return
     with _stdout_set_aside() if as_json else nullcontext():
-        result = command.run(command_line.read(command.Settings, words))
+        settings = command_line.read(command.Settings, words)
+        if (out := getattr(settings, "out", None)) is not None:
+            _check_writable(out, str(out) if verb == "pull" else f"--out {out}")
+        result = command.run(settings)
     if as_json:
         print(json.dumps(files.finite(result.data)))  # ASCII: what is no ASCII is escaped, control characters too
     else:
         result.show()
+
+
+def _check_writable(path: Path, name: str) -> None:
+    """InputError, which calls the path `name`, where neither it nor the folder it would be made in can be written."""
+    from worldline.types import InputError
+
+    place = path if path.is_dir() else path.parent
+    while not os.path.exists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        reason = errno.ENOTDIR
+    elif not os.access(place, os.W_OK | os.X_OK):
+        reason = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+    else:
+        return
+    raise InputError(f"{name}: cannot be written: {os.strerror(reason)}")
 
 
 @contextmanager
@@ -142,7 +163,7 @@ def _environment_help(words: list[str]) -> str:
     """`worldline collect household --help`: the settings of that environment too."""
     from worldline import envs
 
-    lines = [envs.describe(word) for word in words if word in envs.WORLDS]
+    lines = [envs.describe(word) for word in words if envs.source_of(word)]
     return "\n" + "\n".join(lines) + "\n" if lines else ""
 
 

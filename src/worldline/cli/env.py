@@ -71,9 +71,9 @@ def run(settings: EnvConfig) -> VerbResult:
 
 
 def _environment(name: str) -> VerbResult:
-    if name not in envs.WORLDS:
+    source = envs.source_of(name)
+    if source is None:
         raise InputError(f"unknown environment '{name}'{suggest(name, list(envs.WORLDS))}")
-    source = envs.WORLDS[name]
     data = {"name": name, "data": source.data or None, "needs_data": source.needs_data, "settings": envs.settings(name)}
     return VerbResult(data, (envs.describe(name),))
 

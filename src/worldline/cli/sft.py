@@ -30,7 +30,7 @@ def run(settings: SftConfig) -> VerbResult:
     ):
         note(text)
     summary = result.summary()
-    planned = result.episodes + result.lost + len(result.failed)
+    planned = result.episodes + result.lost + len(result.failed) + result.not_drawn
     count = f"{result.episodes} of {planned}" if planned > result.episodes else str(planned)
     text = (
         f"cloned {count} episodes ({summary['tokens']:,} tokens) into {summary['parameters']:,} "
@@ -43,6 +43,8 @@ def run(settings: SftConfig) -> VerbResult:
 def _left_out(result: Cloned) -> str:
     """Why not all episodes were learned."""
     reasons = []
+    if result.not_drawn:
+        reasons.append(f"{result.not_drawn} by --episodes {result.config.episodes} (drawn by --seed)")
     if result.lost and Path(result.config.source).exists():
         reasons.append(f"{result.lost} did not succeed (--no-only-success takes them too)")
     elif result.lost:

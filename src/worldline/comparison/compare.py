@@ -203,7 +203,6 @@ def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, s
     before, after = (side.means(list(side.by_task)) for side in (baseline, policy))
     steps_before, steps_after = (side.means(list(side.by_task), "steps") for side in (baseline, policy))
     steps_before, steps_after = steps_before[np.isfinite(steps_before)], steps_after[np.isfinite(steps_after)]
-    why = "no task" if not shared else "only one task"
     return Pair(
         policy=policy.name,
         baseline=baseline.name,
@@ -220,10 +219,22 @@ def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, s
         else None,
         cost=None,
         needed=None,
-        warnings=(
-            f"{policy.name} and {baseline.name} have {why} in common, so easy and hard tasks may explain the "
-            "difference: let both play the same tasks (the same task ids)",
-        ),
+        warnings=(_why_unpaired(baseline, policy, shared),),
+    )
+
+
+def _why_unpaired(baseline: PolicySide, policy: PolicySide, shared: int) -> str:
+    names = f"{policy.name} and {baseline.name}"
+    environments, ids = ([{task[part] for task in side.by_task} for side in (policy, baseline)] for part in (0, 1))
+    if not shared and ids[0] & ids[1]:
+        theirs, others = (", ".join(sorted(of)[:3]) for of in environments)
+        return (
+            f"{names} have task ids in common, but in other environments ({theirs}; {others}), so what differs may be "
+            "the environment: let both play in one"
+        )
+    return (
+        f"{names} have {'only one' if shared else 'no'} task in common, so easy and hard tasks may explain the "
+        "difference: let both play the same tasks (the same task ids)"
     )
 
 

@@ -182,16 +182,26 @@ def world_model_digest(name: str) -> str:
     return files.digest(path for path in parts if path.is_file())
 
 
+def source_of(name: str) -> WorldSource | None:
+    """Where the world called `name` comes from; None for user code, and for a name that is none."""
+    prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), None)
+    return PREFIXES[prefix] if prefix else WORLDS.get(name)
+
+
 def describe(name: str) -> str:
-    """The settings of a built-in environment, as its help shows them."""
-    source = WORLDS[name]
+    """The settings of an environment that `source_of` has, as its help shows them."""
+    source = source_of(name)
+    assert source is not None
     data = f"  --data PATH: {source.data}{'' if source.needs_data else ' (optional)'}\n" if source.data else ""
-    return f"settings of {name}:\n{data}{options_help(_attribute(source.config))}"
+    shown = public(name) if name.startswith("openenv:") else name
+    return f"settings of {shown}:\n{data}{options_help(_attribute(source.config))}"
 
 
 def settings(name: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The settings of a built-in environment: its defaults, but for `options`."""
-    config = validate(_attribute(WORLDS[name].config), dict(options or {}), source=name, prefix="options.")
+    """The settings of an environment that `source_of` has: its defaults, but for `options`."""
+    source = source_of(name)
+    assert source is not None
+    config = validate(_attribute(source.config), dict(options or {}), source=name, prefix="options.")
     values: dict[str, Any] = config.model_dump(mode="json")
     return values
 

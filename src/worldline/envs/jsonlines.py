@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from worldline import files
 from worldline.nearby import nearby
 from worldline.types import InputError
 
@@ -30,7 +31,9 @@ def rows_of(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield f"{file}:{number}", _row(file, number, line)
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: {files.not_utf8(error, whole=False)}") from None
+    except (OSError, EOFError) as error:
         raise InputError(f"{file}: cannot be read as JSON Lines: {error}") from None
 
 

@@ -51,7 +51,9 @@ class EvaluateConfig(PolicyConfig):
     interface: Literal["auto", "text", "soft", "distilled"] = option(
         "auto", help="how policies read imagined observations: as text, or as soft tokens if their weights are local"
     )
-    text_model: str = option("", help="hf:PATH of a model that predicts observations: adds the world model wm-text")
+    text_model: str = option(
+        "", help="hf:PATH of a model that predicts observations: adds the world model wm-text; needs --world-model"
+    )
     rollouts: int | None = option(None, help="imagined episodes per task; default: enough for 512 in all", ge=1)
     rival_rollouts: int = option(1, help="imagined episodes per task for the rival world models", ge=1)
     imagined_at_once: int = option(256, help="imagined episodes in one batch", ge=1)

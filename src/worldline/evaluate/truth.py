@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from worldline import files
 from worldline.evaluate.candidates import Candidate
 from worldline.nearby import nearby
 from worldline.types import InputError, policy_label
@@ -39,6 +40,8 @@ def read_truth(path: Path) -> Truth:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         raise InputError(f"--truth {path}: no such file{nearby(path)}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"--truth {path}: {files.not_utf8(error)}") from None
     except ValueError as error:
         raise InputError(f"--truth {path}: not JSON: {error}") from None
     if not isinstance(content, dict):

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from worldline import files
 from worldline.logs.rows import (
     MAX_ROW,
     BadRow,
@@ -92,7 +93,9 @@ def csv_rows(path: Path) -> Iterator[DecodedRow | BadRow]:
                     yield BadRow(where, f"{len(cells)} cells, the first line names {len(names)}")
                 else:
                     yield DecodedRow(where, {name: _cell(cell) for name, cell in zip(names, cells, strict=True)})
-    except (csv.Error, EOFError, OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        yield BadRow("the file", files.not_utf8(error, whole=False))
+    except (csv.Error, EOFError, OSError) as error:
         yield BadRow("the file", f"not CSV that can be read: {str(error)[:200]}")
     finally:
         csv.field_size_limit(before)

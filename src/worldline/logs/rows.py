@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from worldline import files
 from worldline.types import InputError
 
 MAX_ROW = 64 << 20
@@ -121,7 +122,7 @@ def decode(data: bytes | bytearray) -> Any:
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8: {data[error.start]:#04x} at byte {error.start + 1}") from None
+        raise ValueError(files.not_utf8(error)) from None
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:

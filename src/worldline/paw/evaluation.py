@@ -34,7 +34,7 @@ class EvaluationConfig(Config):
         1, help="episodes of each task; above 1 an evaluation gives pass@2, pass@4, ... up to this many as well", ge=1
     )
     split: str = option("", help="which tasks; default: the environment's second split")
-    temperature: float = option(0.4, help="sampling temperature", ge=0)
+    temperature: float = option(0.4, help="sampling temperature; 0 is greedy", ge=0)
     held_out: int = option(
         32, help="episodes of the start policy on which the cross-entropy of observations is measured; 0: none", ge=0
     )

@@ -6,6 +6,8 @@ The learning rate's default follows the model; the other defaults are the paper'
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from pydantic import field_validator
+
 from worldline.config import Config, Folder, option, positional
 from worldline.paw.advantages import Algorithm, CreditConfig
 from worldline.paw.credit import Statistics
@@ -17,6 +19,20 @@ from worldline.paw.server import ServerConfig
 from worldline.paw.world import WorldConfig, WorldObjective
 from worldline.policies import PolicyConfig
 from worldline.tracking import Tracker
+
+
+class RolloutConfig(PolicyConfig):
+    """How the training episodes are played."""
+
+    temperature: float = option(1.0, help="sampling temperature of the training episodes, above 0")
+
+    @field_validator("temperature")
+    @classmethod
+    def _leaves_chance(cls, temperature: float) -> float:
+        """Without chance the episodes of a group are one episode, and its actions have no log-probability."""
+        if temperature <= 0:
+            raise ValueError("training needs chance: give a number above 0")
+        return temperature
 
 
 class TrainConfig(Config):
@@ -73,7 +89,7 @@ class TrainConfig(Config):
     seed: int = option(0, help="seed of every random draw")
     resume: bool = option(False, help="go on with a run that was interrupted")
     overwrite: bool = option(False, help="start anew in a folder that holds a run")
-    rollout: PolicyConfig = PolicyConfig()
+    rollout: RolloutConfig = RolloutConfig()
     server: ServerConfig = ServerConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     learner: LearnerConfig = LearnerConfig()

@@ -4,9 +4,10 @@ Runs on accelerate: one process on a CPU or a GPU as it is, many by `accelerate 
 from the seed and its number, so a resumed run goes on as if it had never stopped. What may go wrong: an environment
 that raises costs its episode (played again once, then left out of its group); a step that is not finite is not taken
 (`skipped` counts them); a reward that is no number, an update with fewer than half of its episodes or of its steps,
-or after which a weight is not finite, stops the run, with the last checkpoint whole.
+or after which a weight is not finite, stops the run, with the last checkpoint, if there is one, whole.
 """
 
+import math
 import os
 import resource
 import time
@@ -108,14 +109,14 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
         with clock("rollout"):  # collect groups with the current policy
             sampled = session.play_groups(number)
             played = sampled.kept
-            _enough(sampled.played, config.groups * config.group_size, number)
-            stale = _fresh(played, number, config)
+            _enough(sampled.played, config.groups * config.group_size, number, run)
+            stale = _fresh(played, number, config, run)
             run.keep(sampled.played.trajectories)
         halted = _halted(sampled.played)
         if halted > config.most_halted:
             if number - 1 > done and not _due(number - 1, config.checkpoint_every, config.updates):
                 run.save(number - 1, learner, optimizer, actor, session.tokenizer)
-            raise _left_the_log(number, halted, config)
+            raise _left_the_log(number, halted, config, run)
 
         with clock("logprob"):  # form the pool; the old policy and the reference score it
             rows = session.rows(played.trajectories)
@@ -158,7 +159,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
             )
             session.refresh(number)
         if learnt["skipped"] > learnt["steps"] or not _finite(learner, accelerator):
-            raise WorldlineError(f"update {number} exploded: lower --update.lr; the checkpoints before it are whole")
+            raise WorldlineError(f"update {number} exploded: lower --update.lr; {_kept(run)}")
 
         metrics = {"update": number} | _episode_metrics(sampled.played, pool, session.rule)
         if config.refill:
@@ -223,28 +224,36 @@ def _halted(played: Groups) -> float:
     return sum(halted) / len(halted) if halted else 0.0
 
 
-def _left_the_log(number: int, halted: float, config: TrainConfig) -> WorldlineError:
+def _kept(run: RunFolder) -> str:
+    """What a run that stops leaves to go on from."""
+    checkpoints = run.checkpoints()
+    return f"{checkpoints[-1]} is whole" if checkpoints else "there is no checkpoint yet"
+
+
+def _left_the_log(number: int, halted: float, config: TrainConfig, run: RunFolder) -> WorldlineError:
+    enough = math.ceil(100 * halted) / 100
     return WorldlineError(
         f"update {number}: {halted:.0%} of its episodes left what the log supports (--most-halted "
-        f"{config.most_halted:g}): the world model can teach it no more; the checkpoints before it are whole"
+        f"{config.most_halted:g}): the world model can teach it no more; {_kept(run)}; --resume --most-halted "
+        f"{enough:g} goes on all the same"
     )
 
 
-def _enough(played: Groups, planned: int, number: int) -> None:
+def _enough(played: Groups, planned: int, number: int, run: RunFolder) -> None:
     if 2 * len(played.trajectories) < planned:
         raise WorldlineError(
             f"update {number}: {planned - len(played.trajectories)} of {planned} episodes failed, the first as "
-            f"{played.failed[0]}; checkpoints are whole"
+            f"{played.failed[0]}; {_kept(run)}"
         )
 
 
-def _fresh(played: Groups, number: int, config: TrainConfig) -> int:
+def _fresh(played: Groups, number: int, config: TrainConfig, run: RunFolder) -> int:
     """How many updates the weights that played are behind; too many are refused."""
     stale = oldest([trajectory.policy for trajectory in played.trajectories], number - 1)
     if stale > config.server.max_staleness:
         raise WorldlineError(
             f"update {number}: its episodes were played by weights {stale} updates old, over --server.max-staleness "
-            f"{config.server.max_staleness}; checkpoints are whole"
+            f"{config.server.max_staleness}; {_kept(run)}"
         )
     return stale
 

@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 import torch
 import transformers
+from pydantic import ValidationInfo, field_validator, model_validator
 
 from worldline import envs, files, store
 from worldline.callable_module import CallableModule
@@ -26,7 +26,7 @@ from worldline.policies.language_model.device import usable_device
 from worldline.rollout import plan
 from worldline.run_folder import Run
 from worldline.sft.clone import CloningSchedule, Progress, clone
-from worldline.sft.demonstrations import Demonstration, of_expert, of_log
+from worldline.sft.demonstrations import Demonstration, drawn, of_expert, of_log
 from worldline.sft.examples import Target, sequences, texts
 from worldline.sft.small import SIZES, Size, small_model, small_tokenizer
 from worldline.types import InputError, Trajectory, WorldlineError
@@ -55,11 +55,15 @@ class SftConfig(Config):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     split: str = option("", help="which tasks; default: the environment's first split (of a log: all)")
-    episodes: int = option(4000, help="demonstrations to play (of a log: to use at most)", ge=1, le=10_000_000)
+    episodes: int = option(
+        4000, help="demonstrations to play (of a log: to use at most, drawn from all of it)", ge=1, le=10_000_000
+    )
     noise: float = option(
         0.15, help="share of random steps among the expert's: in the context, but not learned", ge=0, lt=1
     )
-    only_success: bool = option(True, help="of a log, clone successful episodes only")
+    only_success: bool = option(
+        True, help="of a log, learn from successful episodes only; off with --target observation, unless it is given"
+    )
     target: Target = option(
         "action", help="which tokens are learned: action, observation or both; both where `train` with PaW follows"
     )
@@ -88,6 +92,30 @@ class SftConfig(Config):
     seed: int = option(0, help="seed of every random draw")
     resume: bool = option(False, help="continue a run that was interrupted")
     overwrite: bool = option(False, help="start anew in a folder that holds a run")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _failures_are_the_world_too(cls, values: Any) -> Any:
+        """A world model learns from every episode."""
+        if isinstance(values, dict) and values.get("target") == "observation":
+            return {"only_success": False} | values
+        return values
+
+    @field_validator("vocabulary")
+    @classmethod
+    def _of_a_new_model(cls, vocabulary: int, info: ValidationInfo) -> int:
+        model = info.data.get("model")
+        if model is not None and model not in SIZES:
+            raise ValueError(f"--model {model} has a tokenizer of its own: leave it out")
+        return vocabulary
+
+    @field_validator("lora")
+    @classmethod
+    def _of_a_trained_model(cls, lora: int, info: ValidationInfo) -> int:
+        model = info.data.get("model")
+        if lora and model in SIZES:
+            raise ValueError(f"{model} is new: its random weights would stay: give a trained --model, or leave it out")
+        return lora
 
     @property
     def small(self) -> bool:
@@ -118,6 +146,8 @@ class Cloned:
     """Demonstrations that the environment could not play, and why."""
     lost: int = 0
     """Episodes that did not end well and were left out."""
+    not_drawn: int = 0
+    """Episodes of a log that --episodes left out."""
     notes: tuple[str, ...] = ()
     """What was wrong in the folder of a resumed run."""
 
@@ -132,6 +162,7 @@ class Cloned:
             "source": self.config.source,
             "episodes": self.episodes,
             "lost": self.lost,
+            "not_drawn": self.not_drawn,
             "parameters": self.parameters,
             "updates": self.progress.step,
             "tokens": self.progress.tokens,
@@ -156,7 +187,7 @@ def sft(
     run.goes_on()
     failed: list[str] = []
     lost: list[str] = []
-    shown = _gathered(config, failed, lost, gathered)
+    shown, not_drawn = _gathered(config, failed, lost, gathered)
     model, tokenizer = _model(config, shown)
     model.to(device)
     entry = TrainedWith(prompt=config.prompt, history=config.history, outcome=config.outcome)
@@ -184,7 +215,8 @@ def sft(
         save(config.out / "model")
     count = sum(parameter.numel() for parameter in model.parameters())
     seconds = time.perf_counter() - started
-    return Cloned(config, len(shown), count, cloned.progress, seconds, tuple(failed), len(lost), cloned.notes)
+    left_out = tuple(failed), len(lost), not_drawn
+    return Cloned(config, len(shown), count, cloned.progress, seconds, *left_out, cloned.notes)
 
 
 def _run(config: SftConfig) -> Run:
@@ -210,17 +242,22 @@ def _schedule(config: SftConfig, device: str) -> CloningSchedule:
 
 def _gathered(
     config: SftConfig, failed: list[str], lost: list[str], watch: Callable[[int], None]
-) -> list[Demonstration]:
-    """The demonstrations to learn from, at least one; `watch` sees their number grow."""
-    shown: list[Demonstration] = []
-    for demonstration in islice(_demonstrations(config, failed, lost), config.episodes):
-        shown.append(demonstration)
-        watch(len(shown))
+) -> tuple[list[Demonstration], int]:
+    """The demonstrations to learn from, at least one, and how many more a log has; `watch` sees their number grow."""
+    there = 0
+
+    def counted() -> Iterator[Demonstration]:
+        nonlocal there
+        for there, demonstration in enumerate(_demonstrations(config, failed, lost), start=1):
+            watch(min(there, config.episodes))
+            yield demonstration
+
+    shown = drawn(counted(), config.episodes, config.seed)
     if failed and not shown:
         raise WorldlineError(f"every demonstration failed, the first was {failed[0]}")
     if not shown:
         raise InputError(f"{config.source}: no successful episode to clone; --no-only-success takes all")
-    return shown
+    return shown, there - len(shown)
 
 
 def _demonstrations(config: SftConfig, failed: list[str], lost: list[str]) -> Iterator[Demonstration]:

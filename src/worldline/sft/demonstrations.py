@@ -5,11 +5,12 @@ by chance (half of them admissible, half nonsense that the world refuses), and t
 injection as in DART (Laskey et al. 2017).
 """
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from worldline.rollout import Episode, Rollout
-from worldline.types import Decision, Trajectory, Turn, World, WorldlineError, turns, uniform
+from worldline.types import Decision, Trajectory, Turn, World, WorldlineError, derive_seed, turns, uniform
 from worldline.user_module import error_text
 
 
@@ -24,6 +25,16 @@ class Demonstration:
 def of_log(episode: Trajectory) -> Demonstration:
     """All actions of a logged episode."""
     return Demonstration(episode, (True,) * len(episode))
+
+
+def drawn(demonstrations: Iterable[Demonstration], most: int, seed: int) -> list[Demonstration]:
+    """All of them or, where there are more than `most`, that many drawn over the whole log; in the log's order."""
+
+    def lot(numbered: tuple[int, Demonstration]) -> int:
+        return derive_seed(seed, "demonstration", numbered[1].episode.id)
+
+    chosen = heapq.nsmallest(most, enumerate(demonstrations), key=lot)
+    return [demonstration for _, demonstration in sorted(chosen, key=lambda numbered: numbered[0])]
 
 
 def of_expert(

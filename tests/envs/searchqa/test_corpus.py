@@ -55,7 +55,7 @@ def test_search_r1s_rows_are_read_too(tmp_path: Path) -> None:
         (b'{"title": "x"}\n', r"corpus.jsonl:1: a passage has 'text'"),
         (b'{"text": "x"}\n{"text": \n', r"corpus.jsonl:2: not JSON"),
         (b"[1, 2]\n", r"corpus.jsonl:1: a row is a JSON object, this is list"),
-        (b"\xff\xfe\x00", r"corpus.jsonl: cannot be read"),
+        (b"\xff\xfe\x00", r"corpus.jsonl: not UTF-8: 0xff: save it as UTF-8"),
         (b"", r"corpus.jsonl: holds no passage"),
     ],
 )

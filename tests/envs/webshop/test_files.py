@@ -84,7 +84,10 @@ def test_no_limit_above_the_last_tens(tmp_path: Path) -> None:
         (lambda folder: (folder / "items_ins_v2_1000.json").unlink(), "annotations of the products is missing"),
         (lambda folder: (folder / "items_shuffle_1000.json").unlink(), "a product list is missing"),
         (lambda folder: (folder / "items_shuffle_1000.json").write_text("[{"), "items_shuffle_1000.json: not JSON"),
-        (lambda folder: (folder / "items_shuffle_1000.json").write_bytes(b"\xff\xfe"), "cannot be read"),
+        (
+            lambda folder: (folder / "items_shuffle_1000.json").write_bytes(b"\xff\xfe"),
+            "1000.json: not UTF-8: 0xff at byte 1: save it as UTF-8",
+        ),
         (
             lambda folder: (folder / "products_1000.jsonl.gz").write_bytes(b"no gzip"),
             "products_1000.jsonl.gz: cannot be",

@@ -14,6 +14,7 @@ from typing import Any
 
 from worldline.envs.webshop.goals import AnnotatedInstruction
 from worldline.envs.webshop.product import Product
+from worldline.files import not_utf8
 from worldline.types import InputError
 
 _PRODUCTS = ("products_1000.jsonl*", "items_shuffle_1000*.json*", "items_shuffle*.json*", "products*.jsonl*")
@@ -139,5 +140,7 @@ def _text(path: Path) -> str:
     try:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from None
+    except (OSError, EOFError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None

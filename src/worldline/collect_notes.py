@@ -1,0 +1,71 @@
+"""What `collect` notes in a log's folder, so that a name in it stands for one thing.
+
+The options of each environment, since tasks of the same name are others at other options; and the settings of each
+policy, since a model that plays otherwise is another policy. Nothing is noted of a log that was imported.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from worldline import envs, files, store
+from worldline.collect_settings import CollectConfig
+from worldline.config import dashed
+from worldline.types import InputError
+
+OPTIONS_FILE = ".options.json"
+"""The options of each environment whose episodes are there."""
+POLICIES_FILE = ".policies.json"
+"""The settings of each policy, by its name, whose episodes are there."""
+BEHAVIOUR = ("prompt", "history", "mode", "temperature", "max_prompt_tokens", "max_new_tokens")
+"""What makes another policy of the same model; a name has its epsilon beside it in the log."""
+
+
+def refuse_other_options(config: CollectConfig, folder: Path) -> None:
+    """Refuse a folder with episodes of the environment at other options: tasks of the same name would be others."""
+    path = folder / OPTIONS_FILE
+    options_of = _noted(path, "have the options")
+    own = envs.settings(config.env, config.options) if config.env in envs.WORLDS else config.options
+    own = json.loads(json.dumps(own, default=str))
+    there = options_of.setdefault(config.env, own)
+    if there != own:
+        differing = [name for name in sorted({*there, *own}) if there.get(name) != own.get(name)]
+        flags = (f"--options.{name} {there[name]}" if name in there else f"no --options.{name}" for name in differing)
+        raise InputError(
+            f"{folder}: holds episodes of {config.env} with {' '.join(flags)}, whose tasks are not those of this run: "
+            "give another --out"
+        )
+    files.write_json(path, options_of)
+
+
+def refuse_other_settings(config: CollectConfig, folder: Path) -> None:
+    """Refuse a folder with episodes of the policy's name at other settings: two policies would pass for one."""
+    if config.policy in ("expert", "random"):
+        return
+    path, name = folder / POLICIES_FILE, config.policy_name
+    with files.locked(folder / f"{POLICIES_FILE}.lock"):
+        settings_of = _noted(path, f"of '{name}' have the settings")
+        own = config.model_dump(mode="json", include=set(BEHAVIOUR))
+        there = settings_of.get(name, own)
+        differing = [key for key in BEHAVIOUR if there.get(key) != own[key]]
+        if differing and name in store.scan(folder, ["policy"])["policy"].to_pylist():
+            raise InputError(
+                f"{folder}: holds episodes of '{name}' with {_flags(there, differing)}, and this run has "
+                f"{_flags(own, differing)}: give this one another --name, or another --out"
+            )
+        files.write_json(path, settings_of | {name: own})
+
+
+def _flags(settings: dict[str, Any], names: list[str]) -> str:
+    given = ((name, settings.get(name)) for name in names)
+    return " ".join(f"--{dashed(name)} {'(default)' if value is None else value}" for name, value in given)
+
+
+def _noted(path: Path, alike: str) -> dict[str, Any]:
+    """What earlier runs noted in a log's folder; nothing where it holds no episodes."""
+    if not path.is_file() or not store.shards(path.parent):
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        raise InputError(f"{path}: is no JSON: delete it, if all episodes there {alike} of this run") from None
