@@ -78,3 +78,12 @@ def test_observation_cross_entropy_is_the_token_mean_of_plain_logits() -> None:
     for budget in (1, 60, 10_000):
         measured = observation_cross_entropy(learner, rows, Accelerator(cpu=True), budget)
         assert measured == pytest.approx(total / count, abs=1e-4)
+
+
+def test_success_that_nobody_tells_is_no_failure() -> None:
+    """One of two judged episodes is won; a third is not judged, and where none is there is no figure."""
+    judged = [episode("ab", success, task="1") for success in (True, False)]
+    unjudged = judged[0].model_copy(update={"success": None})
+    assert outcomes([*judged, unjudged], RULES["household"], repeats=1)["eval_success"] == 0.5
+    metrics = outcomes([unjudged] * 2, RULES["household"], repeats=2)
+    assert not any("success" in name or "pass" in name for name in metrics)

@@ -1,6 +1,7 @@
 """The kernel model as an environment: `wm`, and `wm-bag` beside it. No network is used.
 
-An imagined episode starts where a logged one of its task did, whichever its seed draws. All waiting episodes are
+An imagined episode starts where a logged one of its task did, whichever its seed draws, and is cut at the task's step
+budget. All waiting episodes are
 answered in one batch. Every draw is a function of the episode's seed, of the action and of how often it had been done.
 """
 
@@ -13,6 +14,7 @@ from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
+from worldline.kernel.outcome import StepOutcome
 from worldline.types import Info, Trajectory, derive_seed
 
 KERNEL, BAG = "wm", "wm-bag"
@@ -48,6 +50,10 @@ class KernelEnvironment(WaitingEnvironment[W]):
     """One imagined episode."""
 
     state: EpisodeState
+    budget = 0
+    """Steps after which it is cut."""
+    collected = 0.0
+    """The sum of its rewards so far."""
     own = -1
     """The logged episode that is replayed, whose record is left out; -1: none."""
     unsupported: frozenset[str] = frozenset()
@@ -62,7 +68,8 @@ class KernelEnvironment(WaitingEnvironment[W]):
 
     def start_as(self, start: Trajectory) -> tuple[str, Info]:
         """Begin where this logged episode did."""
-        self.unsupported = frozenset()
+        self.unsupported, self.collected = frozenset(), 0.0
+        self.budget = self._world.facts.budget(start.task_id)
         language, first = self._world.kernel.log.language, start.steps[0]
         self.state = EpisodeState(language, start.task_id, start.goal, first.observation, first.admissible)
         return self._began(start.task_id, start)
@@ -91,16 +98,25 @@ class KernelEnvironment(WaitingEnvironment[W]):
         valid = state.offered(answer.description.action)
         state.likely_listed = answer.log_odds
         state.advance(answer.description, answer.text, outcome.reward, answer.listed)
-        cut = not outcome.ended and state.step >= self._world.max_steps
+        self.collected += outcome.reward
+        cut = not outcome.ended and state.step >= self.budget
         self.over = outcome.ended or cut
         self.allowed = () if self.over else (answer.listed or ())
         info: Info = {
-            "won": outcome.success,
-            "score": outcome.reward if outcome.ended else 0.0,
+            "won": self._won(outcome, cut=cut),
             "valid": valid,
             "admissible": self._listed(),
         }
+        if self._world.logged_success.unended is False:  # else a score of 0 for what does not end would be made up
+            info["score"] = outcome.reward if outcome.ended else 0.0
         self.result = (self.shown_as(answer.text), outcome.reward, outcome.ended, cut, info)
+
+    def _won(self, outcome: StepOutcome, *, cut: bool) -> bool | None:
+        """Success as the log judges it; None where it does not."""
+        logged = self._world.logged_success
+        if outcome.ended:
+            return logged.of_ended(success=outcome.success)
+        return logged.of_cut(self.collected, self.uniform("success")) if cut else logged.unended
 
     def shown_as(self, text: str) -> str:
         """The observation as the agent gets it."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from worldline.adwm.logged_success import LoggedSuccess
 from worldline.adwm.model import LogFacts
 from worldline.types import Info, InputError, StepResult, Trajectory, Turn, WorldlineError, uniform
 
@@ -31,6 +32,7 @@ class LogWorld(ABC):
         self.facts, self.lists = facts, lists
         self.name, self.version, self.family = f"{kind}:{facts.env}", facts.env_version, facts.family
         self.max_steps = facts.horizon
+        self.logged_success = LoggedSuccess(episodes)
         self.max_return = max(episode.episode_return for episode in episodes)
         self._starts: dict[str, list[Trajectory]] = {}
         for episode in episodes if starts is None else starts:

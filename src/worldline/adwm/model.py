@@ -108,12 +108,19 @@ class LogFacts(BaseModel):
     env_version: str = ""
     family: str = ""
     horizon: int
+    """Steps after which an episode is cut, unless its task has a budget of its own."""
+    budgets: dict[str, int] = {}
+    """Of the tasks that are cut earlier."""
     reward_low: float = 0.0
     reward_high: float = 1.0
     dense: bool = True
     """Whether steps before the end ever earn anything."""
     episodes: int = 0
     policies: tuple[str, ...] = ()
+
+    def budget(self, task: str) -> int:
+        """Steps after which an episode of `task` is cut."""
+        return self.budgets.get(task, self.horizon)
 
     def reward(self, share: Number) -> Number:
         """The reward that is this share of the log's range."""

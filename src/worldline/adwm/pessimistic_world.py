@@ -13,7 +13,6 @@ from worldline.adwm.model import LogFacts
 from worldline.config import Config, option
 from worldline.kernel.answers import KernelAnswer
 from worldline.kernel.model import KernelModel
-from worldline.types import Info, Trajectory
 
 
 class ImaginedConfig(Config):
@@ -43,22 +42,18 @@ class PessimisticWorld(KernelWorld):
 class PessimisticEnvironment(KernelEnvironment["PessimisticWorld"]):
     """One imagined episode; it is over where the log knows no more."""
 
-    collected = 0.0
-    """The sum of its rewards so far."""
-
-    def start_as(self, start: Trajectory) -> tuple[str, Info]:
-        self.collected = 0.0
-        return super().start_as(start)
-
     def receive(self, answer: KernelAnswer) -> None:
+        before = self.collected
         super().receive(answer)
         assert self.result is not None
         observation, reward, ended, cut, info = self.result
         halted = answer.description.action in self.unsupported
         if halted:
-            reward, ended, cut = self._world.lowest_return - self.collected, True, False
+            reward, ended, cut = self._world.lowest_return - before, True, False
             self.over, self.allowed = True, ()
-            info |= {"won": False, "score": 0.0, "admissible": self._listed()}  # no win, even where every logged one is
-        self.collected += reward
+            won = self._world.logged_success.of_ended(success=False)  # no win, even where every logged one is
+            info |= {"won": won, "admissible": self._listed()}
+            info |= {"score": 0.0} if "score" in info else {}
+        self.collected = before + reward
         info["halted"] = halted
         self.result = (observation, reward, ended, cut, info)

@@ -231,6 +231,6 @@ def _head_outcomes(
     outcomes = []
     for environment, end, share in zip(batch, hazard.tolist(), reward.sigmoid().tolist(), strict=True):
         ended = end > 0
-        paid = ended or environment.state.step + 1 >= world.max_steps
+        paid = ended or environment.state.step + 1 >= environment.budget
         outcomes.append(StepOutcome(world.facts.reward(share) if paid else 0.0, ended, ended and share > 0.5))
     return outcomes

@@ -55,8 +55,9 @@ def run(settings: "TrainConfig") -> VerbResult:
             line_above(bar, update_line(metrics, settings.updates, remaining))
             bar.update(line, completed=metrics["update"], detail="")
 
-        def playing(what: str, ended: int, planned: int, won: int) -> None:
-            bar.update(line, detail=f"{what}: {ended} of {planned} episodes over, {won} won")
+        def playing(what: str, ended: int, planned: int, won: int | None) -> None:
+            wins = "" if won is None else f", {won} won"
+            bar.update(line, detail=f"{what}: {ended} of {planned} episodes over{wins}")
 
         def begin(update: int) -> None:
             bar.update(line, completed=update)

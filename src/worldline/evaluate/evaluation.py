@@ -175,6 +175,8 @@ def _world_model(case: Case) -> ModelBasedEstimators | None:
     from worldline.evaluate.world_model import WorldModelEstimators
 
     ensemble = Ensemble.load(case.config.world_model, case.config.device)
+    if case.config.sensitivity and not ensemble.members:
+        raise InputError("--sensitivity: needs adwm's networks; this world model was fitted with --members 0")
     own, logged = ensemble.facts.env, case.trajectories[0].env
     if own != logged:
         line = f"was fitted on {own}, the log is of {logged}: fit one on this log"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # what reads language models takes seconds to import: `wm` of
     from worldline.policies.language_model.hf import HFPolicy
 
 TEXT_MODEL = "wm-text"
+HOW = 2
+"""Raised when one and the same world model imagines otherwise than before: values kept until then are not read."""
 WITH_EPISODES = frozenset({"adwm", KERNEL})
 """The estimators whose imagined episodes are kept beside their values."""
 
@@ -76,6 +78,7 @@ class Imagination:
         if folder is None or player.identity is None or model.identity is None:
             return make()
         decisive = {
+            "how": HOW,
             "log": self._log_digest,
             "starts": [start.id for start in starts],
             "model": model.identity,

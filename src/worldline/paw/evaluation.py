@@ -57,18 +57,25 @@ def outcomes(played: Sequence[Trajectory], rule: RewardRule, repeats: int) -> di
     count = max(1, len(played))
     metrics: dict[str, Any] = {
         "eval_episodes": len(played),
-        "eval_success": sum(bool(trajectory.success) for trajectory in played) / count,
+        **success_share("eval_success", played),
         "eval_return": sum(sum(rule.rewards(trajectory)) for trajectory in played) / count,
         "eval_steps": sum(len(trajectory) for trajectory in played) / count,
     }
     by_task: dict[str, list[bool]] = {}
     for trajectory in played:
-        by_task.setdefault(trajectory.task_id, []).append(bool(trajectory.success))
+        if trajectory.success is not None:
+            by_task.setdefault(trajectory.task_id, []).append(trajectory.success)
     for k in _sizes(repeats):
         chances = [pass_at_k(len(won), sum(won), k) for won in by_task.values() if len(won) >= k]
         if chances:
             metrics[f"eval_pass@{k}"] = sum(chances) / len(chances)
     return metrics
+
+
+def success_share(name: str, played: Sequence[Trajectory]) -> dict[str, float]:
+    """How many of the episodes succeeded of which it is said; nothing where it is said of none."""
+    judged = [trajectory.success for trajectory in played if trajectory.success is not None]
+    return {name: sum(judged) / len(judged)} if judged else {}
 
 
 def pass_at_k(episodes: int, successes: int, k: int) -> float:

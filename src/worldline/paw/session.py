@@ -23,8 +23,10 @@ from worldline.policies.language_model.in_place import InPlaceSampler
 from worldline.rollout import Episode, Rollout
 from worldline.types import InputError, Trajectory
 
-Playing = Callable[[str, int, int, int], None]
-"""Hears of every episode that ends: of which rollout, how many have ended, of how many, how many of them were won."""
+Playing = Callable[[str, int, int, int | None], None]
+"""Hears of every episode that ends: of which rollout, how many have ended, of how many, how many of them were won.
+
+The last is None while the environment says of none whether it was."""
 
 
 class Session:
@@ -181,9 +183,9 @@ class Session:
         return metrics
 
     def _watched(self, what: str, ending: Iterator[Trajectory], planned: int) -> Iterator[Trajectory]:
-        won = 0
+        won: int | None = None
         for ended, trajectory in enumerate(ending, start=1):
-            won += bool(trajectory.success)
+            won = won if trajectory.success is None else (won or 0) + trajectory.success
             self._playing(what, ended, planned, won)
             yield trajectory
 

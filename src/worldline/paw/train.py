@@ -25,6 +25,7 @@ from worldline.notebook import html_table
 from worldline.paw.advantages import assign
 from worldline.paw.batches import mini_batch_count, mini_batches
 from worldline.paw.credit import TokenCredit
+from worldline.paw.evaluation import success_share
 from worldline.paw.gradient import Experience
 from worldline.paw.gradient_angle import gradient_angle
 from worldline.paw.groups import Groups
@@ -295,7 +296,7 @@ def _episode_metrics(played: Groups, pool: Pool, rule: RewardRule) -> dict[str, 
     steps = [step for trajectory in played.trajectories for step in trajectory.steps]
     metrics = {
         "reward": sum(sum(rule.rewards(trajectory)) for trajectory in played.trajectories) / episodes,
-        "success": sum(bool(trajectory.success) for trajectory in played.trajectories) / episodes,
+        **success_share("success", played.trajectories),
         "episodes": episodes,
         "failed": len(played.failed),
         "rows": len(pool.rows),

@@ -16,7 +16,7 @@ class Info(TypedDict, total=False):
     ended because its world model knew no more."""
 
     admissible: Sequence[str] | None
-    won: bool
+    won: bool | None
     score: float
     task_id: str
     goal: str

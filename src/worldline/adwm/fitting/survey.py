@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.adwm.fitting.log_source import LogSource, Numbers, episodes_of
+from worldline.adwm.fitting.step_budgets import StepBudgets
 from worldline.adwm.model import LogFacts
 from worldline.types import InputError, Trajectory, derive_seed
 
@@ -122,7 +123,8 @@ class _Facts:
     def __init__(self) -> None:
         self.worlds: set[str] = set()
         self._first: Trajectory | None = None
-        self._episodes = self._cut = self._longest = 0
+        self._episodes = self._longest = 0
+        self._budgets = StepBudgets()
         self._low, self._high = math.inf, -math.inf
         self._dense = self._terminated = False
 
@@ -131,7 +133,7 @@ class _Facts:
         self.worlds.add(episode.env)
         self._episodes += 1
         self._longest = max(self._longest, len(episode))
-        self._cut = max(self._cut, len(episode)) if episode.truncated else self._cut
+        self._budgets.add(episode)
         rewards = [step.reward for step in episode.steps]
         self._low, self._high = min(self._low, *rewards), max(self._high, *rewards)
         self._dense = self._dense or any(rewards[: -1 if episode.terminated else None])
@@ -144,7 +146,8 @@ class _Facts:
             env=self._first.env,
             env_version=self._first.env_version,
             family=self._first.family,
-            horizon=self._cut or self._longest,
+            horizon=self._budgets.longest_cut or self._longest,
+            budgets=self._budgets.by_task(),
             reward_low=low,
             reward_high=max(self._high, low + 1e-6),
             dense=self._dense,
@@ -163,7 +166,7 @@ class _Facts:
             )
         if not self._terminated:
             notes.append("no episode of the log was ended by the world: imagined ones only end with the step budget")
-        return notes
+        return notes + self._budgets.notes()
 
 
 def _refuse_broken(episode: Trajectory) -> None:
