@@ -1,8 +1,8 @@
 """The kernel model as an environment: `wm`, and `wm-bag` beside it. No network is used.
 
 An imagined episode starts where a logged one of its task did, whichever its seed draws, and is cut at the task's step
-budget. All waiting episodes are
-answered in one batch. Every draw is a function of the episode's seed, of the action and of how often it had been done.
+budget. All waiting episodes are answered in one batch. Every draw is a function of the episode's seed, of the action
+and of how often it had been done.
 """
 
 from collections.abc import Sequence
