@@ -51,7 +51,7 @@ def test_a_flagged_estimator_is_recommended_only_where_all_are() -> None:
     best = recommend(["naive", "wis", "dr"], [], [one, two])
     assert isinstance(best, Recommendation)
     assert best.estimator == "dr"
-    assert best.reason == "smallest expected error without a flag, 0.100"
+    assert best.reason == "the only estimator without a flag, expected error 0.100"
     other = candidate("b", wis=flagged(0.3, 0.01), dr=flagged(0.4))
     best = recommend(["naive", "wis", "dr"], [trial(wis=0.02, dr=0.02)], [one, other])
     assert isinstance(best, Recommendation)

@@ -84,8 +84,9 @@ def _smallest(
     if not smaller:
         return "smallest expected error on this log,"
     if best in unflagged and not smaller.intersection(unflagged):
-        count = f"of the {len(unflagged)} estimators " if len(unflagged) > 1 else ""
-        return f"smallest expected error {count}without a flag,"
+        if len(unflagged) == 1:
+            return "the only estimator without a flag, expected error"
+        return f"smallest expected error of the {len(unflagged)} estimators without a flag,"
     if len(errors) > 1:
         return f"smallest expected error of the {len(errors)} estimators that may be recommended here,"
     return "the only estimator that may be recommended here, expected error"
