@@ -11,7 +11,7 @@ import pytest
 from worldline import envs, policies
 from worldline.ope.features import featuriser
 from worldline.types import InputError
-from worldline.user_module import error_text, import_user_module
+from worldline.user_module import error_text, import_user_module, is_of_the_machine
 
 SOURCE = """
 from worldline.ope.features import HashedNgrams
@@ -90,3 +90,11 @@ def test_an_error_is_told_with_the_last_line_of_the_users_code() -> None:
     assert Path(file).resolve() == Path(__file__)
     assert "raised in Python's own file" in Path(__file__).read_text().splitlines()[int(number) - 1]
     assert error_text(ValueError("never\nraised")) == "ValueError: never raised"
+
+
+def test_memory_and_disks_are_no_fault_of_the_code() -> None:
+    class OutOfMemoryError(RuntimeError):
+        """Named as torch's."""
+
+    assert all(is_of_the_machine(error) for error in (MemoryError(), OSError(28, "no space"), OutOfMemoryError()))
+    assert not any(is_of_the_machine(error) for error in (ValueError(), KeyError("goal"), RuntimeError()))

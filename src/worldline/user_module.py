@@ -36,6 +36,11 @@ def error_text(error: BaseException) -> str:
     return text if isinstance(error, SyntaxError) else text + _place(error)  # a SyntaxError names its place itself
 
 
+def is_of_the_machine(error: BaseException) -> bool:
+    """Whether memory, a disk or a network failed, and no code: torch's error of memory is no MemoryError."""
+    return isinstance(error, MemoryError | OSError) or type(error).__name__ == "OutOfMemoryError"
+
+
 def fails_at_the_call(error: TypeError) -> bool:
     """Whether the function called in the `try` that caught `error` refused its arguments: it did not even begin."""
     return error.__traceback__ is not None and error.__traceback__.tb_next is None

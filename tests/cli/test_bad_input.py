@@ -90,6 +90,12 @@ def test_a_folder_without_the_right_to_write(tmp_path: Path, monkeypatch: pytest
     assert line == f"worldline sft: --out {tmp_path / 'run'}: cannot be written: Permission denied"
 
 
+def test_a_name_that_is_too_long_for_the_disk(tmp_path: Path, capsys: Captured) -> None:
+    line = refused(["sft", "household", "--out", str(tmp_path / ("x" * 300) / "run")], capsys)
+    assert line.startswith("worldline sft: ")
+    assert "File name too long" in line
+
+
 def test_text_in_another_encoding_says_how_to_mend_it(tmp_path: Path, capsys: Captured) -> None:
     log = logged(tmp_path / "log")
     capsys.readouterr()

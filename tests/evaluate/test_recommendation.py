@@ -59,6 +59,17 @@ def test_a_flagged_estimator_is_recommended_only_where_all_are() -> None:
     assert "every estimator is flagged" in best.reason
 
 
+def test_an_estimator_that_was_tried_is_preferred_to_one_that_was_not() -> None:
+    lacking = Diagnostics(100, 50, step_weight=0.8, step_weight_error=0.02)
+    policies = [
+        candidate(name, wis=flagged(value), dr=flagged(value)).model_copy(update={"diagnostics": lacking})
+        for name, value in (("a", 0.2), ("b", 0.3))
+    ]
+    best = recommend(["naive", "wis", "dr"], [trial(9.0, naive=0.3, dr=0.01)] * 2, policies)
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "dr"
+
+
 def test_the_words_say_among_which_estimators_an_error_is_the_smallest() -> None:
     """A flagged estimator's own claim may be smaller, and so may that of a world model that `wm` stands for."""
     policies = [

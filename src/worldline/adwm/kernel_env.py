@@ -107,7 +107,8 @@ class KernelEnvironment(WaitingEnvironment[W]):
             "valid": valid,
             "admissible": self._listed(),
         }
-        if self._world.logged_success.unended is False:  # else a score of 0 for what does not end would be made up
+        logged = self._world.logged_success
+        if logged.unended is False or not logged.judged:  # else a score of 0 for what does not end would be made up
             info["score"] = outcome.reward if outcome.ended else 0.0
         self.result = (self.shown_as(answer.text), outcome.reward, outcome.ended, cut, info)
 

@@ -20,7 +20,7 @@ from worldline.adwm.log_world import Support
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.rollout import Episode, Rollout
 from worldline.types import InputError, Policy, Trajectory, WorldlineError, derive_seed
-from worldline.user_module import error_text
+from worldline.user_module import error_text, is_of_the_machine
 
 if TYPE_CHECKING:
     from worldline.policies.language_model.hf import HFPolicy
@@ -144,6 +144,8 @@ def _guarded(player: Rollout, episodes: Sequence[Episode]) -> Iterator[Trajector
     except WorldlineError:
         raise
     except (Exception, SystemExit) as error:
+        if is_of_the_machine(error):
+            raise
         line = f"failed in the world model: {error_text(error)}: `act(turns)` must return a Decision for every turn"
         raise InputError(f"policy '{player.name}' {line}") from error
 

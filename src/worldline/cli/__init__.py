@@ -127,10 +127,10 @@ def _check_writable(path: Path, name: str) -> None:
     """InputError, which calls the path `name`, where neither it nor the folder it would be made in can be written."""
     from worldline.types import InputError
 
-    place = path if path.is_dir() else path.parent
+    place = path if os.path.isdir(path) else path.parent
     while not os.path.exists(place) and place != place.parent:
         place = place.parent
-    if not place.is_dir():
+    if not os.path.isdir(place):
         reason = errno.ENOTDIR
     elif not os.access(place, os.W_OK | os.X_OK):
         reason = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES

@@ -22,7 +22,7 @@ from worldline.ope.text import TextLog
 from worldline.policies import public_name
 from worldline.policies.mixing import mixed_logprobs
 from worldline.types import InputError, Policy, ScoringPolicy, Turn, WorldlineError, policy_label
-from worldline.user_module import error_text
+from worldline.user_module import error_text, is_of_the_machine
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
@@ -109,6 +109,8 @@ def _given_logprobs(
     except WorldlineError:
         raise
     except (Exception, SystemExit) as error:
+        if is_of_the_machine(error):
+            raise
         raise InputError(f"policy '{policy.name}' failed: {error_text(error)}: {EXPECTED}") from error
     log_probs = np.concatenate(_checked_rows(policy.name, given, options))
     if np.isnan(log_probs).any() or (log_probs > 1e-4).any():

@@ -57,7 +57,8 @@ def recommend(
     pool = sound
     if not sound:
         rest = [name for name in trusted if name not in beaten]
-        pool = [n for n in _least_bad(rest, trials, policies, audit) if _is_supported(n, trials, policies, in_log)]
+        supported = [name for name in rest if _is_supported(name, trials, policies, in_log)]
+        pool = _least_bad(supported, trials, policies, audit)
         if not pool and not beaten:
             return _nothing_to_rely_on(trusted, policies)
         if reason := _below_the_floor(pool or beaten, bool(beaten), trials, policies):

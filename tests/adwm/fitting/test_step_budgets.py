@@ -45,6 +45,12 @@ def test_cuts_at_various_lengths_within_tasks_leave_one_budget_and_a_note() -> N
     ]
 
 
+def test_one_cut_episode_of_each_task_shows_no_budget() -> None:
+    log = [cut(number, 3 + number, f"task {number}") for number in range(10)]
+    assert (facts_of(log).horizon, facts_of(log).budgets) == (12, {})
+    assert len(notes_on_cuts(log)) == 1
+
+
 def test_one_task_that_varies_leaves_the_others_their_budgets() -> None:
     log = workdays(days=lambda task, number: BUDGETS[task] - (task == "middle" and number % 2))
     facts = facts_of(log)

@@ -1,7 +1,8 @@
 """The step budget of each task, read from the episodes of a log that were cut.
 
 A task has a budget of its own where its cut episodes have one length and no other episode of it is longer. Where
-most tasks with several cut episodes have them of several lengths, something else cut them, and no task has one.
+most tasks with several cut episodes have them of several lengths, something else cut them, and no task has one; nor
+where no task has several, which is what would show it.
 """
 
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class StepBudgets:
         """The budgets that differ from the longest cut; tasks without one are cut there."""
         cut = {task: cuts for task, cuts in self._tasks.items() if cuts.episodes}
         several = [cuts.alike for cuts in cut.values() if cuts.episodes > 1]
-        if 2 * sum(several) < len(several):
+        if not several or 2 * sum(several) < len(several):
             return {}
         own = {task: cuts.length for task, cuts in cut.items() if cuts.alike and cuts.longest == cuts.length}
         return {task: length for task, length in sorted(own.items()) if length != self.longest_cut}

@@ -6,7 +6,6 @@ responses; they serve a CPU, and models whose attention is not of this kind.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from math import isnan
 from typing import TypeVar
 
 import numpy as np
@@ -92,6 +91,8 @@ class InPlaceSampler:
         self._weights: list[int] = []
         self._batch, self._spoilt = 0, False
         """Whether memory may hold what is no number: a batch had it, or was left before its end."""
+        self._numbers = True
+        """Whether all that this batch has drawn so far are numbers, beyond the ends of responses, too."""
 
     def respond(self, prompts: Sequence[Ids], seeds: Sequence[int], how: Sampling) -> list[Response]:
         """A response to each prompt."""
@@ -139,13 +140,12 @@ class InPlaceSampler:
             self._stops = how.stops
             self._ends.zero_()
             self._ends[sent(np.array(sorted(how.stops), dtype=np.int64), self._ends.device)] = True
-        self._spoilt, numbers, batch = True, True, self._batch
+        self._spoilt, self._numbers, batch = True, True, self._batch
         for ended in self._ending(stepper, seeds, how):
-            numbers &= not any(isnan(value) for response in ended.values() for value in response.logprobs)
             yield ended
             if batch != self._batch:
                 raise RuntimeError("another batch was begun before the last response of this one: they share memory")
-        self._spoilt = not numbers
+        self._spoilt = not self._numbers
 
     def _ending(self, stepper: TokenStepper, seeds: Sequence[int], how: Sampling) -> Responses:
         going = {row: Response() for row in range(len(seeds))}
@@ -154,6 +154,8 @@ class InPlaceSampler:
             count = min(BLOCK, how.most - first)
             stepper.load(token_draws([seeds[row] for row in rows], first, count))
             for look in stepper.steps(first, count):
+                drawn = look.logprobs[: look.lengths[: len(rows)].max(), : len(rows)]
+                self._numbers = self._numbers and not np.isnan(drawn).any()
                 ended = {row: at for at, row in enumerate(rows) if look.ended[at] and row in going}
                 for row, at in ended.items():
                     look.add(at, going[row])

@@ -42,7 +42,10 @@ class KeyValueMemory:
         needed = math.prod(self._sizes(rows, time))
         size = needed + min(8 * needed, SPARE_BYTES // self._flat.element_size())
         self._flat = self._flat.new_zeros(0)  # the old memory is free before larger memory is taken
-        self._flat = self._flat.new_zeros(size)
+        try:
+            self._flat = self._flat.new_zeros(size)
+        except torch.OutOfMemoryError:
+            self._flat = self._flat.new_zeros(needed)
 
     def batch(self, rows: int, time: int) -> Tensor:
         """(layers, 2, rows, heads, time, size): keys and values of a batch that fits."""

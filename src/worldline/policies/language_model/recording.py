@@ -5,6 +5,7 @@ other device the work simply runs, so that what is recorded can be tested withou
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -81,8 +82,11 @@ class Recording:
             graph.capture_begin(pool=self._pool)
             try:
                 work()
-            finally:
-                graph.capture_end()
+            except BaseException:
+                with suppress(RuntimeError):  # what `work` raised says more
+                    graph.capture_end()
+                raise
+            graph.capture_end()
         return graph
 
 
@@ -102,7 +106,7 @@ class Arriving:
             copy.copy_(tensor, non_blocking=True)
         self._copied = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]  # torch gives it no types
         if self._copied:
-            self._copied.record()
+            self._copied.record(torch.cuda.current_stream(tensors[0].device))
 
     def arrays(self) -> list[npt.NDArray[Any]]:
         if self._copied:
