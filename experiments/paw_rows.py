@@ -25,6 +25,8 @@ CURVES = {
 """Name in the row, metric."""
 LOST_EVALUATIONS, LOST_ROLLOUTS = ("curve", "pass@4"), ("training",)
 """What is 0 at the evaluations, or updates, that an exploded run did not come to."""
+PLACES = ("model", "out", "data")
+"""Settings of a run that say where it lay: no part of what it was."""
 PHASES = ("rollout", "logprob", "selection", "update", "evaluation")
 
 
@@ -46,7 +48,8 @@ def kept(folder: Path, planned: Mapping[str, Any] | None = None) -> dict[str, An
     (model,) = _json(folder / "inputs.json").values()
     made = _json(folder / "env.json")
     peak = max((line["peak_gib"] for line in lines if "peak_gib" in line), default=None)
-    row |= {"phases": seconds, "peak_gib": peak, "model": model, "config": _json(folder / "config.json")}
+    config = {name: value for name, value in _json(folder / "config.json").items() if name not in PLACES}
+    row |= {"phases": seconds, "peak_gib": peak, "model": model, "config": config}
     return row | {"devices": made["devices"], "packages": made["packages"]}
 
 

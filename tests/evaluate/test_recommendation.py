@@ -70,6 +70,13 @@ def test_an_estimator_that_was_tried_is_preferred_to_one_that_was_not() -> None:
     assert best.estimator == "dr"
 
 
+def test_one_that_missed_every_trial_is_named_where_nothing_else_was_tried() -> None:
+    policies = [candidate(name, dr=sound(value), wis=flagged(value)) for name, value in (("a", 0.2), ("b", 0.3))]
+    none = recommend(["naive", "dr", "wis"], [trial(0.01, dr=0.5, naive=0.1)] * 3, policies)
+    assert isinstance(none, str)
+    assert "dr missed every policy of known value, every other estimator is flagged and none" in none
+
+
 def test_the_words_say_among_which_estimators_an_error_is_the_smallest() -> None:
     """A flagged estimator's own claim may be smaller, and so may that of a world model that `wm` stands for."""
     policies = [

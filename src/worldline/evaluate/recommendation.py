@@ -60,7 +60,7 @@ def recommend(
         supported = [name for name in rest if _is_supported(name, trials, policies, in_log)]
         pool = _least_bad(supported, trials, policies, audit)
         if not pool and not beaten:
-            return _nothing_to_rely_on(trusted, policies)
+            return _nothing_to_rely_on(trusted, [name for name in able if name not in trusted], policies)
         if reason := _below_the_floor(pool or beaten, bool(beaten), trials, policies):
             return reason
     errors = {name: error for name in pool if (error := _error(name, policies, () if sound else trials)) is not None}
@@ -111,14 +111,15 @@ def _one_episode(names: Sequence[str], policies: Sequence[PolicyResult]) -> bool
     return all(policy.estimates[name].n == 1 for name in names for policy in policies)
 
 
-def _nothing_to_rely_on(names: Sequence[str], policies: Sequence[PolicyResult]) -> str:
-    """Where every estimator is flagged and without a trial: what would help."""
+def _nothing_to_rely_on(names: Sequence[str], missed: Sequence[str], policies: Sequence[PolicyResult]) -> str:
+    """Where every estimator is flagged and without a trial, but for those that `missed` in all: what would help."""
     if _one_episode(names, policies):
         return _unmeasured(names, policies)
     labels = ", ".join(policy.label for policy in policies)
+    which = f"{', '.join(missed)} missed every policy of known value, every other" if missed else "every"
     return (
-        "no estimate here can be relied on: every estimator is flagged and none was tried on policies of known value: "
-        "--logger NAME=SPEC for each policy of the log tries them, --world-model adds an estimator that needs no "
+        f"no estimate here can be relied on: {which} estimator is flagged and none was tried on policies of known "
+        "value: --logger NAME=SPEC for each policy of the log tries them, --world-model adds an estimator that needs no "
         f"overlap, episodes of {labels} or of policies near add overlap"
     )
 

@@ -101,6 +101,11 @@ class RunFolder:
         """Whole checkpoints, oldest first."""
         return sorted((self.folder / "checkpoints").glob("update-*"))
 
+    def last_whole(self) -> str:
+        """What a run that stops leaves to go on from, in words."""
+        checkpoints = self.checkpoints()
+        return f"{checkpoints[-1]} is whole" if checkpoints else "there is no checkpoint yet"
+
     def resumable(self) -> list[Path]:
         """The checkpoints that hold what resuming needs, oldest first."""
         return [folder for folder in self.checkpoints() if any((folder / name).exists() for name in (STATE, SHARDS))]

@@ -160,7 +160,7 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
             )
             session.refresh(number)
         if learnt["skipped"] > learnt["steps"] or not _finite(learner, accelerator):
-            raise WorldlineError(f"update {number} exploded: lower --update.lr; {_kept(run)}")
+            raise WorldlineError(f"update {number} exploded: lower --update.lr; {run.last_whole()}")
 
         metrics = {"update": number} | _episode_metrics(sampled.played, pool, session.rule)
         if config.refill:
@@ -225,17 +225,11 @@ def _halted(played: Groups) -> float:
     return sum(halted) / len(halted) if halted else 0.0
 
 
-def _kept(run: RunFolder) -> str:
-    """What a run that stops leaves to go on from."""
-    checkpoints = run.checkpoints()
-    return f"{checkpoints[-1]} is whole" if checkpoints else "there is no checkpoint yet"
-
-
 def _left_the_log(number: int, halted: float, config: TrainConfig, run: RunFolder) -> WorldlineError:
     enough = math.ceil(100 * halted) / 100
     return WorldlineError(
         f"update {number}: {halted:.0%} of its episodes left what the log supports (--most-halted "
-        f"{config.most_halted:g}): the world model can teach it no more; {_kept(run)}; --resume --most-halted "
+        f"{config.most_halted:g}): the world model can teach it no more; {run.last_whole()}; --resume --most-halted "
         f"{enough:g} goes on all the same"
     )
 
@@ -244,7 +238,7 @@ def _enough(played: Groups, planned: int, number: int, run: RunFolder) -> None:
     if 2 * len(played.trajectories) < planned:
         raise WorldlineError(
             f"update {number}: {planned - len(played.trajectories)} of {planned} episodes failed, the first as "
-            f"{played.failed[0]}; {_kept(run)}"
+            f"{played.failed[0]}; {run.last_whole()}"
         )
 
 
@@ -254,7 +248,7 @@ def _fresh(played: Groups, number: int, config: TrainConfig, run: RunFolder) -> 
     if stale > config.server.max_staleness:
         raise WorldlineError(
             f"update {number}: its episodes were played by weights {stale} updates old, over --server.max-staleness "
-            f"{config.server.max_staleness}; {_kept(run)}"
+            f"{config.server.max_staleness}; {run.last_whole()}"
         )
     return stale
 
