@@ -119,8 +119,8 @@ def _nothing_to_rely_on(names: Sequence[str], missed: Sequence[str], policies: S
     which = f"{', '.join(missed)} missed every policy of known value, every other" if missed else "every"
     return (
         f"no estimate here can be relied on: {which} estimator is flagged and none was tried on policies of known "
-        "value: --logger NAME=SPEC for each policy of the log tries them, --world-model adds an estimator that needs no "
-        f"overlap, episodes of {labels} or of policies near add overlap"
+        "value: --logger NAME=SPEC for each policy of the log tries them, --world-model adds an estimator that needs "
+        f"no overlap, episodes of {labels} or of policies near add overlap"
     )
 
 
