@@ -3,8 +3,12 @@
 A command that is still at work when the time is up gets SIGTERM, which ends a verb of worldline cleanly, and counts as
 not done. One that could not end in time, by the slowest so far, is not begun, unless `late` is given. A command may
 wait for others to have ended, well or not, or need them: where one of these failed, it is not begun.
+
+Commands beside each other may share a GPU: each holds no more of its memory than it uses (unless PYTORCH_CUDA_ALLOC_CONF
+or PYTORCH_ALLOC_CONF says otherwise). Three training runs of a 135 M model hold 42 GiB so, and 91 GiB without.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +21,9 @@ from worldline.signals import sigterm_interrupts
 
 GRACE = 20.0
 """Seconds between SIGTERM and SIGKILL."""
+_SETTINGS = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+"""Where torch reads how it takes memory; the first is its older name, which every version knows."""
+_SHARED = "expandable_segments:True"
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ def play(
                     break
                 while len(running) < jobs and (late or left > slowest) and (task := _next(waiting, running, failed)):
                     waiting.remove(task)
-                    running[task] = _begun(task), clock()
+                    running[task] = _begun(task, beside=jobs > 1), clock()
                 if not running:
                     break
                 time.sleep(0.05)
@@ -96,10 +103,15 @@ def _next(waiting: Sequence[Task], running: Collection[Task], failed: Sequence[s
     return next((task for task in able if not going & {*task.after, *task.needs}), None)
 
 
-def _begun(task: Task) -> subprocess.Popen[bytes]:
+def _begun(task: Task, *, beside: bool) -> subprocess.Popen[bytes]:
     task.log.parent.mkdir(parents=True, exist_ok=True)
+    environment = dict(os.environ)
+    if beside and not any(name in environment for name in _SETTINGS):
+        environment[_SETTINGS[0]] = _SHARED
     with task.log.open("wb") as log:
-        return subprocess.Popen(task.words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(
+            task.words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment
+        )
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:

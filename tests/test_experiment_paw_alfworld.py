@@ -210,6 +210,27 @@ def test_the_queue_stops_when_the_time_is_up(tmp_path: Path) -> None:
     assert ends == {"quick": 0, "bad": 4}, "a run that was stopped leaves no result"
 
 
+@pytest.mark.parametrize(
+    ("jobs", "given", "settings"),
+    [
+        (1, {}, "None None"),
+        (2, {}, "expandable_segments:True None"),
+        (2, {"PYTORCH_ALLOC_CONF": "backend:native"}, "None backend:native"),
+    ],
+    ids=["alone", "beside others", "as the user says"],
+)
+def test_processes_beside_each_other_hold_no_unused_memory_of_the_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, given: dict[str, str], settings: str
+) -> None:
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    code = "import os; print(*map(os.environ.get, ('PYTORCH_CUDA_ALLOC_CONF', 'PYTORCH_ALLOC_CONF')))"
+    run_queue.play([task(tmp_path, "printed", code, {})], jobs)
+    assert (tmp_path / "printed.log").read_text(encoding="utf-8").strip() == settings
+
+
 def test_what_cannot_end_in_time_is_not_begun(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     tasks = [task(tmp_path, name, f"open({str(mark)!r}, 'w')", {}) for name in ("first", "second")]

@@ -14,7 +14,8 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitConfig, FitSettings, Fitted, fit, fit_ensemble, measured_kernel
 from worldline.adwm.fitting.log_source import MemoryLog
 from worldline.adwm.fitting.survey import facts_of, survey
-from worldline.adwm.fitting.weak_points import latent_notes
+from worldline.adwm.fitting.weak_points import kernel_notes, latent_notes
+from worldline.adwm.model import LogFacts
 from worldline.command_line import read
 from worldline.kernel import fitting
 from worldline.kernel.left_out import measuring_left_out
@@ -45,6 +46,29 @@ def test_latents_that_say_nothing_are_noted(fitted: Fitted) -> None:
     assert noted(5.0, 0.5) == latent_notes([]) == []
     assert ["collapsed" in note for note in noted(1.5, 0.5)] == [True]
     assert ["no more than noise" in note for note in noted(5.0, 0.99)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("figures", "notes"),
+    [
+        ({"replay_error": 0.19, "replay_error_of_the_bag": 0.16, "left_out_error": 0.19}, []),
+        ({"replay_error": 0.21}, ["wm misses the log's own returns by 0.21 in replay"]),
+        ({"replay_error": 0.1, "replay_error_of_the_bag": 0.05}, ["wm does not beat the bag"]),
+        ({"left_out_error": 0.21}, ["wm misses the returns of policies left out of the log by 0.21 in replay"]),
+        (
+            {"left_out_error": 0.15, "left_out_error_of_the_bag": 0.1},
+            ["log by 0.15, the bag by 0.1, which may be chance"],
+        ),
+        ({"left_out_error": 0.15, "left_out_error_of_the_bag": 0.12}, []),
+        ({"left_out_error": 0.15, "left_out_error_of_the_bag": 0.1, "bag_leads": 1.0}, ["wm answers as wm-bag"]),
+    ],
+)
+def test_what_speaks_against_the_kernel_is_noted(figures: dict[str, float], notes: list[str]) -> None:
+    """Rewards from -1 to 1: a tenth of that is .2, a fiftieth .04."""
+    facts = LogFacts(env="toy", horizon=8, reward_low=-1.0, reward_high=1.0)
+    given = kernel_notes({f"wm_{name}": value for name, value in figures.items()}, facts)
+    assert len(given) == len(notes)
+    assert all(part in note for part, note in zip(notes, given, strict=True))
 
 
 def test_members_hold_out_different_whole_tasks(fitted: Fitted) -> None:

@@ -5,7 +5,7 @@ from written_logs import lamps
 
 from worldline.kernel.answers import KernelAnswer
 from worldline.kernel.candidates import EXACT, KINDS, OTHER, RENAMED
-from worldline.kernel.outcome import StepOutcome
+from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.step_table import StepTable, replay
 
 

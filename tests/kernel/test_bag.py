@@ -8,7 +8,7 @@ from written_logs import GREEN, RED, Played, episode, lamps, state_after
 from worldline.kernel.answers import StepRequest
 from worldline.kernel.bag import Bag
 from worldline.kernel.model import KernelModel
-from worldline.kernel.outcome import StepOutcome
+from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.step_table import StepTable
 
 

@@ -9,17 +9,16 @@ from worldline.kernel.answers import StepRequest
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import (
-    MOST_CLASSES,
     JudgedStep,
     OutcomeModel,
     RewardRules,
-    StepOutcome,
     Votes,
     last_numbers,
     outcome_features,
     outcome_of,
     reward_wording,
 )
+from worldline.kernel.outcome_classes import MOST, StepOutcome
 from worldline.kernel.step_table import LoggedStep
 from worldline.types import Trajectory
 
@@ -37,7 +36,7 @@ def like(**votes: float) -> Votes:
 def test_the_prior_is_the_votes_and_two_of_like_happenings() -> None:
     """Of the log's four steps one was won, and that one ran. A step of the fit does not count for itself."""
     model = OutcomeModel([row(NOTHING)] * 3 + [row(WON)], ["sit"] * 3 + ["run"])
-    assert model.classes == (NOTHING, WON)
+    assert [model.classes.number(one) for one in (NOTHING, WON)] == [0, 1]
     assert np.exp(model.prior(like(), "fly")[0]) == pytest.approx([0.75, 0.25], abs=1e-5)
     assert np.exp(model.prior(like(won=2), "fly")[0]) == pytest.approx([1.5 / 4, 2.5 / 4], abs=1e-5)
     assert np.exp(model.prior(like(), "run")[0]) == pytest.approx([0.75 / 2, 1.25 / 2], abs=1e-5)
@@ -53,13 +52,61 @@ def test_what_else_votes_is_a_ratio_to_the_log() -> None:
     assert np.exp(model.prior(votes, "fly")[1]) == pytest.approx([0.375 / 0.75, 0.625 / 0.25], abs=1e-4)
 
 
-def test_where_outcomes_are_many_the_sources_alone_vote() -> None:
-    many = [row(StepOutcome(float(n), False, False)) for n in range(MOST_CLASSES + 1)]
+def test_where_outcomes_are_many_and_nothing_was_learned_the_sources_alone_vote() -> None:
+    many = [row(StepOutcome(float(n), False, False)) for n in range(MOST + 1)]
     model = OutcomeModel(many, [""] * len(many))
-    assert model.classes == ()
+    assert not model.classes.few
     outcomes, chances = model.chances(np.array([5]), Votes({NOTHING: 1.0, WON: 1.0}, {WON: 2.0}), "")
     assert dict(zip(outcomes, chances.tolist(), strict=True)) == {NOTHING: 0.25, WON: 0.75}
     assert model.fit([], frozenset({0})) == {}
+
+
+def test_of_many_rewards_it_learns_which_feature_earns_more() -> None:
+    """No two steps earn the same: feature 5 about 1, feature 6 about 0. Two sources, one of each, vote for all."""
+    rng = np.random.default_rng(0)
+    outcomes = [StepOutcome(round((n % 2) + rng.normal(0, 0.1), 6), True, False) for n in range(200)]
+    model = OutcomeModel([row(outcome) for outcome in outcomes], ["end"] * 200)
+    votes = Votes({outcomes[0]: 1.0, outcomes[1]: 1.0}, {})
+    steps = [JudgedStep(n, np.array([5 if n % 2 else 6]), votes, "end", outcome) for n, outcome in enumerate(outcomes)]
+    figures = model.fit(steps, frozenset(range(40)))
+    assert figures["outcome error by votes"] == pytest.approx(1, abs=0.1), "the votes know no more than the mean"
+    assert figures["outcome error"] < 0.1
+
+    def mean(feature: int) -> float:
+        possible, chances = model.chances(np.array([feature]), votes, "end")
+        assert chances.sum() == pytest.approx(1)
+        return float(chances @ [one.reward for one in possible])
+
+    assert [mean(5), mean(6)] == pytest.approx([1, 0], abs=0.15)
+
+
+def test_of_many_rewards_votes_that_are_exact_stay_as_they_are() -> None:
+    """Each step earns what its only source earned, and features say nothing: no correction is kept."""
+    rng = np.random.default_rng(0)
+    outcomes = [StepOutcome(round(rng.normal(), 6), True, False) for _ in range(200)]
+    model = OutcomeModel([row(outcome) for outcome in outcomes], ["end"] * 200)
+    steps = [
+        JudgedStep(n, np.array([1 + rng.integers(50)]), Votes({outcome: 1.0}, {}), "end", outcome)
+        for n, outcome in enumerate(outcomes)
+    ]
+    figures = model.fit(steps, frozenset(range(40)))
+    assert figures == {"outcome error by votes": 0, "outcome error": 0}
+    assert not model.corrects
+    assert model.chances(np.array([7]), Votes({outcomes[3]: 1.0}, {}), "end")[0] == (outcomes[3],)
+
+
+def test_of_many_rewards_a_text_that_was_always_the_last_is_the_last() -> None:
+    """The feature of what goes on is with a text whose every source ended: it ends."""
+    rng = np.random.default_rng(0)
+    outcomes = [StepOutcome(round(rng.normal(n % 2, 0.1), 6), bool(n % 2), False) for n in range(200)]
+    model = OutcomeModel([row(outcome) for outcome in outcomes], ["do"] * 200)
+    both = Votes({outcomes[0]: 1.0, outcomes[1]: 1.0}, {})
+    steps = [JudgedStep(n, np.array([5 if n % 2 else 6]), both, "do", outcome) for n, outcome in enumerate(outcomes)]
+    model.fit(steps, frozenset(range(40)))
+    possible, chances = model.chances(np.array([6]), both, "do")
+    assert chances @ [one.ended for one in possible] < 0.1
+    possible, _ = model.chances(np.array([6]), Votes({outcomes[1]: 1.0}, {}), "do")
+    assert all(one.ended for one in possible)
 
 
 def test_undecided_is_what_had_several_outcomes() -> None:
@@ -214,7 +261,7 @@ def test_the_rules_of_a_log_are_found_in_its_texts() -> None:
         steps = [Played(f"sell for {price}", "It is sold.", price - 0.5 * cost)]
         log.append(episode(f"e{number}", f"You paid {cost} for it.", steps, task=f"t{number}"))
     model = KernelModel(log)
-    assert not model.outcomes.classes
+    assert not model.outcomes.classes.few
     fresh = episode("x", "You paid 12 for it.", [Played("sell for 33", "It is sold.")])
     state = state_after(model, fresh, 0)
     step = state.describe("sell for 33")

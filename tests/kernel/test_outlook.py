@@ -10,7 +10,8 @@ from written_logs import Played, episode
 
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.language import wording
-from worldline.kernel.outcome import StepOutcome, outcome_of
+from worldline.kernel.outcome import outcome_of
+from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.outlook import SORTS, Outlook, OutlookExercise, Prospects, summary
 from worldline.kernel.step_table import StepTable, replay
 from worldline.types import Trajectory

@@ -6,7 +6,7 @@ from written_logs import GREEN, OVER, PAID, RED, TO_GREEN, Played, episode, lamp
 from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
 from worldline.kernel.model import KernelModel
-from worldline.kernel.outcome import StepOutcome
+from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.replay import DRAWS, replay_error
 from worldline.kernel.step_table import StepTable
 from worldline.types import Trajectory

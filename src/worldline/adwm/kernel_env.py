@@ -14,7 +14,7 @@ from worldline.kernel.answers import KernelAnswer, StepRequest
 from worldline.kernel.bag import Bag
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
-from worldline.kernel.outcome import StepOutcome
+from worldline.kernel.outcome_classes import StepOutcome
 from worldline.types import Info, Trajectory, derive_seed
 
 KERNEL, BAG = "wm", "wm-bag"

@@ -28,7 +28,7 @@ from worldline.adwm.networks import Row, current
 from worldline.kernel.answers import KernelAnswer
 from worldline.kernel.candidates import KINDS
 from worldline.kernel.model import Chances, Considered, draw
-from worldline.kernel.outcome import StepOutcome
+from worldline.kernel.outcome_classes import StepOutcome
 from worldline.types import Info, Trajectory, derive_seed
 
 

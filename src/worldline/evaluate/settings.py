@@ -28,6 +28,7 @@ class EvaluateConfig(PolicyConfig):
         "worldline evaluate --log logs/ --world-model wm/ --policy new=hf:runs/new/model old=hf:runs/old/model",
         "worldline evaluate --log logs/ --policy v2 v3",
         "worldline evaluate --log logs/ --policy mine=logprobs:mine.jsonl --estimators wis pdwis",
+        "worldline evaluate --log logs/ --env mine:World --policy new=mine:new --logger old=mine:old",
         "worldline evaluate --log a/ b/ --policy expert random --logger expert=expert --truth truth.json",
     )
 
@@ -88,7 +89,9 @@ class EvaluateConfig(PolicyConfig):
     bootstrap: int = option(1000, help="number of bootstrap resamples of the tasks", ge=100, le=1_000_000)
     certificate: bool = option(True, help="first measure the error of each estimator on the policies that made the log")
     by: str = option("", help="also value candidates by group: family, split, task, policy, or a key of the metadata")
-    env: str = option("", help="environment of the log, where a policy needs it; default: what the log says")
+    env: str = option(
+        "", help="environment of the log, MODULE:ATTR for your own; default: what the log says, if built in"
+    )
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     seed: int = option(0, help="seed of resamples and fits", ge=0)

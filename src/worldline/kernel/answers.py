@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from worldline.kernel.candidates import KINDS, OTHER
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.outcome import StepOutcome
+from worldline.kernel.outcome_classes import StepOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from worldline.kernel.left_out import measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.numerals import number_gap
-from worldline.kernel.outcome import JudgedStep, outcome_features, outcome_of
+from worldline.kernel.outcome import JudgedStep, outcome_of
 from worldline.kernel.outlook import OutlookExercise
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import blanked
@@ -298,7 +298,7 @@ def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> JudgedS
     mass = chances * one.right if one.right.any() else chances
     happening = one.state.happening(one.considered.step, one.row.answer)
     votes = model.votes(one.state.rewards, one.considered.candidates, mass / mass.sum(), happening)
-    ids = outcome_features(one.state, one.considered.step, one.row.answer)
+    ids = model.outcome_features(one.state, one.considered.step, one.row.answer)
     return JudgedStep(one.row.episode, ids, votes, happening, outcome_of(one.row), one.weight)
 
 

@@ -28,13 +28,13 @@ from worldline.kernel.language import code
 from worldline.kernel.lists import ListModel, items
 from worldline.kernel.outcome import (
     OutcomeModel,
-    StepOutcome,
     Votes,
     last_numbers,
     outcome_features,
     outcome_of,
     reward_wording,
 )
+from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.outlook import Outlook, Prospects, summary
 from worldline.kernel.step_table import COLUMN, StepTable
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, fold_of, wordings
@@ -102,7 +102,7 @@ class KernelModel(nn.Module):
 
     def _learn_reward_rules(self) -> None:
         """Rewards of many values may follow numbers in the text; of few values, each is a class."""
-        if self.outcomes.classes:
+        if self.outcomes.classes.few:
             return
         seen = []
         for number in range(len(self.log.episodes)):
@@ -238,8 +238,8 @@ class KernelModel(nn.Module):
         within = mass / mass.sum() if mass.any() else chances
         happening = state.happening(step, text)
         votes = self.votes(state.rewards, possible, within, happening)
-        outcomes, likely = self.outcomes.chances(outcome_features(state, step, text), votes, happening)
-        if not self.outcomes.classes:
+        outcomes, likely = self.outcomes.chances(self.outcome_features(state, step, text), votes, happening)
+        if not self.outcomes.classes.few:
             ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
             outcomes = outcomes if ruled is None else tuple(one._replace(reward=ruled) for one in outcomes)
         outcome = outcome or outcomes[draw(likely, request.outcome_draw)]
@@ -250,6 +250,10 @@ class KernelModel(nn.Module):
         hazard = float(likely @ [one.ended for one in outcomes])
         mean_reward = float(likely @ [one.reward for one in outcomes])
         return KernelAnswer(text, outcome, listed, log_odds, step, kind, hazard, mean_reward)
+
+    def outcome_features(self, state: EpisodeState, step: StepDescription, answer: str) -> npt.NDArray[np.int64]:
+        """What the outcome of a step may depend on."""
+        return outcome_features(state, step, answer, levels=not self.outcomes.classes.few)
 
     def votes(self, rewards: Sequence[float], possible: Candidates, within: Chances, happening: str) -> Votes:
         """What the sources of an answer say of its outcome.

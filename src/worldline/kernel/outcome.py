@@ -1,15 +1,15 @@
 """What a step earned and whether it ended the episode, given what the world answered.
 
-The candidates with that answer vote with their sources' outcomes. Where outcomes are few (success or not, one price for
-everything), a log-linear model over hashed features of action, answer, goal and history corrects the vote: it learns
-what a success takes. Where rewards are many, they follow numbers in the text, if the log says so, else the source.
+The candidates with that answer vote with their sources' outcomes, and a log-linear model over hashed features of
+action, answer, goal and history corrects the vote: it learns what a success takes. Of many outcomes it says the class;
+within it the votes decide. Rewards of many values follow numbers in the text where the log says so.
 """
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,42 +20,41 @@ from torch import Tensor, nn
 
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import last_number, wording
+from worldline.kernel.outcome_classes import OutcomeClasses, StepOutcome
 from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.vectors import used_columns
 from worldline.kernel.words import stable_hash
 
 Array = npt.NDArray[np.float64]
-MOST_CLASSES = 12
-"""A classifier distinguishes no more outcomes than this."""
+Fit = tuple[Array, Array]
+"""The trust in what votes (2,), and the table (F, C)."""
 BUCKETS = 1 << 15
 _GOAL_WORDS, _DEEDS, _STRONG = 16, 8, 3
-_STEPS = 100
+_STEPS, _MORE_STEPS = 100, 40
+"""Of a fit, and of one that goes on from another."""
 _VARIANCES = 0.01, 0.03, 0.1, 0.3, 1.0
 """Of a weight, before the log is read. Held-out steps say which is right."""
 _FLOOR = 1e-3
 """Probability that a held-out outcome against all evidence is granted: one alone does not choose the variance."""
-_PRIOR = 2.0
-"""Votes that the outcomes of all like happenings have beside those of the candidates."""
+_PRIOR, _PRIOR_OF_MANY = 2.0, 0.1
+"""Votes that the outcomes of all like happenings have beside those of the candidates; where outcomes are many."""
 _LEAST = 1.0
 """Happenings that the log's overall outcomes stand for among like ones."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-
-
-class StepOutcome(NamedTuple):
-    """What a step led to."""
-
-    reward: float
-    ended: bool
-    success: bool
 
 
 def outcome_of(row: LoggedStep) -> StepOutcome:
     return StepOutcome(round(row.reward, 6), row.ended, row.success)
 
 
-def outcome_features(state: EpisodeState, step: StepDescription, answer: str) -> npt.NDArray[np.int64]:
-    """Buckets 1..BUCKETS-1 of everything an outcome may depend on; what is likely to decide it, `_STRONG` times."""
+def outcome_features(
+    state: EpisodeState, step: StepDescription, answer: str, *, levels: bool = False
+) -> npt.NDArray[np.int64]:
+    """Buckets 1..BUCKETS-1 of everything an outcome may depend on; what is likely to decide it, `_STRONG` times.
+
+    With `levels`, also of how large the last numbers are: what earns more or less may follow them.
+    """
     event, past = state.event(step.action), state.event_counts
     happening, happened = state.happening(step, answer), state.happened
     says = blanked(answer, step.phrase.names).lower()
@@ -75,6 +74,10 @@ def outcome_features(state: EpisodeState, step: StepDescription, answer: str) ->
     texts += [f"fact {event} {fact}" for fact in state.facts()]
     texts += [f"before {event} {other}" for other in sorted(past)[:24]]
     texts += [f"lately {event} {state.event(other)}" for other in dict.fromkeys(state.actions[-6:])]
+    if levels:
+        for place, number in enumerate(last_numbers(state, step.action, answer)[1:].tolist()):
+            level = math.copysign(math.floor(2 * math.log2(1 + abs(number))), number)
+            texts.append(f"level {place} {event} {level:.0f}")
     texts += [f"goal done {event} {deed} {word}" for deed in deeds for word in left[:_GOAL_WORDS]]
     of_strong, of_texts = ([1 + stable_hash(text) % (BUCKETS - 1) for text in part] for part in (strong, texts))
     return np.array(_STRONG * of_strong + of_texts, dtype=np.int64)
@@ -87,6 +90,10 @@ class Votes:
     like: dict[StepOutcome, float]
     """Of steps that were the same happening; below, of others."""
     other: dict[StepOutcome, float]
+
+    @property
+    def all(self) -> Counter[StepOutcome]:
+        return Counter(self.like) + Counter(self.other)
 
 
 @dataclass(frozen=True)
@@ -106,26 +113,24 @@ class OutcomeModel(nn.Module):
 
     table: Tensor
     trust: Tensor
+    corrects: Tensor
+    """Whether held-out steps said that the table is right; else the votes stand."""
 
     def __init__(self, rows: Sequence[LoggedStep], happenings: Sequence[str]) -> None:
         super().__init__()
-        counts = Counter(outcome_of(row) for row in rows)
         self._steps = len(rows)
-        self.classes = tuple(sorted(counts)) if len(counts) <= MOST_CLASSES else ()
-        self._index = {one: at for at, one in enumerate(self.classes)}
-        share = np.array([counts[one] for one in self.classes], dtype=np.float64)
-        self._share = share / max(share.sum(), 1)
+        self.classes = OutcomeClasses(map(outcome_of, rows))
         self._like: dict[str, Array] = defaultdict(lambda: np.zeros(len(self.classes)))
-        """Of each happening, how often it had each outcome."""
+        """Of each happening, how often it had an outcome of each class."""
         for row, happening in zip(rows, happenings, strict=True):
-            if self.classes:
-                self._like[happening][self._index[outcome_of(row)]] += 1
-        self.register_buffer("table", torch.zeros(BUCKETS, max(1, len(self.classes))))
+            self._like[happening][self.classes.number(outcome_of(row))] += 1
+        self.register_buffer("table", torch.zeros(BUCKETS, len(self.classes)))
         self.register_buffer("trust", torch.ones(2))
+        self.register_buffer("corrects", torch.tensor(False))
         self.rules = RewardRules()
 
     def undecided(self, happening: str) -> bool:
-        """Whether the log has more than one outcome of it."""
+        """Whether the log has outcomes of more than one class of it."""
         return happening in self._like and bool((self._like[happening] > 0).sum() > 1)
 
     def prior(self, votes: Votes, happening: str, own: StepOutcome | None = None) -> Array:
@@ -133,14 +138,15 @@ class OutcomeModel(nn.Module):
 
         One like happening, with the outcome `own`, is left out.
         """
-        like = _LEAST * self._share
+        like = _LEAST * self.classes.shares
         if happening in self._like:
             like = like + self._like[happening]
             if own is not None:
-                like[self._index[own]] -= 1
-        of_like = _PRIOR * like / like.sum() + [votes.like.get(one, 0.0) for one in self.classes] + 1e-6
-        of_other = _PRIOR * self._share + [votes.other.get(one, 0.0) for one in self.classes] + 1e-6
-        ratio = of_other / of_other.sum() / (self._share + 1e-6)
+                like[self.classes.number(own)] -= 1
+        prior = _PRIOR if self.classes.few else _PRIOR_OF_MANY
+        of_like = prior * like / like.sum() + self.classes.summed(votes.like) + 1e-6
+        of_other = prior * self.classes.shares + self.classes.summed(votes.other) + 1e-6
+        ratio = of_other / of_other.sum() / (self.classes.shares + 1e-6)
         out: Array = np.log(np.stack([of_like / of_like.sum(), ratio]))
         return out
 
@@ -148,15 +154,21 @@ class OutcomeModel(nn.Module):
         self, features: npt.NDArray[np.int64], votes: Votes, happening: str
     ) -> tuple[tuple[StepOutcome, ...], Array]:
         """The possible outcomes and their probabilities."""
-        if len(self.classes) < 2:
-            counted = Counter(votes.like) + Counter(votes.other)
+        counted = votes.all
+        if len(self.classes) < 2 or not (self.classes.few or self.corrects):
             return tuple(counted), np.array(list(counted.values())) / counted.total()
         logits = self.trust.numpy() @ self.prior(votes, happening) + self.table.numpy()[features].sum(0)
+        if not self.classes.few:  # a text that was always the last is the last
+            logits = np.where(self.classes.possible(counted), logits, -np.inf)
         weights = np.exp(logits - logits.max())
-        return self.classes, weights / weights.sum()
+        return self.classes.spread(weights / weights.sum(), counted)
 
     def fit(self, steps: Sequence[JudgedStep], held_out: frozenset[int]) -> dict[str, float]:
-        """Fit the correction where there are classes; held-out nats per step of the votes alone and corrected."""
+        """Fit the correction, and keep it where it is righter on held-out steps than the votes alone.
+
+        Of few outcomes by nats per step, of many by how far off their means are. A fit of many, which has many weights,
+        goes on from the one before it.
+        """
         testing = np.array([one.episode in held_out for one in steps], bool)
         if len(self.classes) < 2 or not testing.any():
             return {}
@@ -165,18 +177,30 @@ class OutcomeModel(nn.Module):
         judged = _Judged(
             csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(steps), len(used))),
             np.stack([self.prior(one.votes, one.happening, one.outcome) for one in steps]),
-            np.array([self._index[one.outcome] for one in steps]),
+            np.array([self.classes.number(one.outcome) for one in steps]),
             np.array([one.weight for one in steps]) * self._steps / sum(one.weight for one in steps),
         )
         training, tested = judged.part(~testing), judged.part(testing)
-        by_votes = tested.nats(np.ones(2), np.zeros((len(used), len(self.classes))))
-        nats = {variance: tested.nats(*training.fitted(variance)) for variance in _VARIANCES}
-        best = min(_VARIANCES, key=nats.__getitem__)
-        if nats[best] < by_votes:
-            trust, weights = judged.fitted(best)
+        if self.classes.few:
+            name, error = "nats", tested.nats
+            by_votes = tested.nats(np.ones(2), np.zeros((len(used), len(self.classes))))
+        else:
+            means = _Means(self.classes, [one for one in steps if one.episode in held_out], tested)
+            name, error, by_votes = "error", means.error, means.error_of_votes()
+        begun: Fit | None = None
+        best: tuple[float, Fit | None] | None = None
+        lowest = by_votes
+        for variance in _VARIANCES:
+            fitted = training.fitted(variance, begun)
+            begun = None if self.classes.few else fitted
+            if (this := error(*fitted)) < lowest:
+                best, lowest = (variance, begun), this
+        if best is not None:
+            trust, weights = judged.fitted(*best)
             self.trust.copy_(torch.from_numpy(trust))
             self.table[torch.from_numpy(used)] = torch.from_numpy(weights).float()
-        return {"outcome nats by votes": by_votes, "outcome nats": min(by_votes, nats[best])}
+            self.corrects.fill_(True)
+        return {f"outcome {name} by votes": by_votes, f"outcome {name}": lowest}
 
 
 @dataclass(frozen=True)
@@ -200,8 +224,8 @@ class _Judged:
         chances = np.exp(self.log_chances(trust, table)[np.arange(len(self.right)), self.right])
         return float(np.average(-np.log((1 - _FLOOR) * chances + _FLOOR), weights=self.weights))
 
-    def fitted(self, variance: float) -> tuple[Array, Array]:
-        """The likeliest trust (2,), never negative, and table (F, C).
+    def fitted(self, variance: float, begun: Fit | None = None) -> Fit:
+        """The likeliest trust, never negative, and table; the search goes on from `begun`, where that is given.
 
         A step is not among the like happenings of its own prior, so that of a win has one win less than that of a loss
         at which the same happened. A negative trust would read the outcome from this.
@@ -222,10 +246,42 @@ class _Judged:
             of_table = self.features.T @ slopes + table / variance
             return nats + penalty, np.concatenate([of_trust, of_table.ravel()])
 
-        start = np.concatenate([np.ones(2), np.zeros(self.features.shape[1] * classes)])
+        trust, table = (np.ones(2), np.zeros((self.features.shape[1], classes))) if begun is None else begun
+        start, steps = np.concatenate([trust, table.ravel()]), _STEPS if begun is None else _MORE_STEPS
         bounds = Bounds(np.where(np.arange(len(start)) < 2, 0.0, -np.inf), np.inf)
-        best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS})
+        best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
         return best.x[:2], best.x[2:].reshape(-1, classes)
+
+
+class _Means:
+    """How far the expected rewards and ends of held-out steps are from what happened."""
+
+    def __init__(self, classes: OutcomeClasses, steps: Sequence[JudgedStep], judged: "_Judged") -> None:
+        self._judged = judged
+        votes = [one.votes.all for one in steps]
+        self._possible = np.stack([classes.possible(counted) for counted in votes])
+        self._of_classes = np.stack([classes.means(counted) for counted in votes])
+        """(n, C, 2): reward and end."""
+        outcomes = [[(one.reward, float(one.ended)) for one in counted] for counted in votes]
+        shares = [list(counted.values()) for counted in votes]
+        self._of_votes = np.stack([np.average(of, 0, one) for of, one in zip(outcomes, shares, strict=True)])
+        self._right = np.array([(one.outcome.reward, float(one.outcome.ended)) for one in steps])
+        mean = np.average(self._right, 0, judged.weights)
+        self._spread = np.average(np.square(self._right - mean), 0, judged.weights)
+
+    def error_of_votes(self) -> float:
+        return self._error(self._of_votes)
+
+    def error(self, trust: Array, table: Array) -> float:
+        """Squared error as a share of what the mean over all steps makes, on average of reward and end."""
+        chances = np.exp(self._judged.log_chances(trust, table)) * self._possible
+        chances /= chances.sum(1, keepdims=True)
+        return self._error(np.einsum("nc,ncm->nm", chances, self._of_classes))
+
+    def _error(self, expected: Array) -> float:
+        errors = np.average(np.square(expected - self._right), 0, self._judged.weights)
+        varied = self._spread > 1e-12
+        return float((errors[varied] / self._spread[varied]).mean()) if varied.any() else 0.0
 
 
 def last_numbers(state: EpisodeState, action: str, answer: str) -> Array:

@@ -7,7 +7,7 @@ from worldline.adwm.ensemble import Member
 from worldline.adwm.model import LogFacts
 
 WIDE, NARROW = 0.1, 0.02
-"""Shares of the range of rewards: an error in replay that is large, and one that is larger than the bag's."""
+"""Shares of the range of rewards: an error that is large, and by how much one is larger than the bag's."""
 LEAST_RANK, USEFUL = 2.0, 0.02
 """Effective rank below which latents do not tell observations apart; nats by which they must be better than noise."""
 
@@ -15,7 +15,7 @@ LEAST_RANK, USEFUL = 2.0, 0.02
 def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
     """What its figures say against the kernel model."""
     error, bag = figures.get("wm_replay_error"), figures.get("wm_replay_error_of_the_bag")
-    left_out = figures.get("wm_left_out_error")
+    left_out, bag_left_out = (figures.get(f"wm_left_out_error{of}") for of in ("", "_of_the_bag"))
     span = facts.reward_high - facts.reward_low
     notes = []
     if error is not None and error > WIDE * span:
@@ -29,6 +29,11 @@ def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
         )
     if figures.get("wm_bag_leads"):
         notes.append("the bag values policies left out of the log better than the kernel does: wm answers as wm-bag")
+    elif left_out is not None and bag_left_out is not None and left_out > bag_left_out + NARROW * span:
+        notes.append(
+            f"wm misses the returns of policies left out of the log by {left_out:.3g}, the bag by {bag_left_out:.3g}, "
+            "which may be chance: look at wm-bag too"
+        )
     return notes
 
 

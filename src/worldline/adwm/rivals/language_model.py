@@ -12,7 +12,7 @@ from typing import Self
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.kernel_env import KernelEnvironment, KernelWorld
 from worldline.kernel.candidates import KINDS, OTHER
-from worldline.kernel.outcome import StepOutcome
+from worldline.kernel.outcome_classes import StepOutcome
 from worldline.policies.language_model.checkpoint import TrainedWith
 from worldline.policies.language_model.decoding import Sampling
 from worldline.policies.language_model.encoding import Encoder
