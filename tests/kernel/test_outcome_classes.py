@@ -95,3 +95,15 @@ def test_what_nobody_votes_for_may_be_but_not_an_end_that_nobody_votes_for() -> 
     assert may_be[classes.number(going(30.0))]
     assert not may_be[classes.number(lost(0.0))]
     assert classes.possible({going(1.0): 0.5, lost(0.0): 0.5}).all()
+
+
+def test_a_class_of_many_outcomes_has_examples_of_the_same_mean() -> None:
+    """A thousand rewards, no two alike: what a step costs does not grow with them."""
+    rewards = np.random.default_rng(0).normal(size=1000)
+    classes = OutcomeClasses(going(round(float(reward), 6)) for reward in rewards)
+    outcomes, shares = classes.spread(classes.shares, {})
+    assert len(outcomes) <= 32 * MOST
+    assert shares.sum() == pytest.approx(1)
+    drawn = np.array([one.reward for one in outcomes])
+    assert float(shares @ drawn) == pytest.approx(rewards.mean(), abs=0.01)
+    assert float(shares @ drawn**2) == pytest.approx(np.mean(rewards**2), abs=0.03)

@@ -146,7 +146,11 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     weighed = model.weighed([one.considered for one in described], [one.exercise.features for one in described])
     of_sample = weighed[: len(sample)]
     figures = {"nats": nats} | _measured(sample, of_sample, held_out)
-    judged = [_judged(model, one, chances) for one, chances in zip(sample, of_sample, strict=True)]
+    judged = [
+        _judged(model, one, chances)
+        for one, chances in zip(sample, of_sample, strict=True)
+        if model.outcomes.classes.few or one.right.any()  # what is imagined has a source, whose reward may be exact
+    ]
     figures |= model.outcomes.fit(judged, held_out)
     return model, figures | _fit_lists(model, described, weighed, held_out)
 

@@ -16,6 +16,7 @@ MOST = 12
 """A classifier distinguishes no more classes than this."""
 _FREQUENT, _MOST_FREQUENT = 0.02, MOST // 2
 """Where outcomes are many: the share of the steps that one has at least to be a class of its own, and how many are."""
+_MOST_EXAMPLES = 32
 
 
 class StepOutcome(NamedTuple):
@@ -34,15 +35,17 @@ class OutcomeClasses:
         self.few = len(counts) <= MOST
         """Whether every outcome is a class of its own."""
         self._number = {one: at for at, one in enumerate(sorted(counts))} if self.few else _shared(counts)
-        self._members: list[Counter[StepOutcome]] = [Counter() for _ in range(1 + max(self._number.values()))]
-        """The outcomes of each class, and how often the log has them."""
+        members: list[Counter[StepOutcome]] = [Counter() for _ in range(1 + max(self._number.values()))]
         for one, times in counts.items():
-            self._members[self._number[one]][one] = times
-        self.shares: Array = np.array([members.total() for members in self._members]) / counts.total()
+            members[self._number[one]][one] = times
+        self.shares: Array = np.array([each.total() for each in members]) / counts.total()
         """How frequent each class is."""
+        self._examples = [_examples(each) for each in members]
+        """The outcomes of each class, or some of them that stand for all."""
+        self._ends = np.array([next(iter(each)).ended for each in members])
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.shares)
 
     def number(self, outcome: StepOutcome) -> int:
         """The class of an outcome of the log."""
@@ -51,40 +54,48 @@ class OutcomeClasses:
     def summed(self, votes: Mapping[StepOutcome, float]) -> Array:
         """The votes for each class; what the log does not have is not counted."""
         out = np.zeros(len(self))
-        for one, share in votes.items():
-            if one in self._number:
-                out[self._number[one]] += share
+        for at, within in self._by_class(votes).items():
+            out[at] = sum(within.values())
         return out
 
     def possible(self, votes: Mapping[StepOutcome, float]) -> npt.NDArray[np.bool_]:
         """Which classes may be beside these votes: what was always the last is the last, what never was is not."""
-        ended = {one.ended for one in votes}
-        return np.array([next(iter(members)).ended in ended for members in self._members])
+        return np.isin(self._ends, [one.ended for one in votes])
 
     def means(self, votes: Mapping[StepOutcome, float]) -> Array:
         """Of each class, the mean reward of its outcomes, weighed as in `spread`, and whether it ends (C, 2)."""
-        means = []
-        for members in self._members:
-            within = _within(members, votes)
-            reward = sum(share * one.reward for one, share in within.items()) / sum(within.values())
-            means.append((reward, float(next(iter(members)).ended)))
-        return np.array(means)
+        by_class = self._by_class(votes)
+        within = [by_class.get(at) or examples for at, examples in enumerate(self._examples)]
+        rewards = [np.average([one.reward for one in each], weights=list(each.values())) for each in within]
+        return np.stack([rewards, self._ends], 1)
 
     def spread(self, chances: Array, votes: Mapping[StepOutcome, float]) -> tuple[tuple[StepOutcome, ...], Array]:
         """The outcomes of classes with these chances: of each, those that have votes, else all that the log has."""
+        by_class = self._by_class(votes)
         outcomes: dict[StepOutcome, float] = {}
-        for members, chance in zip(self._members, chances.tolist(), strict=True):
-            if not chance:
-                continue
-            within = _within(members, votes)
-            total = sum(within.values())
-            outcomes |= {one: chance * share / total for one, share in within.items()}
+        for at, chance in enumerate(chances.tolist()):
+            if chance:
+                within = by_class.get(at) or self._examples[at]
+                total = sum(within.values())
+                outcomes |= {one: chance * share / total for one, share in within.items()}
         return tuple(outcomes), np.array(list(outcomes.values()))
 
+    def _by_class(self, votes: Mapping[StepOutcome, float]) -> dict[int, dict[StepOutcome, float]]:
+        """The votes for outcomes that the log has."""
+        by_class: dict[int, dict[StepOutcome, float]] = {}
+        for one, share in votes.items():
+            if share > 0 and one in self._number:
+                by_class.setdefault(self._number[one], {})[one] = share
+        return by_class
 
-def _within(members: Counter[StepOutcome], votes: Mapping[StepOutcome, float]) -> Mapping[StepOutcome, float]:
-    """The outcomes of a class that have votes; all of them, as the log has them, where none has."""
-    return {one: votes[one] for one in members if votes.get(one, 0.0) > 0} or members
+
+def _examples(members: Counter[StepOutcome]) -> dict[StepOutcome, float]:
+    """The outcomes of a class; of many, some that stand for as many each, so that a step costs the same in any log."""
+    if len(members) <= _MOST_EXAMPLES:
+        return {one: float(times) for one, times in members.items()}
+    ordered = sorted(members.elements())
+    middles = (np.arange(_MOST_EXAMPLES) + 0.5) / _MOST_EXAMPLES * len(ordered)
+    return {one: float(times) for one, times in Counter(ordered[int(at)] for at in middles).items()}
 
 
 def _shared(counts: Counter[StepOutcome]) -> dict[StepOutcome, int]:
