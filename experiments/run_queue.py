@@ -4,8 +4,9 @@ A command that is still at work when the time is up gets SIGTERM, which ends a v
 not done. One that could not end in time, by the slowest so far, is not begun, unless `late` is given. A command may
 wait for others to have ended, well or not, or need them: where one of these failed, it is not begun.
 
-Commands beside each other may share a GPU: each holds no more of its memory than it uses (unless PYTORCH_CUDA_ALLOC_CONF
-or PYTORCH_ALLOC_CONF says otherwise). Three training runs of a 135 M model hold 42 GiB so, and 91 GiB without.
+Commands beside each other may share a GPU: each holds no more of its memory than it uses, unless
+PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF is set. Three training runs of a 135 M model hold 42 GiB so, and 91 GiB
+without.
 """
 
 import os
@@ -23,7 +24,7 @@ GRACE = 20.0
 """Seconds between SIGTERM and SIGKILL."""
 _SETTINGS = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 """Where torch reads how it takes memory; the first is its older name, which every version knows."""
-_SHARED = "expandable_segments:True"
+_EXPANDABLE = "expandable_segments:True"
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _begun(task: Task, *, beside: bool) -> subprocess.Popen[bytes]:
     task.log.parent.mkdir(parents=True, exist_ok=True)
     environment = dict(os.environ)
     if beside and not any(name in environment for name in _SETTINGS):
-        environment[_SETTINGS[0]] = _SHARED
+        environment[_SETTINGS[0]] = _EXPANDABLE
     with task.log.open("wb") as log:
         return subprocess.Popen(
             task.words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment

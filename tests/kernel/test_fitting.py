@@ -1,17 +1,19 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from written_logs import TO_GREEN, lamps, shelves, state_after
+from written_logs import TO_GREEN, Played, episode, lamps, shelves, state_after
 
 from worldline.kernel.candidates import Candidates
-from worldline.kernel.fitting import _fit_lists, closeness, described_steps, fit_kernel
+from worldline.kernel.fitting import _fit_lists, closeness, described_steps, fit_kernel, fit_once
 from worldline.kernel.model import KernelModel
+from worldline.kernel.outcome import JudgedStep, OutcomeModel
 from worldline.kernel.wordings import Wordings
 
 HERE = Path(__file__).parent
@@ -51,6 +53,30 @@ def test_lists_by_a_rule_are_exact_on_held_out_episodes(shelf_fit: Fit) -> None:
     figures = shelf_fit[1]
     assert figures["exact lists"] == figures["exact"] == 1.0
     assert "outcome nats" not in figures, "there is one outcome only"
+
+
+@pytest.mark.parametrize(("rewards", "judged"), [(2, 60), (30, 30)], ids=["few outcomes", "many"])
+def test_of_many_outcomes_only_steps_with_a_source_are_judged(
+    briefly: None, monkeypatch: pytest.MonkeyPatch, rewards: int, judged: int
+) -> None:
+    """Looking shows what nobody else has seen; waiting is always answered alike. What is imagined has a source."""
+    seen: list[int] = []
+
+    def fit(model: OutcomeModel, steps: Sequence[JudgedStep], held_out: frozenset[int]) -> dict[str, float]:
+        seen.append(len(steps))
+        return {}
+
+    monkeypatch.setattr(OutcomeModel, "fit", fit)
+    log = [
+        episode(
+            f"e{at}",
+            "A room.",
+            [Played("look", f"A thing called {word}."), Played("wait", "Time goes by.", at % rewards)],
+        )
+        for at, word in enumerate(f"{a}{b}" for a in "bdfgklmnpr" for b in ("aga", "ogo", "ugu"))
+    ]
+    fit_once(log, steps=1000)
+    assert seen == [judged]
 
 
 def test_a_step_that_is_likelier_to_be_in_the_sample_counts_less_among_held_out_lists() -> None:

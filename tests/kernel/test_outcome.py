@@ -18,7 +18,7 @@ from worldline.kernel.outcome import (
     outcome_of,
     reward_wording,
 )
-from worldline.kernel.outcome_classes import MOST, StepOutcome
+from worldline.kernel.outcome_classes import MOST_CLASSES, StepOutcome
 from worldline.kernel.step_table import LoggedStep
 from worldline.types import Trajectory
 
@@ -53,7 +53,7 @@ def test_what_else_votes_is_a_ratio_to_the_log() -> None:
 
 
 def test_where_outcomes_are_many_and_nothing_was_learned_the_sources_alone_vote() -> None:
-    many = [row(StepOutcome(float(n), False, False)) for n in range(MOST + 1)]
+    many = [row(StepOutcome(float(n), False, False)) for n in range(MOST_CLASSES + 1)]
     model = OutcomeModel(many, [""] * len(many))
     assert not model.classes.few
     outcomes, chances = model.chances(np.array([5]), Votes({NOTHING: 1.0, WON: 1.0}, {WON: 2.0}), "")
@@ -107,6 +107,22 @@ def test_of_many_rewards_a_text_that_was_always_the_last_is_the_last() -> None:
     assert chances @ [one.ended for one in possible] < 0.1
     possible, _ = model.chances(np.array([6]), Votes({outcomes[1]: 1.0}, {}), "do")
     assert all(one.ended for one in possible)
+
+
+def test_with_levels_the_features_tell_small_numbers_from_large_ones() -> None:
+    """Of 12 and 14 the level is one, of 12 and 100 it is not; without levels only the words count."""
+    log = [episode(f"e{n}", "A room.", [Played("sell", f"It is sold for {n}.")]) for n in (12, 14, 100)]
+    model = KernelModel(log)
+    state = state_after(model, log[0], 0)
+    step = state.describe("sell")
+
+    def added(price: int) -> set[int]:
+        text = f"It is sold for {price}."
+        without, levels = (outcome_features(state, step, text, levels=levels).tolist() for levels in (False, True))
+        return set(levels) - set(without)
+
+    assert len(added(12)) == 4, "one for each number that is looked at"
+    assert added(12) == added(14) != added(100)
 
 
 def test_undecided_is_what_had_several_outcomes() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from worldline.kernel.outcome_classes import MOST, OutcomeClasses, StepOutcome
+from worldline.kernel.outcome_classes import MOST_CLASSES, OutcomeClasses, StepOutcome
 
 
 def going(reward: float) -> StepOutcome:
@@ -20,8 +20,21 @@ def test_few_outcomes_are_classes_of_their_own() -> None:
     assert classes.shares == pytest.approx([0.75, 0.25])
 
 
+def test_twelve_outcomes_are_few_and_thirteen_are_many() -> None:
+    few, more = (OutcomeClasses(going(float(n)) for n in range(number)) for number in (12, 13))
+    assert (few.few, len(few)) == (True, 12)
+    assert not more.few
+    assert len(more) <= MOST_CLASSES
+
+
+def test_the_order_of_a_log_does_not_matter() -> None:
+    outcomes = [going(float(n)) for n in range(13)]
+    first, second = OutcomeClasses(outcomes), OutcomeClasses(outcomes[::-1])
+    assert [first.number(one) for one in outcomes] == [second.number(one) for one in outcomes]
+
+
 def many() -> OutcomeClasses:
-    """Half of the steps earn nothing; the others earn 1 to 30, and ten of these end the episode with a loss."""
+    """Half of the steps earn nothing, thirty earn 1 to 30, and ten end the episode with a loss of 0 to 9."""
     return OutcomeClasses(
         [going(0.0)] * 40 + [going(float(n)) for n in range(1, 31)] + [lost(float(-n)) for n in range(10)]
     )
@@ -30,7 +43,7 @@ def many() -> OutcomeClasses:
 def test_of_many_outcomes_the_frequent_one_is_alone_and_no_class_has_two_endings() -> None:
     classes = many()
     assert not classes.few
-    assert 8 <= len(classes) <= MOST
+    assert 8 <= len(classes) <= MOST_CLASSES
     assert classes.shares.sum() == pytest.approx(1)
     assert classes.shares[classes.number(going(0.0))] == pytest.approx(0.5)
     of_going = {classes.number(going(float(n))) for n in range(1, 31)}
@@ -49,9 +62,9 @@ def test_of_many_outcomes_classes_are_quantiles_of_the_reward() -> None:
 
 def test_every_outcome_rare_and_unlike_still_fits() -> None:
     """Four endings, each outcome once: no more classes than a classifier takes."""
-    outcomes = [StepOutcome(float(n), bool(n & 1), bool(n & 1 and n & 2)) for n in range(100)]
+    outcomes = [StepOutcome(float(n), bool(n & 1), bool(n & 2)) for n in range(100)]
     classes = OutcomeClasses(outcomes)
-    assert len(classes) <= MOST
+    assert len(classes) <= MOST_CLASSES
     assert {classes.number(one) for one in outcomes} == set(range(len(classes)))
 
 
@@ -95,6 +108,7 @@ def test_what_nobody_votes_for_may_be_but_not_an_end_that_nobody_votes_for() -> 
     assert may_be[classes.number(going(30.0))]
     assert not may_be[classes.number(lost(0.0))]
     assert classes.possible({going(1.0): 0.5, lost(0.0): 0.5}).all()
+    assert OutcomeClasses([lost(0.0), lost(1.0)]).possible({going(0.0): 1.0}).all(), "else nothing may be"
 
 
 def test_a_class_of_many_outcomes_has_examples_of_the_same_mean() -> None:
@@ -102,7 +116,7 @@ def test_a_class_of_many_outcomes_has_examples_of_the_same_mean() -> None:
     rewards = np.random.default_rng(0).normal(size=1000)
     classes = OutcomeClasses(going(round(float(reward), 6)) for reward in rewards)
     outcomes, shares = classes.spread(classes.shares, {})
-    assert len(outcomes) <= 32 * MOST
+    assert len(outcomes) <= 32 * MOST_CLASSES
     assert shares.sum() == pytest.approx(1)
     drawn = np.array([one.reward for one in outcomes])
     assert float(shares @ drawn) == pytest.approx(rewards.mean(), abs=0.01)

@@ -149,7 +149,7 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     judged = [
         _judged(model, one, chances)
         for one, chances in zip(sample, of_sample, strict=True)
-        if model.outcomes.classes.few or one.right.any()  # what is imagined has a source, whose reward may be exact
+        if model.outcomes.classes.few or one.right.any()  # without one, it would learn to mend what is never imagined
     ]
     figures |= model.outcomes.fit(judged, held_out)
     return model, figures | _fit_lists(model, described, weighed, held_out)

@@ -267,7 +267,7 @@ class KernelModel(nn.Module):
         votes = Votes(defaultdict(float), defaultdict(float))
         for row, share in zip(possible.rows.tolist(), within.tolist(), strict=True):
             if share > 0:
-                here = StepOutcome(rewards[-1 - row], False, False) if row < 0 else self._row_outcomes[row]
+                here = StepOutcome(round(rewards[-1 - row], 6), False, False) if row < 0 else self._row_outcomes[row]
                 like = row < 0 or self.log.happenings[row] == happening
                 (votes.like if like else votes.other)[here] += total * share
         return votes

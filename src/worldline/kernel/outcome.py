@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.sparse import csr_matrix
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from torch import Tensor, nn
 
 from worldline.kernel.episode_state import EpisodeState, StepDescription
@@ -92,7 +92,7 @@ class Votes:
     other: dict[StepOutcome, float]
 
     @property
-    def all(self) -> Counter[StepOutcome]:
+    def together(self) -> Counter[StepOutcome]:
         return Counter(self.like) + Counter(self.other)
 
 
@@ -114,7 +114,7 @@ class OutcomeModel(nn.Module):
     table: Tensor
     trust: Tensor
     corrects: Tensor
-    """Whether held-out steps said that the table is right; else the votes stand."""
+    """Whether held-out steps said that the table is right; else the votes alone decide, where outcomes are many."""
 
     def __init__(self, rows: Sequence[LoggedStep], happenings: Sequence[str]) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class OutcomeModel(nn.Module):
         self, features: npt.NDArray[np.int64], votes: Votes, happening: str
     ) -> tuple[tuple[StepOutcome, ...], Array]:
         """The possible outcomes and their probabilities."""
-        counted = votes.all
+        counted = votes.together
         if len(self.classes) < 2 or not (self.classes.few or self.corrects):
             return tuple(counted), np.array(list(counted.values())) / counted.total()
         logits = self.trust.numpy() @ self.prior(votes, happening) + self.table.numpy()[features].sum(0)
@@ -258,7 +258,7 @@ class _Means:
 
     def __init__(self, classes: OutcomeClasses, steps: Sequence[JudgedStep], judged: "_Judged") -> None:
         self._judged = judged
-        votes = [one.votes.all for one in steps]
+        votes = [one.votes.together for one in steps]
         self._possible = np.stack([classes.possible(counted) for counted in votes])
         self._of_classes = np.stack([classes.means(counted) for counted in votes])
         """(n, C, 2): reward and end."""
@@ -274,13 +274,13 @@ class _Means:
 
     def error(self, trust: Array, table: Array) -> float:
         """Squared error as a share of what the mean over all steps makes, on average of reward and end."""
-        chances = np.exp(self._judged.log_chances(trust, table)) * self._possible
-        chances /= chances.sum(1, keepdims=True)
+        log_chances = self._judged.log_chances(trust, table)
+        chances = softmax(np.where(self._possible, log_chances, -np.inf), axis=1)
         return self._error(np.einsum("nc,ncm->nm", chances, self._of_classes))
 
     def _error(self, expected: Array) -> float:
         errors = np.average(np.square(expected - self._right), 0, self._judged.weights)
-        varied = self._spread > 1e-12
+        varied = self._spread > 1e-12 * (1 + np.square(self._right).mean(0))
         return float((errors[varied] / self._spread[varied]).mean()) if varied.any() else 0.0
 
 

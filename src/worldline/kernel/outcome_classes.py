@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-MOST = 12
+MOST_CLASSES = 12
 """A classifier distinguishes no more classes than this."""
-_FREQUENT, _MOST_FREQUENT = 0.02, MOST // 2
+_FREQUENT, _MOST_FREQUENT = 0.02, MOST_CLASSES // 2
 """Where outcomes are many: the share of the steps that one has at least to be a class of its own, and how many are."""
 _MOST_EXAMPLES = 32
 
@@ -32,7 +32,7 @@ class OutcomeClasses:
 
     def __init__(self, outcomes: Iterable[StepOutcome]) -> None:
         counts = Counter(outcomes)
-        self.few = len(counts) <= MOST
+        self.few = len(counts) <= MOST_CLASSES
         """Whether every outcome is a class of its own."""
         self._number = {one: at for at, one in enumerate(sorted(counts))} if self.few else _shared(counts)
         members: list[Counter[StepOutcome]] = [Counter() for _ in range(1 + max(self._number.values()))]
@@ -60,7 +60,8 @@ class OutcomeClasses:
 
     def possible(self, votes: Mapping[StepOutcome, float]) -> npt.NDArray[np.bool_]:
         """Which classes may be beside these votes: what was always the last is the last, what never was is not."""
-        return np.isin(self._ends, [one.ended for one in votes])
+        possible = np.isin(self._ends, [one.ended for one in votes])
+        return possible if possible.any() else ~possible
 
     def means(self, votes: Mapping[StepOutcome, float]) -> Array:
         """Of each class, the mean reward of its outcomes, weighed as in `spread`, and whether it ends (C, 2)."""
@@ -70,14 +71,14 @@ class OutcomeClasses:
         return np.stack([rewards, self._ends], 1)
 
     def spread(self, chances: Array, votes: Mapping[StepOutcome, float]) -> tuple[tuple[StepOutcome, ...], Array]:
-        """The outcomes of classes with these chances: of each, those that have votes, else all that the log has."""
+        """The outcomes of classes with these chances: of each, those that have votes, else its examples."""
         by_class = self._by_class(votes)
         outcomes: dict[StepOutcome, float] = {}
         for at, chance in enumerate(chances.tolist()):
             if chance:
                 within = by_class.get(at) or self._examples[at]
                 total = sum(within.values())
-                outcomes |= {one: chance * share / total for one, share in within.items()}
+                outcomes |= {one: chance * (share / total) for one, share in within.items()}
         return tuple(outcomes), np.array(list(outcomes.values()))
 
     def _by_class(self, votes: Mapping[StepOutcome, float]) -> dict[int, dict[StepOutcome, float]]:
@@ -90,7 +91,7 @@ class OutcomeClasses:
 
 
 def _examples(members: Counter[StepOutcome]) -> dict[StepOutcome, float]:
-    """The outcomes of a class; of many, some that stand for as many each, so that a step costs the same in any log."""
+    """The outcomes of a class; of many, quantiles of equal weight, so that a step costs the same in any log."""
     if len(members) <= _MOST_EXAMPLES:
         return {one: float(times) for one, times in members.items()}
     ordered = sorted(members.elements())
@@ -100,11 +101,12 @@ def _examples(members: Counter[StepOutcome]) -> dict[StepOutcome, float]:
 
 def _shared(counts: Counter[StepOutcome]) -> dict[StepOutcome, int]:
     """Classes of many outcomes."""
-    frequent = [one for one, times in counts.most_common(_MOST_FREQUENT) if times >= _FREQUENT * counts.total()]
+    by_frequency = sorted(counts, key=lambda one: (-counts[one], one))[:_MOST_FREQUENT]
+    frequent = [one for one in by_frequency if counts[one] >= _FREQUENT * counts.total()]
     number = {one: at for at, one in enumerate(sorted(frequent))}
     rest = sorted(one for one in counts if one not in number)
     endings = sorted({one[1:] for one in rest})
-    free = MOST - len(number) - len(endings)
+    free = MOST_CLASSES - len(number) - len(endings)
     steps = sum(counts[one] for one in rest)
     first = len(number)
     for ending in endings:

@@ -20,8 +20,7 @@ from torch.nn import functional as F
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import first_number, wording
 from worldline.kernel.outcome import outcome_of
-from worldline.kernel.outcome_classes import MOST as MOST_CLASSES
-from worldline.kernel.outcome_classes import StepOutcome
+from worldline.kernel.outcome_classes import MOST_CLASSES, StepOutcome
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
 

@@ -46,7 +46,7 @@ LABELS = {
     "wm_exact_lists": "wm: share of lists of admissible actions that are right",
     "wm_outcome_nats": "wm: nats per step of reward and end",
     "wm_outcome_nats_by_votes": "wm: nats per step of reward and end, from the logged steps alone",
-    "wm_outcome_error": "wm: squared error of expected reward and end, of 1 for their mean",
+    "wm_outcome_error": "wm: squared error of expected reward and end (1: no better than their mean)",
     "wm_outcome_error_by_votes": "wm: squared error of expected reward and end, from the logged steps alone",
     "wm_replay_error": "wm: error of the mean return, episodes replayed",
     "wm_replay_error_of_the_bag": "the same, wm-bag",

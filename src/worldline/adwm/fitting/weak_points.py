@@ -31,8 +31,8 @@ def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
         notes.append("the bag values policies left out of the log better than the kernel does: wm answers as wm-bag")
     elif left_out is not None and bag_left_out is not None and left_out > bag_left_out + NARROW * span:
         notes.append(
-            f"wm misses the returns of policies left out of the log by {left_out:.3g}, the bag by {bag_left_out:.3g}, "
-            "which may be chance: look at wm-bag too"
+            f"wm misses the returns of policies left out of the log by {left_out:.3g}, the bag by {bag_left_out:.3g}: "
+            "the difference may be chance, look at wm-bag too"
         )
     return notes
 
