@@ -31,10 +31,10 @@ from worldline.evaluate.result import Evaluation, Meta, Recommendation
 from worldline.evaluate.result_parts import (
     Certificate,
     CertificateRecord,
-    Estimate,
     PolicyResult,
     audit_result,
     comparison_result,
+    ranked_policies,
     trial_result,
 )
 from worldline.evaluate.settings import AUTO, DEFAULT, EvaluateConfig, refuse_idle
@@ -138,7 +138,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         judgements[candidate.label] = judgement
         policies.append(_policy_result(candidate, own, judgement, truth.get((candidate.name, candidate.epsilon))))
         case.watch("estimates", len(policies), len(case.candidates))
-    policies = _ranked(policies, names)
+    policies = ranked_policies(policies, names)
     agreed = _agreement(policies, [each.values.values for each in judgements.values()], case, names)
 
     # which to go by, and what follows from it
@@ -291,21 +291,6 @@ def _policy_result(candidate: Candidate, own: EstimatorInput, judgement: Judged,
         diagnostics=judgement.diagnostics,
         truth=truth,
     )
-
-
-def _ranked(policies: Sequence[PolicyResult], names: Sequence[str]) -> list[PolicyResult]:
-    """The policies with the ranks of their estimates."""
-    values = {name: [v for p in policies if (v := p.estimates[name].value) is not None] for name in names}
-
-    def ranked(name: str, estimate: Estimate) -> Estimate:
-        if estimate.value is None:
-            return estimate
-        return estimate.model_copy(update={"rank": 1 + sum(other > estimate.value for other in values[name])})
-
-    return [
-        policy.model_copy(update={"estimates": {name: ranked(name, e) for name, e in policy.estimates.items()}})
-        for policy in policies
-    ]
 
 
 def _agreement(

@@ -1,6 +1,6 @@
 """What a result consists of: estimates, trials, comparison, breakdown and audit, as `evaluation.json` has them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_serializer
@@ -223,3 +223,18 @@ def audit_result(audit: Audit) -> AuditResult:
         reasons=audit.reasons,
         probes=tuple(ProbeResult.model_validate(probe) for probe in audit.probes),
     )
+
+
+def ranked_policies(policies: Sequence[PolicyResult], names: Sequence[str]) -> list[PolicyResult]:
+    """The policies with the ranks of their estimates."""
+    values = {name: [v for p in policies if (v := p.estimates[name].value) is not None] for name in names}
+
+    def ranked(name: str, estimate: Estimate) -> Estimate:
+        if estimate.value is None:
+            return estimate
+        return estimate.model_copy(update={"rank": 1 + sum(other > estimate.value for other in values[name])})
+
+    return [
+        policy.model_copy(update={"estimates": {name: ranked(name, e) for name, e in policy.estimates.items()}})
+        for policy in policies
+    ]
