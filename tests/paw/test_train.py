@@ -1,8 +1,8 @@
 """The whole loop on the counting world: it learns, it resumes exactly, and it stops as it says it does."""
 
-import gc
 import json
 import shutil
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from worldline.paw.credit import TokenCredit
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.train import train
 from worldline.policies import PolicyConfig
-from worldline.policies.language_model.prefix_cache import PrefixCache, PromptBatch
+from worldline.policies.language_model import prefix_cache
+from worldline.policies.language_model.prefix_cache import PromptBatch
 from worldline.rollout import Rollout, plan
 from worldline.types import InputError, WorldlineError
 
@@ -264,22 +265,21 @@ def test_a_start_that_is_not_judged_plays_held_out_episodes_only(start: Path, tm
 def test_an_update_has_the_memory_of_the_prompts_that_were_cached(
     start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    batches: weakref.WeakSet[PromptBatch] = weakref.WeakSet()  # of this run: another test's may still be in memory
     held: list[int] = []
 
-    def cached() -> int:
-        return sum(isinstance(each, PromptBatch) for each in gc.get_objects())
-
-    def watched_read(self: PrefixCache, prompts: Any) -> Any:
-        prefix = read(self, prompts)
-        held.append(cached())
-        return prefix
+    def watched_batch(*given: Any) -> PromptBatch:
+        batch = PromptBatch(*given)
+        batches.add(batch)
+        held.append(len(batches))
+        return batch
 
     def watched_update(*given: Any, **named: Any) -> Any:
-        held.append(cached())
+        held.append(len(batches))
         return update(*given, **named)
 
-    read, update = PrefixCache.read, loop.update
-    monkeypatch.setattr(PrefixCache, "read", watched_read)
+    update = loop.update
+    monkeypatch.setattr(prefix_cache, "PromptBatch", watched_batch)
     monkeypatch.setattr(loop, "update", watched_update)
     train(recipe(start, tmp_path / "run", updates=1, evaluation={"every": 0}))
     assert held[-1] == 0
