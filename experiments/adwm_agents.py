@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from adwm_scientists import Scientist
+
 from worldline.ope.estimation import ESTIMATORS
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec, mix
 from worldline.types import Policy, World
@@ -77,6 +79,8 @@ class Plan:
     classical: tuple[str, ...] = tuple(name for name in ESTIMATORS if name != "fqe")
     """Estimators beside the first world model, beside the others those of `evaluate`'s default; `fqe` takes minutes for
     each policy and is one of the paper's baselines only."""
+    lists: bool = True
+    """Whether the log has lists of actions, from which chance draws; else the swept target has chances of its own."""
     walkthroughs: bool = True
     """Whether the games come with their solutions; else the expert's wins are cloned."""
     tokens: int = 24
@@ -94,7 +98,9 @@ class Plan:
             return everybody[name]
         whom, _, epsilon = name.rpartition("@")
         swept = everybody[whom]
-        return replace(swept, epsilon=float(epsilon)) if isinstance(swept, Agent) else Chance(swept, float(epsilon))
+        if isinstance(swept, Agent | Scientist):
+            return replace(swept, epsilon=float(epsilon))
+        return Chance(swept, float(epsilon))
 
     def at(self, epsilon: float) -> str:
         """The name of the swept target at this share of chance."""

@@ -26,10 +26,15 @@ BASELINES = ("dm", "is", "wis", "dr", "fqe")
 def baselines(parts: Parts) -> dict[str, Any]:
     """What the paper's estimators without a world model say of one policy at five shares of chance."""
     plan = parts.plan
-    config = parts.evaluation(None, epsilon=plan.epsilons, estimators=BASELINES, certificate=False)
-    evaluation = evaluate(config, {plan.swept: parts.source(plan.swept)})
-    values = {name: [evaluation.value(plan.swept, name, at).value for at in plan.epsilons] for name in BASELINES}
-    return {"values": values}
+    if plan.lists:
+        config = parts.evaluation(None, epsilon=plan.epsilons, estimators=BASELINES, certificate=False)
+        evaluation = evaluate(config, {plan.swept: parts.source(plan.swept)})
+        places = [(plan.swept, epsilon) for epsilon in plan.epsilons]
+    else:
+        config = parts.evaluation(None, estimators=BASELINES, certificate=False)
+        evaluation = evaluate(config, {name: parts.source(name) for name in map(plan.at, plan.epsilons)})
+        places = [(plan.at(epsilon), 0.0) for epsilon in plan.epsilons]
+    return {"values": {name: [evaluation.value(who, name, at).value for who, at in places] for name in BASELINES}}
 
 
 def cell(parts: Parts) -> dict[str, Any]:

@@ -23,6 +23,7 @@ import run_queue
 from adwm_agents import Agent, Clone, Plan, settings
 from adwm_parts import Given, Parts
 from adwm_readers import Reader
+from adwm_scientists import Scientist
 
 from worldline import files
 from worldline.policies import PolicySpec
@@ -99,7 +100,40 @@ SEARCHQA = Plan(
     split="train",
     tasks=140,
 )
-PLANS = {"alfworld": ALFWORLD, "webshop": WEBSHOP, "searchqa": SEARCHQA}
+SCIENCEWORLD = Plan(
+    loggers={
+        "novice": Scientist(0.3, idle=1, ahead=1, rash=0.1),
+        "idle novice": Scientist(0.4, idle=2, ahead=0.5, rash=0.05),
+        "rash novice": Scientist(0.5, idle=1, ahead=1, rash=0.5),
+    },
+    targets={
+        "beginner": Scientist(0.2),
+        "pupil": Scientist(0.4),
+        "student": Scientist(0.6),
+        "graduate": Scientist(0.8),
+        "master": Scientist(1.0),
+        "idle beginner": Scientist(0.25, ahead=0),
+        "idle student": Scientist(0.6, ahead=0),
+        "hasty graduate": Scientist(0.7, idle=0),
+        "rash pupil": Scientist(0.4, rash=1),
+        "rash graduate": Scientist(0.8, idle=0, ahead=0, rash=1),
+        "rash master": Scientist(0.95, idle=0, ahead=0, rash=1),
+    },
+    swept="master",
+    repeats={"novice": 2},
+    split="test",
+    tasks=140,
+    lists=False,
+    options={
+        "max_steps": 30,
+        "tasks": (
+            "chemistry-mix-paint-*", "find-*", "identify-life-stages-2", "lifespan-*", "power-component*",
+            "test-conductivity-of-unknown-substances", "use-thermometer",
+        ),
+    },
+)  # packed lines read better  # fmt: skip
+"""The tasks whose solutions fit into 30 steps. Lists of actions, up to a thousand a step, are not read."""
+PLANS = {"alfworld": ALFWORLD, "webshop": WEBSHOP, "searchqa": SEARCHQA, "scienceworld": SCIENCEWORLD}
 
 
 def tiny(plan: Plan) -> Plan:
