@@ -16,6 +16,7 @@ from adwm_agents import Agent, Chance
 from adwm_cell import drawn
 from adwm_episodes import consistency, summary
 from adwm_parts import Given, Parts
+from adwm_scientists import Scientist
 from paw_starts import Walkthrough
 from scipy import stats
 
@@ -68,6 +69,44 @@ def test_a_swept_policy_is_the_same_but_for_chance() -> None:
     scripted = replace(plan, targets={"expert": Faults(chance=0.1)}, swept="expert")
     assert scripted.player(scripted.at(0.4)) == Chance(Faults(chance=0.1), 0.4)
     assert scripted.at(0.0) == "expert"
+
+
+class Laboratory:
+    """A solution of four steps, for an expert that follows it."""
+
+    def solution(self, task: str) -> tuple[str, ...]:
+        return ("open door", "go to lab", "focus on wolf", "pick up wolf")
+
+    def expert(self, turn: Turn) -> str:
+        return self.solution(turn.task)[len(turn.history)]
+
+
+def test_a_scientist_follows_the_solution_wastes_time_runs_ahead_or_is_rash() -> None:
+    room = "This is the hall. In it, you see: \n\tthe agent\n\ta substance called air\n\ta chair. On it: nothing.\n"
+    laboratory: Any = Laboratory()
+    past = Exchange(observation=room, action="open door")
+    turn = Turn(goal="", history=(past,), observation="It is open.", admissible=None, family="", seed=3, task="t")
+    careful = Scientist(0.7, idle=2, ahead=1, rash=1).load(laboratory)
+    actions = [
+        "go to lab",
+        "look around",
+        "inventory",
+        "open door",
+        "focus on wolf",
+        "pick up wolf",
+        "focus on air",
+        "focus on chair",
+    ]
+    expected = [0.7, *[0.3 * 2 / 4 / 3] * 3, *[0.3 / 4 / 2] * 4]
+    assert np.exp(careful.logprobs([turn], [[*actions, "fly"]])[0]) == pytest.approx([*expected, 0.0])
+    mixed = Scientist(0.7, idle=2, ahead=1, rash=1, epsilon=0.5).load(laboratory)
+    halved = [0.35, *(chance / 2 + 0.5 / 7 for chance in expected[1:])]
+    assert np.exp(mixed.logprobs([turn], [actions])[0]) == pytest.approx(halved)
+    (decision,) = mixed.act([turn])
+    assert decision.logprob == pytest.approx(np.log(halved[actions.index(decision.action)]))
+    assert Scientist(1.0).load(laboratory).act([turn])[0].action == "go to lab"
+    plan = adwm_real.SCIENCEWORLD
+    assert plan.player("master@0.4") == replace(plan.targets["master"], epsilon=0.4)
 
 
 def test_a_part_gets_the_flags_of_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,7 +181,9 @@ def collected(folder: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("_brief")
-def test_from_a_log_to_a_value_by_the_command_line(tmp_path: Path, capsys: Captured) -> None:
+def test_from_a_log_to_a_value_by_the_command_line(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The candidate is the policy that logged: it has the value that the log has."""
     log, wm, out = tmp_path / "log", tmp_path / "wm", tmp_path / "out"
     words = collected(log)
@@ -231,6 +233,11 @@ def test_from_a_log_to_a_value_by_the_command_line(tmp_path: Path, capsys: Captu
     weights.write_bytes(written[:-9] + bytes([written[-9] ^ 64]) + written[-8:])
     assert main(["evaluate", *words, "--overwrite"]) == 2
     assert_one_line(capsys, f"{wm / KERNEL_FOLDER}: not a readable kernel model")
+    with monkeypatch.context() as another_version:
+        another_version.setattr("worldline.adwm.ensemble.FEATURES", -1)
+        weights.write_bytes(written)
+        assert main(["evaluate", *words, "--overwrite"]) == 2
+        assert_one_line(capsys, f"{wm / KERNEL_FOLDER}: was fitted by another version")
     weights.write_bytes(written[:-100])
     assert main(["evaluate", *words, "--overwrite"]) == 2
     assert_one_line(capsys, f"{wm / KERNEL_FOLDER}: not a readable kernel model")

@@ -94,6 +94,16 @@ def test_an_event_says_which_names_the_goal_has(state: EpisodeState) -> None:
     assert state.event("take fork") == "take *|0"
 
 
+def test_a_deed_with_a_name_of_the_goal_is_counted_by_the_word_before_that_name() -> None:
+    actions = [f"{verb} {name}" for name in ("nut", "leek", "corn", "plum", "bean", "rice") for verb in ("add", "cut")]
+    log = [episode(action, "Here.", [Played(action, "Done.")], task=action) for action in actions]
+    goal = "Cook leek. Nobody may eat nut, a nut, or leek."
+    state = EpisodeState(StepTable.of(log).language, "t", goal, "Here.", None)
+    for action in ("add nut", "cut nut", "add nut", "add leek", "add salt"):
+        state.advance(state.describe(action), "Done.", 0.0, None)
+    assert state.role_counts == {"add */0 eat": 2, "cut */0 eat": 1, "add */0 cook": 1}, "where the goal has it first"
+
+
 def test_facts_join_a_deed_and_a_sentence_by_their_word(gate_model: KernelModel) -> None:
     right, wrong = walk("r", "jade", "jade", 1), walk("w", "jade", "pearl", 1)
     fact = "take the * key ~ a note on the wall the * key fits"

@@ -13,6 +13,7 @@ from worldline.kernel.language import (
     neighbours,
     outline,
     recurring_wordings,
+    sentences,
     wording,
 )
 from worldline.kernel.phrases import Phrase, Phrasing
@@ -80,6 +81,11 @@ def test_outlines_are_of_rare_words_in_short_sentences() -> None:
     assert ("cup", "you see a cup") in language().rare_words(text)
     assert {word for word, _ in language().rare_words(text)} == {"a", "cup"}
     assert outline("you see a cup", "cup") == "you see a *"
+
+
+def test_sentences_are_their_words_without_numbers() -> None:
+    assert sentences("Sent, 7 left.\nSubject: Invoice 2231! Really?") == ("sent # left", "subject invoice #", "really")
+    assert sentences("") == ()
 
 
 def test_fillers_are_the_wordings_of_an_action_without_one_rare_word() -> None:

@@ -192,6 +192,29 @@ def test_ends_and_rewards_are_near_those_of_the_log(lamp_model: KernelModel) -> 
         assert total / times[key] == pytest.approx(logged, abs=0.1), key
 
 
+def test_what_was_shown_decides_where_what_follows_is_of_chance() -> None:
+    """Mails by chance: each says what it is, and the next one says nothing of what the last one earned."""
+    rng = random.Random(0)
+    right = {"A bill.": "pay", "A joke.": "drop", "A question.": "reply", "A poem.": "keep"}
+
+    def sorted_mails(number: int) -> Trajectory:
+        mails = [f"From {rng.choice(NAMES)} at {rng.randrange(24)}.\n{rng.choice([*right])}" for _ in range(6)]
+        actions = [rng.choice([*right.values()]) for _ in mails[1:]]
+        earned = [float(right[mail.splitlines()[1]] == action) for mail, action in zip(mails, actions, strict=False)]
+        steps = [Played(*step) for step in zip(actions, mails[1:], earned, strict=True)]
+        return episode(f"e{number}", mails[0], steps, task=f"t{number % 20}")
+
+    model = fit_once([sorted_mails(number) for number in range(120)])[0]
+    expected: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(20):
+        logged = sorted_mails(1000 + number)
+        for at, step in enumerate(logged.steps[:-1]):
+            request = StepRequest(state_after(model, logged, at), step.action, 0.5, 0.5, turn=at)
+            expected[step.reward > 0].append(model.answer([request])[0].mean_reward)
+    assert np.mean(expected[True]) > 0.6 and np.mean(expected[False]) < 0.2, "a fourth of all are right"
+
+
+NAMES = ("Ann", "Bob", "Cem", "Dan", "Eve", "Fay")
 THINGS, PLACES = (
     ("cup", "egg", "pan", "hat", "jar", "net", "lid", "bag"),
     ("desk", "bin", "sofa", "shelf", "bed", "cart"),

@@ -60,6 +60,38 @@ def test_a_fold_is_judged_by_the_model_that_has_not_seen_it(gate_model: KernelMo
     assert both[at[OPENS]] == pytest.approx(both[at[SHUT]], abs=0.05), "a new step is judged by both"
 
 
+GUESTS = ("Anna", "Bert", "Carl", "Dora")
+FOODS = ("nut", "leek", "corn", "bean", "rice", "plum", "kale", "oats", "figs", "lime", "mint", "dill")
+
+
+def test_what_was_done_long_before_decides_where_the_goal_forbids_it() -> None:
+    """A guest must not eat one food and likes another; three foods are added, in any order; "serve" says how it went.
+
+    Which food is which, differs by task: only the goal says it, and only the deeds say what is in the pot.
+    """
+    rng = random.Random(0)
+
+    def dinner(number: int) -> tuple[Trajectory, bool]:
+        bad, good = rng.sample(FOODS, 2)
+        added = [*rng.sample([food for food in FOODS if food not in (bad, good)], 2), rng.choice((bad, good))]
+        rng.shuffle(added)
+        steps = [Played(f"add {food}", "It is in the pot.") for food in added]
+        ill = bad in added
+        steps.append(Played("serve", "The guest turns red." if ill else "The guest smiles.", float(not ill)))
+        goal = f"Cook for {rng.choice(GUESTS)}, who must not eat {bad} and likes {good}."
+        return episode(f"e{number}", "A pot.", steps, task=f"t{number}", goal=goal, success=not ill), ill
+
+    model = fit_once([dinner(number)[0] for number in range(240)])[0]
+    right = []
+    for number in range(60):
+        logged, ill = dinner(1000 + number)
+        considered = model.consider(state_after(model, logged, 3), "serve")
+        chances = model.weighed([considered], [model.described(considered)])[0]
+        red = sum(c for c, text in zip(chances, considered.candidates.texts, strict=True) if "red" in text)
+        right.append((red > 0.5) == ill)
+    assert np.mean(right) > 0.9, "half of the dinners make ill"
+
+
 def test_bids_of_a_task_but_for_an_episodes_own() -> None:
     log = [
         episode("a", "Guess.", [Played("say 3", "Too low."), Played("say 8", "Too high.")], task="t0"),

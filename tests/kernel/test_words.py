@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worldline.kernel import words
-from worldline.kernel.words import derive_vocabulary, stable_hash, vocabulary
+from worldline.kernel.words import at_least, derive_vocabulary, stable_hash, vocabulary
 
 TEXTS = st.text("aZ19_ .,[]\n\x00\u00e9\u3010\u3000\u0130\u212a", max_size=30)
 
@@ -11,6 +11,10 @@ TEXTS = st.text("aZ19_ .,[]\n\x00\u00e9\u3010\u3000\u0130\u212a", max_size=30)
 @given(TEXTS)
 def test_a_vocabulary_has_the_words_and_the_marks(text: str) -> None:
     assert vocabulary(text) == frozenset(words.words(text))
+
+
+def test_more_often_is_all_that_less_often_is_and_more() -> None:
+    assert list(at_least({"knock": 2, "wait": 5}, 3)) == ["knock 0", "knock 1", "wait 0", "wait 1", "wait 2"]
 
 
 def test_a_vocabulary_may_be_derived_from_that_of_another_text() -> None:

@@ -23,7 +23,7 @@ from worldline.adwm.imagination import DynamicsName
 from worldline.adwm.model import LogFacts, WorldModel, model_card
 from worldline.adwm.rivals.latent import RIVALS, Rivals
 from worldline.adwm.weights import load_weights, save_weights
-from worldline.kernel.model import KernelModel
+from worldline.kernel.model import FEATURES, KernelModel
 from worldline.policies.language_model.device import usable_device
 from worldline.types import InputError, Trajectory
 
@@ -145,7 +145,7 @@ def save_kernel(model: KernelModel, folder: Path) -> None:
     """The kernel model of the log beside it."""
     with files.replacing(folder / KERNEL_FOLDER) as partial:
         partial.mkdir()
-        save_weights(model, partial / _KERNEL, episodes=_names(model.log.episodes))
+        save_weights(model, partial / _KERNEL, episodes=_names(model.log.episodes), features=str(FEATURES))
 
 
 def load_kernel(folder: Path, episodes: Sequence[Trajectory]) -> KernelModel:
@@ -159,6 +159,8 @@ def load_kernel(folder: Path, episodes: Sequence[Trajectory]) -> KernelModel:
         raise InputError(
             f"{path}: not a readable kernel model of this version; worldline fit makes one anew: {reason}"
         ) from None
+    if facts.get("features") != str(FEATURES):
+        raise InputError(f"{path}: was fitted by another version, which describes steps differently: fit it anew")
     if facts.get("episodes", "") not in ("", _names(episodes)):  # older files say nothing of it
         raise InputError(
             f"{folder / _LOG}: not the episodes that this world model was fitted on: restore the folder from a copy, "

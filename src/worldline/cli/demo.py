@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from worldline.sft.clone import Progress
 
 ENV, OPTIONS, SPLIT = "household", {"level": "small"}, "unseen"
-CLONING: dict[str, Any] = {"episodes": 700, "batch_tokens": 1024, "checkpoints": 2}
+CLONING: dict[str, Any] = {"episodes": 600, "batch_tokens": 1024, "checkpoints": 2}
 ESTIMATORS = ("naive", "wis", "dr", "lfqe", "wm")
 CHOOSE = PolicyConfig(mode="choose", cache_gib=0.25)
 CLONE = "clone"
@@ -49,7 +49,7 @@ class DemoConfig(Config):
     examples: ClassVar[tuple[str, ...]] = ("worldline demo", "worldline demo --tasks 80 --out my-demo --overwrite")
 
     out: Folder = option(Path("demo"), help="folder of the demo's models, logs and report")
-    tasks: int = option(40, help="tasks that each of the three loggers plays", ge=8)
+    tasks: int = option(32, help="tasks that each of the three loggers plays", ge=8)
     seed: int = option(0, help="decides every random draw")
     jobs: int = option(min(2, os.cpu_count() or 1), help="processes that share the work", ge=1)
     overwrite: bool = option(False, help="start anew in a folder that holds a demo")
@@ -108,17 +108,14 @@ def _loop(settings: DemoConfig) -> VerbResult:
         checkpoints = _cloned(settings, lambda half: begun.append(pool.submit(_logged_and_fitted, settings, half)))
         logging, judged = loggers(checkpoints), candidates(checkpoints)
 
-        note("2/5  play: the clone, for real too: the truth of all seven, that no estimator sees")
-        _play_all(settings, {CLONE: judged[CLONE]})
+        note("2/5  collect and fit: the log and its world model; next, the same seven are judged from the log alone")
         scripted.result()
-
-        note("3/5  collect and fit: the log and its world model; next, the same seven are judged from the log alone")
         begun[0].result()
         values = (f"{name} {_mean(store.read(out / 'log', policies=[name])):.2f}" for name in logging)
         note("     " + ", ".join(values))
 
-        note("4/5  evaluate: the seven, offline, by every estimator; first each logger in a world model that has not")
-        note("     seen it, which measures the error of wm; next, the comparison with the truth")
+        note("3/5  evaluate: the seven, offline, by every estimator; first each logger in a world model that has not")
+        note("     seen it, which measures the error of wm; beside that, the clone plays for real, too")
         offline = EvaluateConfig(
             log=(out / "log",),
             env=ENV,
@@ -130,7 +127,10 @@ def _loop(settings: DemoConfig) -> VerbResult:
             seed=seed,
             cache=out / "cache",
         )
-        _all(pool, "evaluate", _parts(offline, judged, logging))
+        played = {"the clone, for real": partial(_play_all, settings, {CLONE: judged[CLONE]})}
+        _all(pool, "evaluate", _parts(offline, judged, logging) | played)
+
+    note("4/5  compare: what was judged from the log, with the truth of all seven, that no estimator has seen")
     truth = {name: _mean(store.read(out / "truth", policies=[name])) for name in judged}
     files.write_json(out / "truth.json", truth)
     whole = offline.model_copy(update={"truth": out / "truth.json", "out": out})
@@ -175,7 +175,7 @@ def _logged_and_fitted(settings: DemoConfig, half_taught: Path) -> None:
     log: list[Trajectory] = []
     for name, policy in loggers([half_taught]).items():
         log += play(name, policy, settings.tasks, 1, settings.seed, settings.out / "log")
-    fitted = fit_ensemble(log, FitSettings(members=0, left_out=False, seed=settings.seed))
+    fitted = fit_ensemble(log, FitSettings(members=0, left_out=False, replayed_episodes=16, seed=settings.seed))
     fitted.save(settings.out / "world-model")
 
 
@@ -194,7 +194,7 @@ def _all(pool: WorkerPool, what: str, work: Mapping[str, Callable[[], object]]) 
 
 def _parts(
     offline: EvaluateConfig, judged: Mapping[str, PolicySource], logging: Mapping[str, PolicySource]
-) -> Mapping[str, Callable[[], object]]:
+) -> dict[str, Callable[[], object]]:
     """What takes long, for the cache, in parts that processes share; the longest first."""
     slow = offline.model_copy(update={"estimators": ("wis", "wm"), "refit": False})
     alone = slow.model_copy(update={"certificate": False})

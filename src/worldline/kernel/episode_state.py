@@ -67,6 +67,15 @@ def _event(phrase: Phrase, goal_words: frozenset[str]) -> str:
     return f"{phrase.skeleton}|" + "".join(str(int(one)) for one in in_goal)
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def _roles(phrase: Phrase, goal: str) -> tuple[str, ...]:
+    """The skeleton with the place of each name that the goal has, and the word before that name in the goal."""
+    words = _WORD.findall(goal.lower())
+    before = dict(reversed([*zip(words, ["", *words], strict=False)]))  # where it occurs first
+    named = ((place, word) for place, name in enumerate(phrase.lowered) for word in _WORD.findall(name))
+    return tuple({f"{phrase.skeleton}/{place} {before[word]}": None for place, word in named if word in before})
+
+
 @functools.lru_cache(maxsize=1 << 16)
 def _relation_code(relation: str) -> int:
     return code(relation)
@@ -98,6 +107,8 @@ class EpisodeState:
         """Of each step, whether it was of some effect."""
         self.action_counts: Counter[str] = Counter()
         self.event_counts: Counter[str] = Counter()
+        self.role_counts: Counter[str] = Counter()
+        """How often each skeleton was used with a name that the goal has, by the word before that name in the goal."""
         self.steps_of: dict[str, tuple[int, ...]] = {}
         """Of each skeleton, the steps whose action has it; below, of each name."""
         self.steps_with: dict[str, tuple[int, ...]] = {}
@@ -262,6 +273,7 @@ class EpisodeState:
         action, phrase, at = description.action, description.phrase, self.step
         self.action_counts[action] += 1
         self.event_counts[self.event(action)] += 1
+        self.role_counts.update(_roles(phrase, self.goal))
         self.happened[self.happening(description, answer)] += 1
         self.steps_of[phrase.skeleton] = (*self.steps_of.get(phrase.skeleton, ()), at)
         for name in set(phrase.lowered):

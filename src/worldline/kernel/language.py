@@ -136,6 +136,13 @@ def outline(sentence: str, word: str) -> str:
     return " ".join(["*" if other == word else other for other in sentence.split(" ")])
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def sentences(text: str) -> tuple[str, ...]:
+    """The first sentences of a text, each by its words between spaces, with its numbers blanked."""
+    first = (_WORD.findall(sentence.lower()) for sentence in _SENTENCE.findall(text)[:_SENTENCES])
+    return tuple(" ".join(["#" if word[0].isdigit() else word for word in words]) for words in first)
+
+
 @dataclass(frozen=True)
 class Language:
     """How texts of one log are taken apart and compared."""

@@ -59,6 +59,10 @@ class Considered:
     prospects: Prospects
 
 
+FEATURES = 2
+"""Raised where a step is described differently: weights that were fitted before are of other features."""
+
+
 @dataclass(frozen=True)
 class _Question:
     """A step of an episode, described, that is to be answered. Rows `left_out` (N,) do not answer."""

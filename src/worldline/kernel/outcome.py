@@ -1,8 +1,8 @@
 """What a step earned and whether it ended the episode, given what the world answered.
 
 The candidates with that answer vote with their sources' outcomes, and a log-linear model over hashed features of
-action, answer, goal and history corrects the vote: it learns what a success takes. Of many outcomes it says the class;
-within it the votes decide. Rewards of many values follow numbers in the text where the log says so.
+observation, action, answer, goal and history corrects the vote: it learns what a success takes. Of many outcomes it
+says the class; within it the votes decide. Rewards of many values follow numbers in the text where the log says so.
 """
 
 import math
@@ -19,18 +19,20 @@ from scipy.special import log_softmax, softmax
 from torch import Tensor, nn
 
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.language import last_number, wording
+from worldline.kernel.language import last_number, sentences, wording
 from worldline.kernel.outcome_classes import OutcomeClasses, StepOutcome
 from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.vectors import used_columns
-from worldline.kernel.words import stable_hash
+from worldline.kernel.words import at_least, stable_hash
 
 Array = npt.NDArray[np.float64]
 Fit = tuple[Array, Array]
 """The trust in what votes (2,), and the table (F, C)."""
 BUCKETS = 1 << 15
 _GOAL_WORDS, _DEEDS, _STRONG = 16, 8, 3
+_SENTENCES, _RELATIONS, _PAST = 8, 12, 24
+"""Of the observation, of the action, and of the past: how many are read."""
 _STEPS, _MORE_STEPS = 100, 40
 """Of a fit, and of one that goes on from another."""
 _VARIANCES = 0.01, 0.03, 0.1, 0.3, 1.0
@@ -69,8 +71,14 @@ def outcome_features(
     for word in left[:_GOAL_WORDS]:
         strong += [f"goal {event} {word}", f"goal {event} {word} {count}", f"goal happens {again} {word}"]
     texts = [f"says {says[:90]}", f"ends {says[-25:]}", f"says {event} {says[:60]}"]
-    for relation in sorted(step.relations)[:12]:
+    relations, shown = sorted(step.relations)[:_RELATIONS], sentences(state.observation)[:_SENTENCES]
+    for relation in relations:
         texts += [f"relation {relation}", f"relation {event} {relation}"]
+    for sentence in shown:
+        texts += [f"shown {event} {sentence}", f"shown {step.action} {sentence}"]
+    texts += [f"shown {event} {sentence} {relation}" for sentence in shown[:6] for relation in relations[:8]]
+    texts += [f"happened {event} {other}" for other in list(at_least(happened, 3))[-_PAST:]]
+    texts += [f"role {event} {other}" for other in list(at_least(state.role_counts, 3))[-_PAST:]]
     texts += [f"fact {event} {fact}" for fact in state.facts()]
     texts += [f"before {event} {other}" for other in sorted(past)[:24]]
     texts += [f"lately {event} {state.event(other)}" for other in dict.fromkeys(state.actions[-6:])]

@@ -24,7 +24,7 @@ from worldline.kernel.language import Bid, first_number, neighbours, wording
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.vectors import used_columns
-from worldline.kernel.words import stable_hash
+from worldline.kernel.words import at_least, stable_hash
 
 BUCKETS = 1 << 18
 FOLDS = 2
@@ -37,7 +37,7 @@ def fold_of(episode: int) -> int:
 
 LEAST = -8.0
 """No wording of a candidate is held to be less likely than this, in nats."""
-_LONGEST = 160
+_LONGEST = 240
 _STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-3
 _MIX = np.int64(0x9E3779B97F4A7C1)
 Words = tuple[str, ...]
@@ -165,10 +165,13 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
         if bids:
             texts += [f"task {event} {text}" for text in neighbours(number, bids)]
             texts += [f"all {event} {text}" for text in neighbours(number, [*bids, *state.bids])]
-    texts += [f"heard {event} {answer} {at}" for answer, times in state.heard.items() for at in range(min(times, 4))]
+    texts += [f"heard {event} {answer}" for answer in at_least(state.heard, 4)]
     texts += [f"done {event} {at}" for at in range(min(times_done, 6))]
     texts += [f"fact {event} {fact}" for fact in state.facts()]
     texts += [f"did {event} {other} {min(times, 3)}" for other, times in Counter(past[-12:]).items()]
+    texts += [f"before {event} {other}" for other in at_least(state.event_counts, 3)]
+    texts += [f"happened {event} {other}" for other in at_least(state.happened, 3)]
+    texts += [f"role {event} {other}" for other in at_least(state.role_counts, 3)]
     return texts
 
 

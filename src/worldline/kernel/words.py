@@ -4,7 +4,7 @@ import functools
 import hashlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _ASCII_MARKS = re.findall(r"[^\w\s]", "".join(map(chr, range(128))))
@@ -59,6 +59,11 @@ def overlap(text: str, other: str) -> float:
     """The words that both texts have, as a share of those that either has."""
     first, second = vocabulary(text), vocabulary(other)
     return len(first & second) / max(1, len(first | second))
+
+
+def at_least(counts: Mapping[str, int], most: int) -> Iterator[str]:
+    """Each key with every number of times, up to `most`, that it was counted at least: 3 is more than 2, not other."""
+    return (f"{key} {times}" for key, counted in counts.items() for times in range(min(counted, most)))
 
 
 def stable_hash(key: str) -> int:
