@@ -14,6 +14,7 @@ from worldline.kernel.compared_rows import KEPT, pool
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
 from worldline.kernel.renamings import history_renaming, latest_phrases
+from worldline.kernel.step_table import StepTable
 from worldline.types import Trajectory
 
 KITCHEN = [
@@ -157,6 +158,25 @@ def test_nothing_is_answered_that_the_log_does_not_word(number: int, steps: int,
 
 
 _KITCHEN = KernelModel(KITCHEN)
+
+
+def test_what_the_task_has_answered_to_the_action_is_there_however_many_others_are_more_alike() -> None:
+    """Moving shows nothing. In many tasks one moved and looked; in this one somebody looked at something else first."""
+    kinds = [first + second for first in "abcdefghij" for second in "klmnopqrst"]
+    assert len(kinds) > 2 * KEPT
+    others = [
+        episode(
+            kind, "A hall.", [Played("go out", "You move."), Played("look", f"A {kind} yard.")], task=kind, goal="Look."
+        )
+        for kind in kinds
+    ]
+    steps = [Played("go out", "You move."), Played("sing", "La la."), Played("look", "A garden.")]
+    log = StepTable.of([*others, episode("own", "A hall.", steps, task="own", goal="Look.")])
+    state = EpisodeState(log.language, "own", "Look.", "A hall.", None)
+    state.advance(state.describe("go out"), "You move.", 0.0, None)
+    for turn in range(5):
+        rows = pool(log, state, state.describe("look"), turn).rows
+        assert "A garden." in [log.rows[row].answer for row in rows if row >= 0]
 
 
 def test_another_turn_looks_at_other_rows() -> None:

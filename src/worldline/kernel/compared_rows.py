@@ -22,8 +22,8 @@ _OF_A_SORT, _OTHERS = 2, 8
 """Beside these, rows of each other sort of answer to a like-worded action, and of all such sorts."""
 _OWN = 6
 """Earlier steps of the episode that are considered."""
-_SHOWN = 4
-"""Rows whose answers show what their goals name, at least, where there are so many."""
+_SHOWN, _OF_TASK = 4, 12
+"""Rows whose answers show what their goals name, and rows of the task with the action: so many, if there are."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,14 @@ def pool(
     in_order = rows[order]
     like_worded = log.skeletons[in_order] == code(step.phrase.skeleton)
     shown = log.goal_shown[in_order] & like_worded & ~same[order, COLUMN["goal"]]
+    of_task = same[order][:, [COLUMN["task"], COLUMN["action"]]].all(1)
     kept = _distinct_in_order(
-        [order[:KEPT], order[_of_other_sorts(log.sorts[in_order], like_worded)], order[shown][:_SHOWN]]
+        [
+            order[:KEPT],
+            order[_of_other_sorts(log.sorts[in_order], like_worded)],
+            order[shown][:_SHOWN],
+            order[of_task][:_OF_TASK],
+        ]
     )
     rows, codes, same, compared = rows[kept], codes[kept], same[kept], compared[kept]
     _complete(compared, log, state, step, codes, log.deeds[rows])
