@@ -244,7 +244,7 @@ def _views(evaluation: Evaluation) -> list[Any]:
     ]
     agreement = [
         (name, *(_number(measures[measure]) for measure in ("spearman", "mae", "coverage")))
-        for name, measures in sorted(evaluation.agreement.items(), key=lambda item: -(item[1]["spearman"] or -2.0))
+        for name, measures in sorted(evaluation.agreement.items(), key=_best_first)
     ]
     return [
         table(
@@ -252,6 +252,12 @@ def _views(evaluation: Evaluation) -> list[Any]:
         ),
         table("agreement with the truth", ("estimator", "rank correlation", "mean error", "coverage"), agreement),
     ]
+
+
+def _best_first(item: tuple[str, Mapping[str, float | None]]) -> tuple[float, float]:
+    """By rank correlation, then by mean error."""
+    correlation, error = (item[1][measure] for measure in ("spearman", "mae"))
+    return 2.0 if correlation is None else -correlation, np.inf if error is None else error
 
 
 def _number(value: float | None) -> str:
