@@ -34,6 +34,17 @@ def test_bootstrap_spread_is_that_of_resampling_whole_tasks() -> None:
     assert fast.std() > 1.3 * as_if_independent.std()
 
 
+def test_limits_do_not_depend_on_how_a_sum_was_rounded() -> None:
+    """Many resamples of few values are the mean itself; rounding moves them to either side of it."""
+    rng = np.random.default_rng(0)
+    resampled = rng.integers(0, 7, size=(400, 1)) / 6
+    means, skew = np.array([0.5]), np.array([0.1])
+    exact = module.bias_corrected(resampled, means, skew, 0.025)
+    rounded = resampled + rng.choice([-1e-16, 1e-16], size=resampled.shape)
+    assert (rounded != resampled).any()
+    np.testing.assert_allclose(module.bias_corrected(rounded, means, skew, 0.025), exact, atol=1e-12)
+
+
 def test_an_interval_holds_its_own_estimate() -> None:
     """Also of values that are all alike but for rounding: their resamples all lie on one side of the mean."""
     rng = np.random.default_rng(0)

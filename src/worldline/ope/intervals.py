@@ -230,8 +230,10 @@ def bias_corrected(
     """BCa limits (Efron 1987): percentiles moved by the resamples' bias and the units' skewness.
 
     Importance weights are skewed; plain percentiles of their mean leave the exact value above them too often.
+    Resamples that differ from the mean by rounding alone are as large: else the order of a sum would decide.
     """
-    below = (resampled < means).mean(axis=0) + 0.5 * (resampled == means).mean(axis=0)
+    gaps, slack = resampled - means, ROUNDING * np.abs(resampled).max(axis=0)
+    below = (gaps < -slack).mean(axis=0) + 0.5 * (np.abs(gaps) <= slack).mean(axis=0)
     shift = scipy.special.ndtri(np.clip(below, 1 / len(resampled), 1 - 1 / len(resampled)))
     z = shift + scipy.special.ndtri([[tail], [1 - tail]])
     levels = scipy.special.ndtr(shift + z / np.maximum(1 - skew * z, 1e-3))

@@ -15,6 +15,7 @@ import transformers
 from torch import Tensor, nn
 
 from worldline.config import Config, option
+from worldline.paw import quantization
 from worldline.paw.batches import Batch
 from worldline.paw.logprobs import TokenStats, token_stats
 from worldline.policies.language_model.attention import packed_mask, prepare_packing
@@ -110,6 +111,7 @@ def load(path: str, **quantized: Any) -> tuple[Any, Any]:
         with quiet():
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, **DATA_ONLY)
             lm = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, **DATA_ONLY, **quantized)
+            quantization.keep_as_loaded(lm)
             return lm, tokenizer
     except (OSError, ValueError) as error:
         raise InputError(f"--model {path}: not a causal LM that transformers can load: {_line(error)}") from None

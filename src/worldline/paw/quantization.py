@@ -35,6 +35,17 @@ def four_bit(device: torch.device, compute: torch.dtype) -> dict[str, Any]:
     return {"quantization_config": quantization, "device_map": {"": device}}
 
 
+def keep_as_loaded(lm: Any) -> None:
+    """Forbid bitsandbytes to repack the weights of a model for the processor when it first plays.
+
+    Repacked weights are rounded once more, to bfloat16, and then what plays is not what learns; layers narrower than a
+    block of 64 weights cannot be repacked at all.
+    """
+    for module in lm.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+
+
 def adamw8bit(groups: list[dict[str, Any]], weight_decay: float) -> torch.optim.Optimizer:
     """AdamW with moments in 8 bits; those of tensors under 4,096 numbers stay in float32."""
     from bitsandbytes.optim import AdamW8bit
