@@ -29,6 +29,16 @@ def state() -> EpisodeState:
     return EpisodeState(language, "t0", "Bring me the cup.", "You see a hall.", ("look", "take cup"))
 
 
+def test_a_name_that_nothing_has_shown_is_unseen(state: EpisodeState) -> None:
+    phrases = {thing: state.language.phrasing.parse(f"take {thing}") for thing in ("cup", "fork")}
+    assert list(state.unseen(phrases["cup"])) == [], "the goal has it"
+    assert list(state.unseen(phrases["fork"])) == ["unseen 0"]
+    guessed = state.describe("take fork").relations
+    advance(state, "look", "A fork lies there.")
+    assert list(state.unseen(phrases["fork"])) == []
+    assert guessed != state.describe("take fork").relations
+
+
 def advance(state: EpisodeState, action: str, answer: str, listed: tuple[str, ...] | None = None) -> None:
     state.advance(state.describe(action), answer, 0.5, listed)
 

@@ -36,6 +36,12 @@ def test_a_shift_keeps_the_difference(x: int, dx: int, now: int, y: int) -> None
     assert moved == (None if now == x else f"x is {now + dx}; y is {y}.")
 
 
+def test_a_moved_number_keeps_the_zeros_before_it() -> None:
+    assert shifted("[03:09] done.", "[03:06] page.", "[04:57] page.") == "[04:60] done."
+    assert shifted("[03:09] done.", "[03:06] page.", "[01:01] page.") == "[01:04] done."
+    assert shifted("9 coins.", "10 coins.", "12 coins.") == "11 coins."
+
+
 def test_a_number_between_two_others_keeps_its_share() -> None:
     """100 was shown, 60 was offered, 90 came back: three quarters of the way up."""
     then, now = ("I want 100 coins.", "offer 60"), ("I want 80 coins.", "offer 40")

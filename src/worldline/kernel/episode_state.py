@@ -204,6 +204,7 @@ class EpisodeState:
 
     def relations(self, phrase: Phrase, words: list[str], action: str) -> Iterable[str]:
         """How the action's names, words and numbers stand to what was done and seen before."""
+        yield from self.unseen(phrase)
         for deed in self._deeds_at(phrase, self.related(phrase)):
             yield f"did {deed}"
         for word in dict.fromkeys(words):
@@ -212,6 +213,12 @@ class EpisodeState:
         number = first_number(action)
         if number is not None:
             yield from self._comparisons(number)
+
+    def unseen(self, phrase: Phrase) -> Iterable[str]:
+        """The places of names that neither the goal nor anything shown has: who uses them is guessing."""
+        for place, name in enumerate(phrase.lowered):
+            if self.words.isdisjoint(words := vocabulary(name)) and self.goal_words.isdisjoint(words):
+                yield f"unseen {place}"
 
     def _comparisons(self, number: float) -> Iterable[str]:
         """The action's number against those of earlier actions, by what was answered, and against the observation's."""

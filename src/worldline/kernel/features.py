@@ -59,9 +59,16 @@ NAMES = (
     *(f"rows of this {name}" for name in list(CONTEXTS)[:_CONTEXTS]),
     "one is recalled",
     "one is edited",
+    "log-likelihood of its words",
+    "log-likelihood of its number",
+    "log-likelihood of its reward",
     "log-share of its wording among the candidates",
     "log-probability of the wording",
 )
+
+_FIRST_LIKELIHOOD = NAMES.index("log-likelihood of its words")
+LIKELIHOODS = slice(_FIRST_LIKELIHOOD, _FIRST_LIKELIHOOD + 3)
+"""Those of NAMES that `expectations` says."""
 
 
 class Owners:

@@ -50,6 +50,16 @@ def _wording(answer: str, names: tuple[str, ...]) -> str:
     return _without_numbers(blanked(answer, names))
 
 
+def free_numbers(answer: str, phrase: Phrase) -> tuple[float, ...]:
+    """The numbers that `wording` leaves out, in order."""
+    return _free_numbers(blanked(answer, phrase.names))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _free_numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(number[:9]) for number in _FREE_NUMBER.findall(text))
+
+
 @functools.lru_cache(maxsize=1 << 14)
 def _without_numbers(text: str) -> str:
     return _FREE_NUMBER.sub("#", text).lower()

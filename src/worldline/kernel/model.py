@@ -1,8 +1,9 @@
 """The kernel world model: what a world answers, pays and lists, p(o', r, end, list | h, a), learned from a log's texts.
 
 Candidates are answers of logged steps, adapted to this one; a learned gate weighs them, with a log-linear model of how
-the world words its answers among its features; an outcome model and a list model say what follows. Nothing in here
-knows a word of any world. Fitting is in `fitting`, playing in `adwm.kernel_env`. Left out: networks over histories.
+the world words its answers, and expectations from all that was done and heard, among its features; an outcome model
+and a list model say what follows. Nothing in here knows a word of any world. Fitting is in `fitting`, playing in
+`adwm.kernel_env`. Left out: networks over histories.
 """
 
 from collections import defaultdict
@@ -21,7 +22,8 @@ from worldline.kernel.candidates import KINDS, Candidates, candidates
 from worldline.kernel.compared_rows import pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.features import NAMES, Features, Seen, features
+from worldline.kernel.expectations import Expectations
+from worldline.kernel.features import LIKELIHOODS, NAMES, Features, Seen, features
 from worldline.kernel.fillings import Fillings
 from worldline.kernel.gate import Gate
 from worldline.kernel.language import code
@@ -59,7 +61,7 @@ class Considered:
     prospects: Prospects
 
 
-FEATURES = 2
+FEATURES = 3
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -85,6 +87,7 @@ class KernelModel(nn.Module):
         self.log = StepTable.of(episodes)
         self.seen = Seen(episodes)
         self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
+        self.expectations = Expectations(self.log)
         self.rules = EditRules(self.log.language.phrasing)
         for episode in episodes:
             actions = [step.action for step in episode.steps]
@@ -94,7 +97,7 @@ class KernelModel(nn.Module):
         lists = [(row.episode, episodes[row.episode].task_id, row.listed or ()) for row in self.log.rows]
         self.fillings = Fillings(self.log.language.phrasing, lists, [row.action for row in self.log.rows])
         self.wording_model = WordingModel()
-        self.gate = Gate(len(NAMES))
+        self.gate = Gate(len(NAMES), LIKELIHOODS)
         self.blend = Blend()
         self.outlook = Outlook(self.log)
         self.outlook_blend = Blend(OUTLOOK_PRIOR, OUTLOOK_GAIN)
@@ -155,13 +158,21 @@ class KernelModel(nn.Module):
             for one, rows in zip(questions, compared, strict=True)
         ]
         described = [
-            features(self.seen, one.state, one.step, rows, may_be, one.own)
+            np.concatenate(
+                [features(self.seen, one.state, one.step, rows, may_be, one.own), self._expected(one, may_be)], 1
+            )
             for one, rows, may_be in zip(questions, compared, possible, strict=True)
         ]
         worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
         prospects = [self._prospects(*these) for these in zip(questions, possible, worded, strict=True)]
         steps = [one.step for one in questions]
         return [Considered(*these) for these in zip(steps, possible, described, worded, prospects, strict=True)]
+
+    def _expected(self, one: _Question, possible: Candidates) -> Features:
+        earned = [
+            self.log.rows[row].reward if row >= 0 else one.state.rewards[-1 - row] for row in possible.rows.tolist()
+        ]
+        return self.expectations.log_ratios(one.state, one.step, possible.texts, earned, one.own)
 
     def _wordings(self, one: _Question, possible: Candidates) -> Wordings:
         key = one.state.task, one.step.phrase.skeleton, one.own

@@ -86,7 +86,8 @@ def shifted(answer: str, before: str, now: str) -> str | None:
         if value < 0:
             return None
         whole = "." not in number + old[context] + new[context]
-        moved[at] = str(int(value)) if whole else f"{value:.10g}"
+        padded = len(number) if number.startswith("0") else 1  # 09 is followed by 10, and preceded by 08
+        moved[at] = str(int(value)).zfill(padded) if whole else f"{value:.10g}"
     if tuple(moved) == then.numbers:
         return None
     return "".join(piece + number for piece, number in zip(then.pieces, [*moved, ""], strict=True))

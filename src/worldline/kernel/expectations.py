@@ -1,0 +1,262 @@
+"""What everything done and heard before says of an answer: of its words, its number and what it earns.
+
+Similar steps say how an answer may be worded ("your mark is 63"). Which of such answers comes may follow from the whole
+of an episode: how often each thing was done, the last number that each kind of action named, what was read last in each
+place, the words that were heard after each kind of action. Gaussian processes learn that: of the words of all answers
+to a kind of action, those combinations that can be predicted; of each wording, how large its last number and its reward
+are. They are fitted on each half of the log; what they say of the other half decides whether they are kept, and a
+logged step is judged by those that have not seen it.
+"""
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.kernel.episode_state import EpisodeState, StepDescription
+from worldline.kernel.language import first_number, free_numbers, wording
+from worldline.kernel.numerals import numbered
+from worldline.kernel.phrases import Phrase, blanked
+from worldline.kernel.processes import Array, Inputs, Process, predictable_directions
+from worldline.kernel.step_table import StepTable
+from worldline.kernel.wordings import FOLDS, fold_of
+from worldline.kernel.words import vocabulary
+
+TARGETS = "words", "number", "reward"
+Key = tuple[str, str]
+"""A target, and the skeleton of the action or, of numbers and rewards, the wording of the answer."""
+FEWEST, MOST = 40, 500
+"""Steps that a key must have, and how many of them are looked at."""
+_FEWEST_OF_FOLD = FEWEST // (2 * FOLDS)
+_WORDS, _RAREST = 120, 0.02
+"""Words of answers that are predicted, and the share of the answers that must have one, and lack it."""
+_OUTPUTS = 3
+"""Combinations of words, and numbers of a wording, that are predicted."""
+_GAIN = 0.02
+"""Nats per step that expectations must be worth, on steps that they have not seen."""
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def plain_words(text: str) -> frozenset[str]:
+    """The distinct words and marks of a text that are no numbers."""
+    return frozenset(word for word in vocabulary(text) if not word[0].isdigit())
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _named(how: str, text: str) -> dict[str, float]:
+    """Each word of a text, by how it came to be read."""
+    return {f"{how} {word}": 1.0 for word in plain_words(text)}
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def _readings(text: str) -> dict[str, float]:
+    """The numbers of a text, by the words around them."""
+    return {f"read {' '.join(around)}": float(number[:9]) for around, number in numbered(text).unique.items()}
+
+
+def circumstances(state: EpisodeState, step: StepDescription) -> dict[str, float]:
+    """All that was done, heard and read in an episode before a step, as numbers."""
+    out = {"step": float(state.step), "earned": float(sum(state.rewards)), f"event {state.event(step.action)}": 1.0}
+    for name, counts in (
+        ("happened", state.happened),
+        ("before", state.event_counts),
+        ("role", state.role_counts),
+        ("did", state.action_counts),
+    ):
+        out |= {f"{name} {key}": float(times) for key, times in counts.items()}
+    out |= dict.fromkeys(state.unseen(step.phrase), 1.0)
+    heard: Counter[str] = Counter()
+    for at, (past, answer) in enumerate(zip(state.descriptions, state.answers, strict=True)):
+        skeleton = past.phrase.skeleton
+        heard.update(_named("heard", answer).keys())
+        heard.update(_named(f"heard {skeleton}", answer).keys())
+        for earlier in state.related(past.phrase):
+            if earlier < at:
+                out |= _named(f"did {skeleton} having heard of it", state.answers[earlier])
+    for at in state.related(step.phrase):
+        heard.update(_named("heard of it", state.answers[at]).keys())
+    out |= heard
+    for action in (*state.actions, step.action):
+        number = first_number(action)
+        if number is not None:
+            skeleton = state.language.phrasing.parse(action).skeleton
+            out[f"last {skeleton}"] = number
+            out[f"sum {skeleton}"] = out.get(f"sum {skeleton}", 0.0) + number
+    for text in (state.goal, state.first_observation, *state.answers):
+        out |= _readings(text)
+    out |= _named("shown", state.observation)
+    out |= _named("first", state.first_observation)
+    return out | {f"goal {word}": 1.0 for word in state.rare_goal_words}
+
+
+def given(state: EpisodeState) -> frozenset[str]:
+    """The words of the goal and of the first observation."""
+    return plain_words(state.goal) | plain_words(state.first_observation)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is to be predicted of a step, or how likely it is of a candidate."""
+
+    text: str
+    phrase: Phrase
+    reward: float
+    given: frozenset[str]
+    """Words that the episode has had from its beginning."""
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Without the names of the action, and without what needs no prediction."""
+        return plain_words(blanked(self.text, self.phrase.names)) - self.given
+
+
+@dataclass(frozen=True)
+class _Example:
+    episode: int
+    inputs: Inputs
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A process of some outputs of an answer: its numbers, its reward, or combinations of its words."""
+
+    outputs: "Outputs"
+    process: Process
+
+    @classmethod
+    def of(cls, target: str, examples: Sequence[_Example]) -> "Expectation | None":
+        """None where nothing varies that could be predicted."""
+        if len(examples) < _FEWEST_OF_FOLD:
+            return None
+        inputs, answers = [one.inputs for one in examples], [one.answer for one in examples]
+        outputs = Outputs(target, _directions(inputs, answers) if target == "words" else {})
+        table = outputs.of(answers)
+        varied = [at for at, column in enumerate(table.T) if len(np.unique(column.round(9))) > 1][:_OUTPUTS]
+        if not varied:
+            return None
+        return cls(replace(outputs, columns=tuple(varied)), Process.of(inputs, table[:, varied]))
+
+    def log_ratios(self, here: Inputs, answers: Sequence[Answer]) -> Array:
+        """How much likelier each answer is here than anywhere, in nats."""
+        return self.process.log_ratios(here, self.outputs.of(answers)[:, list(self.outputs.columns)])
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What is predicted of an answer, as numbers."""
+
+    target: str
+    words: dict[str, Array]
+    """Of each word, its part in each combination; empty for the other targets."""
+    columns: tuple[int, ...] = ()
+    """Which of the outputs vary."""
+
+    def of(self, answers: Sequence[Answer]) -> Array:
+        """(answers, outputs)."""
+        if self.target == "reward":
+            return np.array([[one.reward] for one in answers])
+        if self.target == "number":
+            return np.array([free_numbers(one.text, one.phrase) for one in answers])
+        nothing = np.zeros(len(next(iter(self.words.values()))) if self.words else 0)
+        parts = ([self.words[word] for word in sorted(one.words & self.words.keys())] for one in answers)
+        return np.array([np.sum(each or [nothing], 0) for each in parts])
+
+
+def _directions(inputs: Sequence[Inputs], answers: Sequence[Answer]) -> dict[str, Array]:
+    """The combinations of words that can be predicted."""
+    counts = Counter(word for one in answers for word in one.words)
+    least = _RAREST * len(answers)
+    frequent = sorted(word for word, times in counts.items() if least <= times <= len(answers) - least)
+    frequent = sorted(frequent, key=lambda word: -counts[word])[:_WORDS]
+    if not frequent:
+        return {}
+    there = np.array([[word in one.words for word in frequent] for one in answers], float)
+    directions = predictable_directions(inputs, there - there.mean(0), _OUTPUTS)
+    return dict(zip(frequent, directions, strict=True)) if directions.shape[1] else {}
+
+
+class Expectations:
+    """What the words, numbers and rewards of a log's answers follow from."""
+
+    def __init__(self, log: StepTable) -> None:
+        self._by_key: dict[Key, list[Expectation]] = {}
+        """Of each key, the expectation that has not seen each fold, and last the one that has seen all."""
+        rows: dict[Key, list[int]] = defaultdict(list)
+        for at, row in enumerate(log.rows):
+            for key in _keys(log.phrases[at], row.answer, log.language.recurring):
+                rows[key].append(at)
+        rng = np.random.default_rng(0)
+        varied = {key: own for key, own in rows.items() if len(own) >= FEWEST and _varied(log, key[0], own)}
+        chosen = {key: frozenset(rng.permutation(own)[:MOST].tolist()) for key, own in varied.items()}
+        wanted = frozenset().union(*chosen.values())
+        examples: dict[int, _Example] = {}
+        for number in range(len(log.episodes)) if wanted else ():
+            first = int(log.first_row[number])
+            for state, step, row in log.replay(number):
+                if first + row.step in wanted:
+                    answer = Answer(row.answer, step.phrase, row.reward, given(state))
+                    examples[first + row.step] = _Example(number, circumstances(state, step), answer)
+        for key, own in chosen.items():
+            expectations = _fitted(key[0], [examples[at] for at in sorted(own)])
+            if expectations is not None:
+                self._by_key[key] = expectations
+
+    def log_ratios(
+        self, state: EpisodeState, step: StepDescription, texts: Sequence[str], rewards: Sequence[float], own: int
+    ) -> npt.NDArray[np.float32]:
+        """(candidates, len(TARGETS)): how much likelier each is here than anywhere, in nats; 0: nothing is expected.
+
+        `own` is the logged episode that the step belongs to, -1: none.
+        """
+        out = np.zeros((len(texts), len(TARGETS)), np.float32)
+        if not self._by_key:
+            return out
+        number: dict[tuple[str, float], int] = {}
+        of = [number.setdefault(one, len(number)) for one in zip(texts, rewards, strict=True)]
+        places: dict[Key, list[int]] = defaultdict(list)
+        for (text, _), at in number.items():
+            for key in _keys(step.phrase, text, frozenset()):
+                if key in self._by_key:
+                    places[key].append(at)
+        if not places:
+            return out
+        here, words = circumstances(state, step), given(state)
+        answers = [Answer(text, step.phrase, reward, words) for text, reward in number]
+        ratios = np.zeros((len(answers), len(TARGETS)), np.float32)
+        for key, members in places.items():
+            judge = self._by_key[key][fold_of(own) if own >= 0 else -1]
+            ratios[members, TARGETS.index(key[0])] = judge.log_ratios(here, [answers[at] for at in members])
+        return ratios[of]
+
+
+def _keys(phrase: Phrase, answer: str, recurring: frozenset[str]) -> Iterable[Key]:
+    """What may be expected of an answer."""
+    worded = wording(answer, phrase)
+    yield "words", phrase.skeleton
+    yield "reward", worded
+    if "#" in worded and worded not in recurring:
+        yield "number", worded
+
+
+def _varied(log: StepTable, target: str, rows: Sequence[int]) -> bool:
+    """Whether there is something to predict."""
+    return len({log.rows[at].reward if target == "reward" else log.rows[at].answer for at in rows}) > 1
+
+
+def _fitted(target: str, examples: Sequence[_Example]) -> list[Expectation] | None:
+    """Those that have not seen each fold, and the one that has seen all; None where they are worth nothing unseen."""
+    expectations: list[Expectation] = []
+    gains: list[float] = []
+    for fold in range(FOLDS):
+        expectation = Expectation.of(target, [one for one in examples if fold_of(one.episode) != fold])
+        if expectation is None:
+            return None
+        expectations.append(expectation)
+        unseen = (one for one in examples if fold_of(one.episode) == fold)
+        gains += [float(expectation.log_ratios(one.inputs, [one.answer])[0]) for one in unseen]
+    whole = Expectation.of(target, examples)
+    return [*expectations, whole] if whole is not None and np.mean(gains) >= _GAIN else None

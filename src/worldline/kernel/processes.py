@@ -1,0 +1,140 @@
+"""Gaussian processes over many named inputs, most of them absent: which inputs count, how smooth, how much is noise.
+
+Pure functions of arrays, beside the names of inputs. Also which combinations of outputs can be predicted at all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Inputs = Mapping[str, float]
+"""Inputs by name; what is absent is 0."""
+_COLUMNS, _SURE = 32, 3.0
+"""Inputs of a process: those with which its output is correlated most, by so many standard errors at least."""
+_SHARES, _NOISES = (0.0, 0.5, 1.0), (0.01, 0.03, 0.1, 0.3, 1.0)
+"""Of the variance that is explained, the linear part; the noise beside that variance. The likeliest are taken."""
+_BOUND = 6.0
+"""No value is held to be more or less likely by more nats than this."""
+_RAREST, _WIDEST = 0.03, 3.0
+"""For directions: the share of the examples that an input must differ in, and how many deviations it may count."""
+_PENALTIES = 0.03, 0.1, 0.3, 1.0, 3.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """A Gaussian process with a linear and a smooth part, of m outputs that share their inputs and their kernel."""
+
+    names: tuple[str, ...]
+    mean: Array
+    scale: Array
+    inputs: Array
+    """(n, F), standardised."""
+    linear: float
+    noise: float
+    inverse: Array
+    """K^-1 (n, n); below, K^-1 y (n, m)."""
+    solved: Array
+    centre: Array
+    spread: Array
+    """Mean and deviation of each output (m,); below, the variance that is explained where they are 0 and 1."""
+    variance: Array
+
+    @classmethod
+    def of(cls, examples: Sequence[Inputs], outputs: Array) -> "Process":
+        """The likeliest process of the examples; each of their outputs (n, m) must vary."""
+        names, table = tabled(examples)
+        centre, spread = outputs.mean(0), outputs.std(0)
+        wanted = (outputs - centre) / spread
+        deviations = table.std(0)
+        centred = (table - table.mean(0)) / np.where(deviations > 1e-9, deviations, np.inf)
+        correlations = np.abs(wanted.T @ centred).max(0)
+        sure = int(np.count_nonzero(correlations > _SURE * np.sqrt(len(wanted))))
+        kept = np.argsort(-correlations, kind="stable")[: min(max(sure, 1), _COLUMNS)]
+        inputs = centred[:, kept]
+        best, likeliest, spectra = -np.inf, (0.0, 1.0), {}
+        for linear in _SHARES:
+            values, vectors = spectra[linear] = np.linalg.eigh(_kernel(inputs, inputs, linear))
+            turned = np.square(vectors.T @ wanted)
+            for noise in _NOISES:
+                spectrum = np.maximum(values, 0.0) + noise
+                explained = (turned / spectrum[:, None]).mean(0)
+                likelihood = -len(wanted) * np.log(explained).sum() - outputs.shape[1] * np.log(spectrum).sum()
+                if likelihood > best:
+                    best, likeliest = likelihood, (linear, noise)
+        linear, noise = likeliest
+        values, vectors = spectra[linear]
+        inverse = vectors / (np.maximum(values, 0.0) + noise) @ vectors.T
+        return cls(
+            tuple(names[at] for at in kept.tolist()),
+            table.mean(0)[kept],
+            np.where(deviations > 1e-9, deviations, 1.0)[kept],
+            inputs,
+            linear,
+            noise,
+            inverse,
+            inverse @ wanted,
+            centre,
+            spread,
+            np.einsum("nm,nm->m", wanted, inverse @ wanted) / len(wanted),
+        )
+
+    def log_ratios(self, here: Inputs, values: Array) -> Array:
+        """How much likelier outputs (c, m) are with these inputs than they are with any, in nats (c,)."""
+        inputs = (np.array([[here.get(name, 0.0) for name in self.names]]) - self.mean) / self.scale
+        near = _kernel(inputs, self.inputs, self.linear)[0]
+        own = self.linear * float(np.square(inputs).mean()) + 1 - self.linear
+        variance = self.variance * max(own + self.noise - near @ self.inverse @ near, 1e-3 * self.noise)
+        wanted = (values - self.centre) / self.spread
+        gaps = np.square(wanted - near @ self.solved) / variance
+        out: Array = np.clip(0.5 * (np.square(wanted) - gaps - np.log(variance)), -_BOUND, _BOUND).sum(1)
+        return out
+
+
+def tabled(examples: Sequence[Inputs]) -> tuple[list[str], Array]:
+    """The names of all inputs, in order, and the inputs of each example (n, F)."""
+    names = sorted({name for one in examples for name in one})
+    place = {name: at for at, name in enumerate(names)}
+    table = np.zeros((len(examples), len(names)))
+    for row, one in zip(table, examples, strict=True):
+        row[[place[name] for name in one]] = list(one.values())
+    return names, table
+
+
+def _kernel(first: Array, second: Array, linear: float) -> Array:
+    """(n, m): a share `linear` of a linear kernel, the rest of a smooth one."""
+    size = max(first.shape[1], 1)
+    products = first @ second.T / size
+    apart = (np.square(first).sum(1)[:, None] + np.square(second).sum(1)) / size - 2 * products
+    out: Array = linear * products + (1 - linear) * np.exp(-np.maximum(apart, 0.0) / 2)
+    return out
+
+
+def predictable_directions(examples: Sequence[Inputs], outputs: Array, most: int) -> Array:
+    """Orthogonal combinations (V, <= most) of outputs (n, V), of mean 0, that a ridge regression predicts best.
+
+    Each example is predicted by the others: a direction counts by how far its predictions go with what it is.
+    """
+    _, table = tabled(examples)
+    differs = (np.abs(table - np.median(table, 0)) > 1e-9).mean(0)
+    table = table[:, differs >= _RAREST]
+    if not table.shape[1]:
+        return np.zeros((outputs.shape[1], 0))
+    inputs = np.clip((table - table.mean(0)) / (table.std(0) + 1e-9), -_WIDEST, _WIDEST)
+    values, vectors = np.linalg.eigh(inputs @ inputs.T / inputs.shape[1])
+    values, turned = np.maximum(values, 0.0), vectors.T @ outputs
+    least, best = np.inf, np.zeros_like(outputs)
+    for penalty in _PENALTIES:
+        shrunk = values / (values + penalty)
+        leverage = np.clip(np.square(vectors) @ shrunk, 0.0, 0.99)[:, None]
+        predicted = (vectors @ (shrunk[:, None] * turned) - leverage * outputs) / (1 - leverage)
+        error = float(np.square(outputs - predicted).sum())
+        if error < least:
+            least, best = error, predicted
+    together = best.T @ outputs
+    strengths, directions = np.linalg.eigh(together + together.T)
+    kept = np.argsort(-strengths)[:most]
+    out: Array = directions[:, kept[strengths[kept] > 0]]
+    return out

@@ -1,0 +1,133 @@
+"""What is expected of an answer against worlds whose numbers, rewards and words are known to follow from the past."""
+
+import random
+
+import numpy as np
+from written_logs import Played, episode
+
+from worldline.kernel.episode_state import EpisodeState
+from worldline.kernel.expectations import TARGETS, Expectations, circumstances
+from worldline.kernel.step_table import StepTable
+from worldline.types import Trajectory
+
+GOOD = ("Ah, I see!", "That makes sense.", "Now it is clear.")
+BAD = ("I am lost.", "What do you mean?", "Not at all.")
+NAMES = ("Lena", "Ravi", "Emil", "Aiko")
+
+
+def _lessons(episodes: int = 240, *, marked: bool = True) -> list[Trajectory]:
+    """A pupil understands a lesson or not, in words of their own; the mark, and what it earns, is how often."""
+    rng = random.Random(0)
+    out = []
+    for number in range(episodes):
+        name, steps, good = rng.choice(NAMES), [], 0
+        for _ in range(rng.randint(1, 5)):
+            understood = rng.random() < 0.5
+            good += understood
+            steps.append(Played("explain it", f"{name}: {rng.choice(GOOD if understood else BAD)}"))
+        mark = 20 + 10 * good + rng.randint(-2, 2) if marked else rng.randint(20, 70)
+        steps.append(Played("test", f"The mark is {mark} of 75.", mark / 75))
+        out.append(episode(f"e{number}", f"{name} sits down.", steps, task=f"t{number}", policy="ab"[number % 2]))
+    return out
+
+
+def _taught(log: StepTable, answers: list[str]) -> EpisodeState:
+    state = EpisodeState(log.language, "new", "", "Lena sits down.", None)
+    for answer in answers:
+        state.advance(state.describe("explain it"), answer, 0.0, None)
+    return state
+
+
+def _ratios(expectations: Expectations, state: EpisodeState, marks: list[int]) -> np.ndarray:
+    texts, rewards = [f"The mark is {mark} of 75." for mark in marks], [mark / 75 for mark in marks]
+    return expectations.log_ratios(state, state.describe("test"), texts, rewards, -1)
+
+
+def test_a_number_and_a_reward_follow_from_words_heard_long_before() -> None:
+    log = StepTable.of(_lessons())
+    expectations = Expectations(log)
+    marks = [20, 30, 40, 50]
+    for good in range(4):  # in words that no logged lesson has in this order
+        state = _taught(log, [f"Lena: {text}" for text in (*GOOD[:good], *BAD[: 3 - good])])
+        ratios = _ratios(expectations, state, marks)
+        for target in ("number", "reward"):
+            column = ratios[:, TARGETS.index(target)]
+            assert column.argmax() == good
+            assert column[good] - np.delete(column, good).max() > 1
+
+
+def test_nothing_is_expected_where_nothing_follows() -> None:
+    log = StepTable.of(_lessons(marked=False))
+    state = _taught(log, [f"Lena: {text}" for text in GOOD])
+    assert not _ratios(Expectations(log), state, [20, 40, 60]).any()
+
+
+def _moods(episodes: int = 200) -> list[Trajectory]:
+    """Who has been praised answers kindly, in one of three ways; who has not, does not."""
+    rng = random.Random(1)
+    out = []
+    for number in range(episodes):
+        name, praised = rng.choice(NAMES), rng.random() < 0.5
+        first = Played("praise" if praised else "scold", f"{name} looks at you.")
+        others = [Played("wait", f"{name} waits.") for _ in range(rng.randint(0, 3))]
+        last = Played("ask", f"{name}: {rng.choice(GOOD if praised else BAD)}", 0.0)
+        out.append(episode(f"m{number}", f"{name} comes in.", [first, *others, last], task=f"t{number}"))
+    return out
+
+
+def test_words_follow_from_what_was_done_whoever_says_them() -> None:
+    log = StepTable.of(_moods())
+    expectations = Expectations(log)
+    for deed, expected in (("praise", GOOD), ("scold", BAD)):
+        state = EpisodeState(log.language, "new", "", "Lena comes in.", None)
+        for action, answer in ((deed, "Lena looks at you."), ("wait", "Lena waits.")):
+            state.advance(state.describe(action), answer, 0.0, None)
+        texts = [f"Lena: {text}" for text in (*GOOD, *BAD)]
+        words = expectations.log_ratios(state, state.describe("ask"), texts, [0.0] * len(texts), -1)[:, 0]
+        kind = np.array([text.partition(": ")[2] in expected for text in texts])
+        assert words[kind].min() > words[~kind].max()
+
+
+def _calls(episodes: int = 160) -> list[Trajectory]:
+    """Who asks for the number of an order gets the refund; who guesses one, always the same, does not."""
+    rng = random.Random(2)
+    out = []
+    for number in range(episodes):
+        order, asks = rng.randint(1000, 9999), rng.random() < 0.6
+        first = [Played("ask", f"It is {order}.")] if asks else [Played("wait", "Well?")]
+        last = Played(f"refund {order if asks else 1234}", rng.choice(GOOD if asks else BAD))
+        out.append(episode(f"c{number}", "Hello.", [*first, last], task=f"t{number}"))
+    return out
+
+
+def test_a_guess_is_answered_as_guesses_are_whatever_is_guessed() -> None:
+    log = StepTable.of(_calls())
+    expectations = Expectations(log)
+    state = EpisodeState(log.language, "new", "", "Hello.", None)
+    state.advance(state.describe("wait"), "Well?", 0.0, None)
+    for guess in (1000, 4321, 9876):
+        words = expectations.log_ratios(state, state.describe(f"refund {guess}"), [*GOOD, *BAD], [0.0] * 6, -1)[:, 0]
+        assert words[3:].min() - words[:3].max() > 1
+
+
+def test_a_logged_step_is_judged_by_what_has_not_seen_it() -> None:
+    """Each lesson is judged by the half of the log that it is not in, a new one by all of it: three opinions."""
+    log = StepTable.of(_lessons())
+    expectations = Expectations(log)
+    state = _taught(log, [f"Lena: {GOOD[0]}"])
+    step, text = state.describe("test"), "The mark is 30 of 75."
+    by_fold = [expectations.log_ratios(state, step, [text], [0.4], own) for own in range(40)]
+    distinct = {tuple(one[0].tolist()) for one in by_fold}
+    assert len(distinct) == 2
+    assert tuple(expectations.log_ratios(state, step, [text], [0.4], -1)[0].tolist()) not in distinct
+
+
+def test_circumstances_have_counts_numbers_and_words() -> None:
+    steps = [Played("open door 2", "It shows 7 coins."), Played("wait", "No.")]
+    log = StepTable.of([episode(f"e{number}", "A room, 3 doors.", steps) for number in range(3)])
+    state = EpisodeState(log.language, "t", "", "A room, 3 doors.", None)
+    state.advance(state.describe("open door 2"), "It shows 7 coins.", 0.5, None)
+    here = circumstances(state, state.describe("wait"))
+    assert (here["step"], here["earned"], here["did open door 2"]) == (1.0, 0.5, 1.0)
+    assert (here["heard coins"], here["read shows coins"], here["first room"]) == (1.0, 7.0, 1.0)
+    assert [value for name, value in here.items() if name.startswith("last ")] == [2.0]
