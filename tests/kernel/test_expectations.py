@@ -56,6 +56,16 @@ def test_a_number_and_a_reward_follow_from_words_heard_long_before() -> None:
             assert column[good] - np.delete(column, good).max() > 1
 
 
+def test_numbers_and_rewards_leave_their_wording_as_likely_as_it_was() -> None:
+    log = StepTable.of(_lessons())
+    state = _taught(log, [f"Lena: {text}" for text in GOOD])
+    ratios = _ratios(Expectations(log), state, [20, 50, 50, 40, 30, 30])
+    for target in ("number", "reward"):
+        column = ratios[:, TARGETS.index(target)].astype(float)
+        assert column.any()
+        assert abs(np.exp(column).mean() - 1) < 1e-5
+
+
 def test_nothing_is_expected_where_nothing_follows() -> None:
     log = StepTable.of(_lessons(marked=False))
     state = _taught(log, [f"Lena: {text}" for text in GOOD])
@@ -115,11 +125,11 @@ def test_a_logged_step_is_judged_by_what_has_not_seen_it() -> None:
     log = StepTable.of(_lessons())
     expectations = Expectations(log)
     state = _taught(log, [f"Lena: {GOOD[0]}"])
-    step, text = state.describe("test"), "The mark is 30 of 75."
-    by_fold = [expectations.log_ratios(state, step, [text], [0.4], own) for own in range(40)]
+    step, texts = state.describe("test"), ["The mark is 30 of 75.", "The mark is 40 of 75."]
+    by_fold = [expectations.log_ratios(state, step, texts, [0.4, 0.5], own) for own in range(40)]
     distinct = {tuple(one[0].tolist()) for one in by_fold}
     assert len(distinct) == 2
-    assert tuple(expectations.log_ratios(state, step, [text], [0.4], -1)[0].tolist()) not in distinct
+    assert tuple(expectations.log_ratios(state, step, texts, [0.4, 0.5], -1)[0].tolist()) not in distinct
 
 
 def test_circumstances_have_counts_numbers_and_words() -> None:

@@ -210,7 +210,8 @@ class Expectations:
     ) -> npt.NDArray[np.float32]:
         """(candidates, len(TARGETS)): how much likelier each is here than anywhere, in nats; 0: nothing is expected.
 
-        `own` is the logged episode that the step belongs to, -1: none.
+        Numbers and rewards are compared within a wording, whose own likelihood stays. `own` is the logged episode that
+        the step belongs to, -1: none.
         """
         out = np.zeros((len(texts), len(TARGETS)), np.float32)
         if not self._by_key:
@@ -226,10 +227,13 @@ class Expectations:
             return out
         here, words = circumstances(state, step), given(state)
         answers = [Answer(text, step.phrase, reward, words) for text, reward in number]
-        ratios = np.zeros((len(answers), len(TARGETS)), np.float32)
+        ratios, times = np.zeros((len(answers), len(TARGETS)), np.float32), np.bincount(of)
         for key, members in places.items():
             judge = self._by_key[key][fold_of(own) if own >= 0 else -1]
-            ratios[members, TARGETS.index(key[0])] = judge.log_ratios(here, [answers[at] for at in members])
+            likelier = judge.log_ratios(here, [answers[at] for at in members])
+            if key[0] != "words":  # which number or reward a wording has says nothing of how likely the wording is
+                likelier -= np.log(np.average(np.exp(likelier), weights=times[members]))
+            ratios[members, TARGETS.index(key[0])] = likelier
         return ratios[of]
 
 
