@@ -3,32 +3,14 @@
 import random
 
 import numpy as np
-from written_logs import Played, episode
+from written_logs import LOST as BAD
+from written_logs import PUPILS, Played, episode, lessons
+from written_logs import UNDERSTOOD as GOOD
 
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.expectations import TARGETS, Expectations, circumstances
 from worldline.kernel.step_table import StepTable
 from worldline.types import Trajectory
-
-GOOD = ("Ah, I see!", "That makes sense.", "Now it is clear.")
-BAD = ("I am lost.", "What do you mean?", "Not at all.")
-NAMES = ("Lena", "Ravi", "Emil", "Aiko")
-
-
-def _lessons(episodes: int = 240, *, marked: bool = True) -> list[Trajectory]:
-    """A pupil understands a lesson or not, in words of their own; the mark, and what it earns, is how often."""
-    rng = random.Random(0)
-    out = []
-    for number in range(episodes):
-        name, steps, good = rng.choice(NAMES), [], 0
-        for _ in range(rng.randint(1, 5)):
-            understood = rng.random() < 0.5
-            good += understood
-            steps.append(Played("explain it", f"{name}: {rng.choice(GOOD if understood else BAD)}"))
-        mark = 20 + 10 * good + rng.randint(-2, 2) if marked else rng.randint(20, 70)
-        steps.append(Played("test", f"The mark is {mark} of 75.", mark / 75))
-        out.append(episode(f"e{number}", f"{name} sits down.", steps, task=f"t{number}", policy="ab"[number % 2]))
-    return out
 
 
 def _taught(log: StepTable, answers: list[str]) -> EpisodeState:
@@ -44,7 +26,7 @@ def _ratios(expectations: Expectations, state: EpisodeState, marks: list[int]) -
 
 
 def test_a_number_and_a_reward_follow_from_words_heard_long_before() -> None:
-    log = StepTable.of(_lessons())
+    log = StepTable.of(lessons())
     expectations = Expectations(log)
     marks = [20, 30, 40, 50]
     for good in range(4):  # in words that no logged lesson has in this order
@@ -57,7 +39,7 @@ def test_a_number_and_a_reward_follow_from_words_heard_long_before() -> None:
 
 
 def test_numbers_and_rewards_leave_their_wording_as_likely_as_it_was() -> None:
-    log = StepTable.of(_lessons())
+    log = StepTable.of(lessons())
     state = _taught(log, [f"Lena: {text}" for text in GOOD])
     ratios = _ratios(Expectations(log), state, [20, 50, 50, 40, 30, 30])
     for target in ("number", "reward"):
@@ -67,7 +49,7 @@ def test_numbers_and_rewards_leave_their_wording_as_likely_as_it_was() -> None:
 
 
 def test_nothing_is_expected_where_nothing_follows() -> None:
-    log = StepTable.of(_lessons(marked=False))
+    log = StepTable.of(lessons(marked=False))
     state = _taught(log, [f"Lena: {text}" for text in GOOD])
     assert not _ratios(Expectations(log), state, [20, 40, 60]).any()
 
@@ -77,7 +59,7 @@ def _moods(episodes: int = 200) -> list[Trajectory]:
     rng = random.Random(1)
     out = []
     for number in range(episodes):
-        name, praised = rng.choice(NAMES), rng.random() < 0.5
+        name, praised = rng.choice(PUPILS), rng.random() < 0.5
         first = Played("praise" if praised else "scold", f"{name} looks at you.")
         others = [Played("wait", f"{name} waits.") for _ in range(rng.randint(0, 3))]
         last = Played("ask", f"{name}: {rng.choice(GOOD if praised else BAD)}", 0.0)
@@ -122,7 +104,7 @@ def test_a_guess_is_answered_as_guesses_are_whatever_is_guessed() -> None:
 
 def test_a_logged_step_is_judged_by_what_has_not_seen_it() -> None:
     """Each lesson is judged by the half of the log that it is not in, a new one by all of it: three opinions."""
-    log = StepTable.of(_lessons())
+    log = StepTable.of(lessons())
     expectations = Expectations(log)
     state = _taught(log, [f"Lena: {GOOD[0]}"])
     step, texts = state.describe("test"), ["The mark is 30 of 75.", "The mark is 40 of 75."]

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from written_logs import TO_GREEN, Played, episode, lamps, shelves, state_after
+from kernel_fits import fewer_updates
+from written_logs import LOST, TO_GREEN, UNDERSTOOD, Played, episode, lamps, lessons, shelves, state_after
 
+from worldline.kernel.answers import StepRequest
 from worldline.kernel.candidates import Candidates
-from worldline.kernel.fitting import _fit_lists, closeness, described_steps, fit_kernel, fit_once
+from worldline.kernel.episode_state import EpisodeState
+from worldline.kernel.fitting import EXPECTED_GAIN, _fit_lists, closeness, described_steps, fit_kernel, fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import JudgedStep, OutcomeModel
 from worldline.kernel.wordings import Wordings
@@ -47,6 +50,21 @@ def test_a_world_without_chance_is_exact_on_held_out_episodes(gate_fit: Fit) -> 
     assert figures["nats"] < 0.05
     assert figures["outcome nats"] <= figures["outcome nats by votes"] < 0.2
     assert "exact lists" not in figures, "nothing is listed there"
+
+
+def test_expectations_are_kept_where_they_tell_and_not_where_similar_steps_say_all(gate_fit: Fit) -> None:
+    """The mark is 20 and 10 for each time that the pupil has understood, in whatever words, by up to 2 more or less."""
+    assert not gate_fit[0].expects
+    with fewer_updates():
+        model, figures = fit_once(lessons(), steps=600)
+    assert model.expects
+    assert figures["nats without expectations"] - figures["nats"] > EXPECTED_GAIN
+    for good in (0, 3):
+        state = EpisodeState(model.log.language, "new", "", "Lena sits down.", None)
+        for text in (*UNDERSTOOD[:good], *LOST[: 3 - good]):
+            state.advance(state.describe("explain it"), f"Lena: {text}", 0.0, None)
+        marks = [model.answer([StepRequest(state, "test", (at + 0.5) / 40, 0.5, at)])[0].text for at in range(40)]
+        assert np.mean([int(text.split()[3]) for text in marks]) == pytest.approx(20 + 10 * good, abs=5)
 
 
 def test_lists_by_a_rule_are_exact_on_held_out_episodes(shelf_fit: Fit) -> None:

@@ -167,3 +167,27 @@ def text_chances(model: KernelModel, state: EpisodeState, action: str, turn: int
 def left_of(path: Path) -> tuple[str, ...]:
     """The actions of a path, the first one first."""
     return () if path.before is None else (*left_of(path.before), path.action)
+
+
+UNDERSTOOD = ("Ah, I see!", "That makes sense.", "Now it is clear.")
+LOST = ("I am lost.", "What do you mean?", "Not at all.")
+PUPILS = ("Lena", "Ravi", "Emil", "Aiko")
+
+
+def lessons(episodes: int = 240, *, marked: bool = True) -> list[Trajectory]:
+    """A pupil understands a lesson or not, in words of their own; the mark, and what it earns, is how often.
+
+    Not `marked`: any mark.
+    """
+    rng = random.Random(0)
+    out = []
+    for number in range(episodes):
+        name, steps, good = rng.choice(PUPILS), [], 0
+        for _ in range(rng.randint(1, 5)):
+            understood = rng.random() < 0.5
+            good += understood
+            steps.append(Played("explain it", f"{name}: {rng.choice(UNDERSTOOD if understood else LOST)}"))
+        mark = 20 + 10 * good + rng.randint(-2, 2) if marked else rng.randint(20, 70)
+        steps.append(Played("test", f"The mark is {mark} of 75.", mark / 75))
+        out.append(episode(f"e{number}", f"{name} sits down.", steps, task=f"t{number}", policy="ab"[number % 2]))
+    return out

@@ -3,7 +3,7 @@
 Similar steps say how an answer may be worded ("your mark is 63"). Which of such answers comes may follow from the whole
 of an episode: how often each thing was done, the last number that each kind of action named, what was read last in each
 place, the words that were heard after each kind of action. Gaussian processes learn that: of the words of all answers
-to a kind of action, those combinations that can be predicted; of each wording, how large its last number and its reward
+to a kind of action, those combinations that can be predicted; of each wording, how large its numbers and its reward
 are. They are fitted on each half of the log; what they say of the other half decides whether they are kept, and a
 logged step is judged by those that have not seen it.
 """
@@ -20,7 +20,7 @@ from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import first_number, free_numbers, wording
 from worldline.kernel.numerals import numbered
 from worldline.kernel.phrases import Phrase, blanked
-from worldline.kernel.processes import Array, Inputs, Process, predictable_directions
+from worldline.kernel.processes import Array, Example, Inputs, NameTable, Process, predictable_directions
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.wordings import FOLDS, fold_of
 from worldline.kernel.words import vocabulary
@@ -28,21 +28,23 @@ from worldline.kernel.words import vocabulary
 TARGETS = "words", "number", "reward"
 Key = tuple[str, str]
 """A target, and the skeleton of the action or, of numbers and rewards, the wording of the answer."""
-FEWEST, MOST = 40, 500
-"""Steps that a key must have, and how many of them are looked at."""
+FEWEST, MOST, KEYS = 40, 500, 64
+"""Steps that a key must have, how many of them are looked at, and keys of a log: those with the most steps."""
 _FEWEST_OF_FOLD = FEWEST // (2 * FOLDS)
 _WORDS, _RAREST = 120, 0.02
 """Words of answers that are predicted, and the share of the answers that must have one, and lack it."""
 _OUTPUTS = 3
 """Combinations of words, and numbers of a wording, that are predicted."""
+_LONGEST = 2000
+"""Characters of a text that are read."""
 _GAIN = 0.02
 """Nats per step that expectations must be worth, on steps that they have not seen."""
 
 
 @functools.lru_cache(maxsize=1 << 13)
 def plain_words(text: str) -> frozenset[str]:
-    """The distinct words and marks of a text that are no numbers."""
-    return frozenset(word for word in vocabulary(text) if not word[0].isdigit())
+    """The distinct words and marks of the beginning of a text that are no numbers."""
+    return frozenset(word for word in vocabulary(text[:_LONGEST]) if not word[0].isdigit())
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -114,9 +116,11 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class _Example:
+class _Answered:
+    """A logged step: its circumstances, and how it was answered."""
+
     episode: int
-    inputs: Inputs
+    example: Example
     answer: Answer
 
 
@@ -128,17 +132,18 @@ class Expectation:
     process: Process
 
     @classmethod
-    def of(cls, target: str, examples: Sequence[_Example]) -> "Expectation | None":
+    def of(cls, target: str, names: NameTable, steps: Sequence[_Answered]) -> "Expectation | None":
         """None where nothing varies that could be predicted."""
-        if len(examples) < _FEWEST_OF_FOLD:
+        if len(steps) < _FEWEST_OF_FOLD:
             return None
-        inputs, answers = [one.inputs for one in examples], [one.answer for one in examples]
-        outputs = Outputs(target, _directions(inputs, answers) if target == "words" else {})
-        table = outputs.of(answers)
-        varied = [at for at, column in enumerate(table.T) if len(np.unique(column.round(9))) > 1][:_OUTPUTS]
+        named, table = names.table([one.example for one in steps])
+        answers = [one.answer for one in steps]
+        outputs = Outputs(target, _directions(table, answers) if target == "words" else {})
+        values = outputs.of(answers)
+        varied = [at for at, column in enumerate(values.T) if len(np.unique(column.round(9))) > 1][:_OUTPUTS]
         if not varied:
             return None
-        return cls(replace(outputs, columns=tuple(varied)), Process.of(inputs, table[:, varied]))
+        return cls(replace(outputs, columns=tuple(varied)), Process.of(named, table, values[:, varied]))
 
     def log_ratios(self, here: Inputs, answers: Sequence[Answer]) -> Array:
         """How much likelier each answer is here than anywhere, in nats."""
@@ -166,8 +171,8 @@ class Outputs:
         return np.array([np.sum(each or [nothing], 0) for each in parts])
 
 
-def _directions(inputs: Sequence[Inputs], answers: Sequence[Answer]) -> dict[str, Array]:
-    """The combinations of words that can be predicted."""
+def _directions(table: Array, answers: Sequence[Answer]) -> dict[str, Array]:
+    """The combinations of words that can be predicted from inputs (answers, F)."""
     counts = Counter(word for one in answers for word in one.words)
     least = _RAREST * len(answers)
     frequent = sorted(word for word, times in counts.items() if least <= times <= len(answers) - least)
@@ -175,7 +180,7 @@ def _directions(inputs: Sequence[Inputs], answers: Sequence[Answer]) -> dict[str
     if not frequent:
         return {}
     there = np.array([[word in one.words for word in frequent] for one in answers], float)
-    directions = predictable_directions(inputs, there - there.mean(0), _OUTPUTS)
+    directions = predictable_directions(table, there - there.mean(0), _OUTPUTS)
     return dict(zip(frequent, directions, strict=True)) if directions.shape[1] else {}
 
 
@@ -189,19 +194,21 @@ class Expectations:
         for at, row in enumerate(log.rows):
             for key in _keys(log.phrases[at], row.answer, log.language.recurring):
                 rows[key].append(at)
+        varied = [key for key, own in rows.items() if len(own) >= FEWEST and _varied(log, key[0], own)]
+        varied = sorted(varied, key=lambda key: (-len(rows[key]), key))[:KEYS]
         rng = np.random.default_rng(0)
-        varied = {key: own for key, own in rows.items() if len(own) >= FEWEST and _varied(log, key[0], own)}
-        chosen = {key: frozenset(rng.permutation(own)[:MOST].tolist()) for key, own in varied.items()}
+        chosen = {key: frozenset(rng.permutation(rows[key])[:MOST].tolist()) for key in varied}
+        names, steps = NameTable(), dict[int, _Answered]()
         wanted = frozenset().union(*chosen.values())
-        examples: dict[int, _Example] = {}
         for number in range(len(log.episodes)) if wanted else ():
             first = int(log.first_row[number])
             for state, step, row in log.replay(number):
                 if first + row.step in wanted:
                     answer = Answer(row.answer, step.phrase, row.reward, given(state))
-                    examples[first + row.step] = _Example(number, circumstances(state, step), answer)
+                    example = names.example(circumstances(state, step))
+                    steps[first + row.step] = _Answered(number, example, answer)
         for key, own in chosen.items():
-            expectations = _fitted(key[0], [examples[at] for at in sorted(own)])
+            expectations = _fitted(key[0], names, [steps[at] for at in sorted(own)])
             if expectations is not None:
                 self._by_key[key] = expectations
 
@@ -242,8 +249,9 @@ def _keys(phrase: Phrase, answer: str, recurring: frozenset[str]) -> Iterable[Ke
     worded = wording(answer, phrase)
     yield "words", phrase.skeleton
     yield "reward", worded
-    if "#" in worded and worded not in recurring:
-        yield "number", worded
+    numbers = free_numbers(answer, phrase)
+    if numbers and worded not in recurring:
+        yield "number", f"{len(numbers)} {worded}"
 
 
 def _varied(log: StepTable, target: str, rows: Sequence[int]) -> bool:
@@ -251,16 +259,16 @@ def _varied(log: StepTable, target: str, rows: Sequence[int]) -> bool:
     return len({log.rows[at].reward if target == "reward" else log.rows[at].answer for at in rows}) > 1
 
 
-def _fitted(target: str, examples: Sequence[_Example]) -> list[Expectation] | None:
+def _fitted(target: str, names: NameTable, steps: Sequence[_Answered]) -> list[Expectation] | None:
     """Those that have not seen each fold, and the one that has seen all; None where they are worth nothing unseen."""
     expectations: list[Expectation] = []
     gains: list[float] = []
     for fold in range(FOLDS):
-        expectation = Expectation.of(target, [one for one in examples if fold_of(one.episode) != fold])
+        expectation = Expectation.of(target, names, [one for one in steps if fold_of(one.episode) != fold])
         if expectation is None:
             return None
         expectations.append(expectation)
-        unseen = (one for one in examples if fold_of(one.episode) == fold)
-        gains += [float(expectation.log_ratios(one.inputs, [one.answer])[0]) for one in unseen]
-    whole = Expectation.of(target, examples)
+        unseen = (one for one in steps if fold_of(one.episode) == fold)
+        gains += [float(expectation.log_ratios(names.inputs(one.example), [one.answer])[0]) for one in unseen]
+    whole = Expectation.of(target, names, steps)
     return [*expectations, whole] if whole is not None and np.mean(gains) >= _GAIN else None

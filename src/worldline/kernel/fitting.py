@@ -19,7 +19,8 @@ import numpy.typing as npt
 from worldline.kernel.blend import BlendedStep
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState
-from worldline.kernel.gate import Exercise
+from worldline.kernel.features import LIKELIHOODS, NAMES
+from worldline.kernel.gate import Exercise, Gate
 from worldline.kernel.language import wording
 from worldline.kernel.left_out import measuring_left_out
 from worldline.kernel.lists import Items, items
@@ -36,6 +37,9 @@ from worldline.types import Trajectory, derive_seed
 
 AS_NEW = 0.1
 """So many of the steps, as a share, are answered to the gate once more, as if nobody had done them in their task."""
+EXPECTED_GAIN = 0.02
+"""The nats per held-out step that expectations must be worth: they cost time, and where similar steps say all, they add
+noise."""
 STEPS = 4000
 """Logged steps that are described for the fit."""
 _NEAR = 0.05
@@ -79,6 +83,13 @@ class DescribedStep:
         features = model.described(self.considered, self.row.episode)
         considered = replace(self.considered, features=features[:, : self.considered.features.shape[1]])
         return replace(self, considered=considered, exercise=replace(self.exercise, features=features))
+
+    def unexpecting(self) -> "DescribedStep":
+        """Without what is expected of its candidates."""
+        features, considered = self.exercise.features.copy(), self.considered.features.copy()
+        features[:, LIKELIHOODS] = considered[:, LIKELIHOODS] = 0.0
+        exercise = replace(self.exercise, features=features)
+        return replace(self, considered=replace(self.considered, features=considered), exercise=exercise)
 
     @property
     def right_wording(self) -> int:
@@ -139,13 +150,15 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
     others = set(range(len(episodes))) - held_out
     new = described_steps(model, derive_seed(seed, "new"), int(AS_NEW * steps), others, as_new=True)
     sample, new = ([one.worded(model) for one in part] for part in (sample, new))
+    figures = _fit_gate(model, [*sample, *new], held_out, derive_seed(seed, "gate") % 2**31)
+    if not model.expects:
+        sample, new = ([one.unexpecting() for one in part] for part in (sample, new))
     described = [*sample, *new]
-    nats = model.gate.fit([one.exercise for one in described], held_out, derive_seed(seed, "gate") % 2**31)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
     _fit_outlook(model, sample, held_out, seed)
     weighed = model.weighed([one.considered for one in described], [one.exercise.features for one in described])
     of_sample = weighed[: len(sample)]
-    figures = {"nats": nats} | _measured(sample, of_sample, held_out)
+    figures |= _measured(sample, of_sample, held_out)
     judged = [
         _judged(model, one, chances)
         for one, chances in zip(sample, of_sample, strict=True)
@@ -235,6 +248,24 @@ def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread
             gap = (other.reward - row.reward) / spread
             agrees[at] = float(other.ended == row.ended) * float(np.exp(-0.5 * gap**2))
     return _TEXT_ALONE + (1 - _TEXT_ALONE) * agrees
+
+
+def _fit_gate(
+    model: KernelModel, described: Sequence[DescribedStep], held_out: frozenset[int], seed: int
+) -> dict[str, float]:
+    """Fit the gate, with expectations where they are worth their price; its held-out loss in nats per step."""
+    plain = Gate(len(NAMES))
+    figures = {"nats": plain.fit([one.unexpecting().exercise for one in described], held_out, seed)}
+    if any(one.exercise.features[:, LIKELIHOODS].any() for one in described):
+        nats = model.gate.fit([one.exercise for one in described], held_out, seed)
+        figures["nats with expectations"] = nats
+        model.expects.fill_(figures["nats"] - nats >= EXPECTED_GAIN)
+    else:
+        model.expects.fill_(False)
+    if model.expects:
+        return figures | {"nats": figures["nats with expectations"], "nats without expectations": figures["nats"]}
+    model.gate = plain
+    return figures
 
 
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:

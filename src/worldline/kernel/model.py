@@ -6,6 +6,7 @@ and a list model say what follows. Nothing in here knows a word of any world. Fi
 `adwm.kernel_env`. Left out: networks over histories.
 """
 
+import functools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from worldline.kernel.candidates import KINDS, Candidates, candidates
 from worldline.kernel.compared_rows import pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.expectations import Expectations
+from worldline.kernel.expectations import TARGETS, Expectations
 from worldline.kernel.features import LIKELIHOODS, NAMES, Features, Seen, features
 from worldline.kernel.fillings import Fillings
 from worldline.kernel.gate import Gate
@@ -81,13 +82,14 @@ class KernelModel(nn.Module):
 
     bag_leads: Tensor
     """Whether the bag answers in its place: it valued policies better that were left out of the log."""
+    expects: Tensor
+    """Whether expectations are worth their price: held-out steps say so."""
 
     def __init__(self, episodes: Sequence[Trajectory]) -> None:
         super().__init__()
         self.log = StepTable.of(episodes)
         self.seen = Seen(episodes)
         self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
-        self.expectations = Expectations(self.log)
         self.rules = EditRules(self.log.language.phrasing)
         for episode in episodes:
             actions = [step.action for step in episode.steps]
@@ -105,6 +107,7 @@ class KernelModel(nn.Module):
         self._row_outcomes = [outcome_of(row) for row in self.log.rows]
         self.list_model = ListModel()
         self.register_buffer("bag_leads", torch.tensor(False))
+        self.register_buffer("expects", torch.tensor(True))
         self._learn_reward_rules()
 
     def _learn_reward_rules(self) -> None:
@@ -168,7 +171,13 @@ class KernelModel(nn.Module):
         steps = [one.step for one in questions]
         return [Considered(*these) for these in zip(steps, possible, described, worded, prospects, strict=True)]
 
+    @functools.cached_property
+    def expectations(self) -> Expectations:
+        return Expectations(self.log)
+
     def _expected(self, one: _Question, possible: Candidates) -> Features:
+        if not self.expects:
+            return np.zeros((len(possible), len(TARGETS)), np.float32)
         earned = [
             self.log.rows[row].reward if row >= 0 else one.state.rewards[-1 - row] for row in possible.rows.tolist()
         ]

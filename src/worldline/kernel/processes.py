@@ -12,6 +12,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Inputs = Mapping[str, float]
 """Inputs by name; what is absent is 0."""
+_FEWEST_WITH = 4
+"""Examples that must have an input, and as many lack it or have another, for it to count."""
 _COLUMNS, _SURE = 32, 3.0
 """Inputs of a process: those with which its output is correlated most, by so many standard errors at least."""
 _SHARES, _NOISES = (0.0, 0.5, 1.0), (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -21,6 +23,44 @@ _BOUND = 6.0
 _RAREST, _WIDEST = 0.03, 3.0
 """For directions: the share of the examples that an input must differ in, and how many deviations it may count."""
 _PENALTIES = 0.03, 0.1, 0.3, 1.0, 3.0
+
+
+@dataclass(frozen=True)
+class Example:
+    """Inputs by their numbers in a `NameTable`: thousands of examples with thousands of inputs each fit into memory."""
+
+    ids: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float32]
+
+
+class NameTable:
+    """A number for every name of an input."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._ids: dict[str, int] = {}
+
+    def example(self, inputs: Inputs) -> Example:
+        ids = [self._ids.setdefault(name, len(self._ids)) for name in inputs]
+        self.names += list(self._ids)[len(self.names) :]
+        return Example(np.array(ids, np.int32), np.array(list(inputs.values()), np.float32))
+
+    def inputs(self, example: Example) -> Inputs:
+        return {self.names[at]: value for at, value in zip(example.ids.tolist(), example.values.tolist(), strict=True)}
+
+    def table(self, examples: Sequence[Example]) -> tuple[list[str], Array]:
+        """The names of inputs that differ, in the order of the alphabet, and the inputs of each example (n, F)."""
+        with_it = np.bincount(np.concatenate([one.ids for one in examples]), minlength=len(self.names))
+        kept = np.flatnonzero(with_it >= _FEWEST_WITH)
+        kept = np.array(sorted(kept.tolist(), key=self.names.__getitem__), np.int64)
+        place = np.full(len(self.names), -1)
+        place[kept] = np.arange(len(kept))
+        table = np.zeros((len(examples), len(kept)))
+        for row, one in zip(table, examples, strict=True):
+            there = place[one.ids] >= 0
+            row[place[one.ids[there]]] = one.values[there]
+        differ = (table != np.median(table, 0)).sum(0) >= _FEWEST_WITH
+        return [self.names[at] for at in kept[differ].tolist()], table[:, differ]
 
 
 @dataclass(frozen=True)
@@ -43,16 +83,15 @@ class Process:
     variance: Array
 
     @classmethod
-    def of(cls, examples: Sequence[Inputs], outputs: Array) -> "Process":
-        """The likeliest process of the examples; each of their outputs (n, m) must vary."""
-        names, table = tabled(examples)
+    def of(cls, names: Sequence[str], table: Array, outputs: Array) -> "Process":
+        """The likeliest process of examples with these inputs (n, F); each of their outputs (n, m) must vary."""
         centre, spread = outputs.mean(0), outputs.std(0)
         wanted = (outputs - centre) / spread
-        deviations = table.std(0)
-        centred = (table - table.mean(0)) / np.where(deviations > 1e-9, deviations, np.inf)
+        mean, scale = table.mean(0), table.std(0)
+        centred = (table - mean) / np.where(scale > 1e-9, scale, np.inf)
         correlations = np.abs(wanted.T @ centred).max(0)
         sure = int(np.count_nonzero(correlations > _SURE * np.sqrt(len(wanted))))
-        kept = np.argsort(-correlations, kind="stable")[: min(max(sure, 1), _COLUMNS)]
+        kept = np.argsort(-correlations, kind="stable")[: min(sure, _COLUMNS)]
         inputs = centred[:, kept]
         best, likeliest, spectra = -np.inf, (0.0, 1.0), {}
         for linear in _SHARES:
@@ -69,8 +108,8 @@ class Process:
         inverse = vectors / (np.maximum(values, 0.0) + noise) @ vectors.T
         return cls(
             tuple(names[at] for at in kept.tolist()),
-            table.mean(0)[kept],
-            np.where(deviations > 1e-9, deviations, 1.0)[kept],
+            mean[kept],
+            scale[kept],
             inputs,
             linear,
             noise,
@@ -83,24 +122,14 @@ class Process:
 
     def log_ratios(self, here: Inputs, values: Array) -> Array:
         """How much likelier outputs (c, m) are with these inputs than they are with any, in nats (c,)."""
-        inputs = (np.array([[here.get(name, 0.0) for name in self.names]]) - self.mean) / self.scale
+        inputs = (np.array([here.get(name, 0.0) for name in self.names])[None] - self.mean) / self.scale
         near = _kernel(inputs, self.inputs, self.linear)[0]
-        own = self.linear * float(np.square(inputs).mean()) + 1 - self.linear
+        own = _kernel(inputs, inputs, self.linear)[0, 0]
         variance = self.variance * max(own + self.noise - near @ self.inverse @ near, 1e-3 * self.noise)
         wanted = (values - self.centre) / self.spread
         gaps = np.square(wanted - near @ self.solved) / variance
         out: Array = np.clip(0.5 * (np.square(wanted) - gaps - np.log(variance)), -_BOUND, _BOUND).sum(1)
         return out
-
-
-def tabled(examples: Sequence[Inputs]) -> tuple[list[str], Array]:
-    """The names of all inputs, in order, and the inputs of each example (n, F)."""
-    names = sorted({name for one in examples for name in one})
-    place = {name: at for at, name in enumerate(names)}
-    table = np.zeros((len(examples), len(names)))
-    for row, one in zip(table, examples, strict=True):
-        row[[place[name] for name in one]] = list(one.values())
-    return names, table
 
 
 def _kernel(first: Array, second: Array, linear: float) -> Array:
@@ -112,12 +141,10 @@ def _kernel(first: Array, second: Array, linear: float) -> Array:
     return out
 
 
-def predictable_directions(examples: Sequence[Inputs], outputs: Array, most: int) -> Array:
-    """Orthogonal combinations (V, <= most) of outputs (n, V), of mean 0, that a ridge regression predicts best.
-
-    Each example is predicted by the others: a direction counts by how far its predictions go with what it is.
+def predictable_directions(table: Array, outputs: Array, most: int) -> Array:
+    """Orthogonal combinations (V, <= most) of outputs (n, V), of mean 0, that a ridge regression on inputs (n, F)
+    predicts best. Each example is predicted by the others: a direction counts by how far predictions go with it.
     """
-    _, table = tabled(examples)
     differs = (np.abs(table - np.median(table, 0)) > 1e-9).mean(0)
     table = table[:, differs >= _RAREST]
     if not table.shape[1]:
