@@ -6,6 +6,7 @@ import pytest
 from written_logs import GREEN, OVER, PAID, RED, Played, episode, lamps, state_after
 
 from worldline.kernel.answers import StepRequest
+from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import (
@@ -312,3 +313,33 @@ def test_the_rules_of_a_log_are_found_in_its_texts() -> None:
 
 def test_the_outcome_of_a_row() -> None:
     assert outcome_of(row(StepOutcome(1 / 3, True, False))) == (0.333333, True, False)
+
+
+def test_what_a_sorted_thing_is_worth_is_learned_from_its_words_and_its_place() -> None:
+    """Tickets never recur, and the next one says nothing of the last: a word of it says where it belongs."""
+    rng = random.Random(0)
+    words, places = (
+        {"refund": "billing", "outage": "platform", "login": "security"},
+        ("billing", "platform", "security"),
+    )
+    names = [f"name{n}" for n in range(40)]
+
+    def ticket() -> tuple[str, str]:
+        word = rng.choice(list(words))
+        return word, f"Ticket of {rng.choice(names)}, {rng.choice(names)} waits: {word} for {rng.choice(names)}"
+
+    episodes = []
+    for number in range(150):
+        shown, steps = [ticket() for _ in range(5)], []
+        for (word, _), (_, after) in itertools.pairwise(shown):
+            place = rng.choice(places)
+            steps.append(Played(f"send to {place}", after, float(words[word] == place)))
+        episodes.append(episode(f"e{number}", shown[0][1], steps, task=f"t{number}", policy="ab"[number % 2]))
+    model, figures = fit_once(episodes, steps=600)
+    assert figures["outcome nats"] < 0.5 * figures["outcome nats by votes"]
+    for word, right in words.items():
+        text = f"Ticket of name1, name2 waits: {word} for name3"
+        state = EpisodeState(model.log.language, "new", "", text, None)
+        answers = model.answer([StepRequest(state, f"send to {place}", 0.3, 0.5, 0) for place in places])
+        worth = {place: answer.mean_reward for place, answer in zip(places, answers, strict=True)}
+        assert worth[right] > 1.3 * max(worth[place] for place in places if place != right)

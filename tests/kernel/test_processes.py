@@ -14,7 +14,7 @@ def _named(table: np.ndarray) -> list[Inputs]:
 
 def _process(examples: list[Inputs], output: np.ndarray) -> Process:
     names = NameTable()
-    return Process.of(*names.table([names.example(one) for one in examples]), output[:, None])
+    return Process.of(*names.table([names.sparse(one) for one in examples]), output[:, None])
 
 
 def _gain(process: Process, examples: list[Inputs], output: np.ndarray) -> float:
@@ -88,7 +88,7 @@ def test_a_table_has_the_inputs_that_differ_in_order_of_their_names() -> None:
     inputs: list[Inputs] = [
         {"b": at, "always": 1.0, "a": 1.0} if at % 2 else {"b": at, "always": 1.0} for at in range(10)
     ]
-    examples = [names.example(one) for one in [*inputs, {"once": 1.0, "always": 1.0}]]
+    examples = [names.sparse(one) for one in [*inputs, {"once": 1.0, "always": 1.0}]]
     assert names.inputs(examples[3]) == {"b": 3.0, "always": 1.0, "a": 1.0}
     named, table = names.table(examples)
     assert named == ["a", "b"], "what is the same, or in one example only, says nothing"

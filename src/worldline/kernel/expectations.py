@@ -20,10 +20,10 @@ from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import first_number, free_numbers, wording
 from worldline.kernel.numerals import numbered
 from worldline.kernel.phrases import Phrase, blanked
-from worldline.kernel.processes import Array, Example, Inputs, NameTable, Process, predictable_directions
+from worldline.kernel.processes import Array, SparseInputs, Inputs, NameTable, Process, predictable_directions
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.wordings import FOLDS, fold_of
-from worldline.kernel.words import vocabulary
+from worldline.kernel.words import plain_words
 
 TARGETS = "words", "number", "reward"
 Key = tuple[str, str]
@@ -35,16 +35,8 @@ _WORDS, _RAREST = 120, 0.02
 """Words of answers that are predicted, and the share of the answers that must have one, and lack it."""
 _OUTPUTS = 3
 """Combinations of words, and numbers of a wording, that are predicted."""
-_LONGEST = 2000
-"""Characters of a text that are read."""
 _GAIN = 0.02
 """Nats per step that expectations must be worth, on steps that they have not seen."""
-
-
-@functools.lru_cache(maxsize=1 << 13)
-def plain_words(text: str) -> frozenset[str]:
-    """The distinct words and marks of the beginning of a text that are no numbers."""
-    return frozenset(word for word in vocabulary(text[:_LONGEST]) if not word[0].isdigit())
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -120,7 +112,7 @@ class _Answered:
     """A logged step: its circumstances, and how it was answered."""
 
     episode: int
-    example: Example
+    example: SparseInputs
     answer: Answer
 
 
@@ -205,7 +197,7 @@ class Expectations:
             for state, step, row in log.replay(number):
                 if first + row.step in wanted:
                     answer = Answer(row.answer, step.phrase, row.reward, given(state))
-                    example = names.example(circumstances(state, step))
+                    example = names.sparse(circumstances(state, step))
                     steps[first + row.step] = _Answered(number, example, answer)
         for key, own in chosen.items():
             expectations = _fitted(key[0], names, [steps[at] for at in sorted(own)])

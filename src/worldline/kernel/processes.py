@@ -26,7 +26,7 @@ _PENALTIES = 0.03, 0.1, 0.3, 1.0, 3.0
 
 
 @dataclass(frozen=True)
-class Example:
+class SparseInputs:
     """Inputs by their numbers in a `NameTable`: thousands of examples with thousands of inputs each fit into memory."""
 
     ids: npt.NDArray[np.int32]
@@ -40,15 +40,15 @@ class NameTable:
         self.names: list[str] = []
         self._ids: dict[str, int] = {}
 
-    def example(self, inputs: Inputs) -> Example:
+    def sparse(self, inputs: Inputs) -> SparseInputs:
         ids = [self._ids.setdefault(name, len(self._ids)) for name in inputs]
         self.names += list(self._ids)[len(self.names) :]
-        return Example(np.array(ids, np.int32), np.array(list(inputs.values()), np.float32))
+        return SparseInputs(np.array(ids, np.int32), np.array(list(inputs.values()), np.float32))
 
-    def inputs(self, example: Example) -> Inputs:
+    def inputs(self, example: SparseInputs) -> Inputs:
         return {self.names[at]: value for at, value in zip(example.ids.tolist(), example.values.tolist(), strict=True)}
 
-    def table(self, examples: Sequence[Example]) -> tuple[list[str], Array]:
+    def table(self, examples: Sequence[SparseInputs]) -> tuple[list[str], Array]:
         """The names of inputs that differ, in the order of the alphabet, and the inputs of each example (n, F)."""
         with_it = np.bincount(np.concatenate([one.ids for one in examples]), minlength=len(self.names))
         kept = np.flatnonzero(with_it >= _FEWEST_WITH)
