@@ -33,6 +33,7 @@ def test_a_name_that_nothing_has_shown_is_unseen(state: EpisodeState) -> None:
     phrases = {thing: state.language.phrasing.parse(f"take {thing}") for thing in ("cup", "fork")}
     assert list(state.unseen(phrases["cup"])) == [], "the goal has it"
     assert list(state.unseen(phrases["fork"])) == ["unseen 0"]
+    assert list(state.unseen(Phrase("mail *", ("zed@hall.org",)))) == ["unseen 0"], "marks and a part are not enough"
     guessed = state.describe("take fork").relations
     advance(state, "look", "A fork lies there.")
     assert list(state.unseen(phrases["fork"])) == []

@@ -10,6 +10,7 @@ from written_logs import UNDERSTOOD as GOOD
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.expectations import TARGETS, Expectations, circumstances
 from worldline.kernel.step_table import StepTable
+from worldline.kernel.wordings import fold_of
 from worldline.types import Trajectory
 
 
@@ -103,15 +104,30 @@ def test_a_guess_is_answered_as_guesses_are_whatever_is_guessed() -> None:
 
 
 def test_a_logged_step_is_judged_by_what_has_not_seen_it() -> None:
-    """Each lesson is judged by the half of the log that it is not in, a new one by all of it: three opinions."""
-    log = StepTable.of(lessons())
-    expectations = Expectations(log)
-    state = _taught(log, [f"Lena: {GOOD[0]}"])
-    step, texts = state.describe("test"), ["The mark is 30 of 75.", "The mark is 40 of 75."]
-    by_fold = [expectations.log_ratios(state, step, texts, [0.4, 0.5], own) for own in range(40)]
-    distinct = {tuple(one[0].tolist()) for one in by_fold}
-    assert len(distinct) == 2
-    assert tuple(expectations.log_ratios(state, step, texts, [0.4, 0.5], -1)[0].tolist()) not in distinct
+    """Other marks in the half of the log that a lesson is in change nothing; in the other half, they do."""
+    log, own = lessons(), 7
+    marks = [30, 40]
+
+    def judged(episodes: list[Trajectory]) -> np.ndarray:
+        table = StepTable.of(episodes)
+        state, texts = _taught(table, [f"Lena: {GOOD[0]}"]), [f"The mark is {mark} of 75." for mark in marks]
+        step = state.describe("test")
+        return Expectations(table).log_ratios(state, step, texts, [mark / 75 for mark in marks], own)[:, 2]
+
+    def worth_less(fold: int) -> list[Trajectory]:
+        """The same log, in which half of it earned other rewards."""
+        out = []
+        for number, one in enumerate(log):
+            last = one.steps[-1]
+            changed = last.model_copy(update={"reward": 0.8 * last.reward + 0.001 * (number % 7)})
+            same = fold_of(number) != fold
+            out.append(one if same else one.model_copy(update={"steps": (*one.steps[:-1], changed)}))
+        return out
+
+    before = judged(log)
+    assert before.any()
+    np.testing.assert_array_equal(judged(worth_less(fold_of(own))), before)
+    assert np.abs(judged(worth_less(1 - fold_of(own))) - before).max() > 0.01
 
 
 def test_circumstances_have_counts_numbers_and_words() -> None:

@@ -39,6 +39,7 @@ def test_a_shift_keeps_the_difference(x: int, dx: int, now: int, y: int) -> None
 def test_a_moved_number_keeps_the_zeros_before_it() -> None:
     assert shifted("[03:09] done.", "[03:06] page.", "[04:57] page.") == "[04:60] done."
     assert shifted("[03:09] done.", "[03:06] page.", "[01:01] page.") == "[01:04] done."
+    assert shifted("[03:10] done.", "[03:07] page.", "[01:01] page.") == "[01:04] done.", "also where 10 has none"
     assert shifted("9 coins.", "10 coins.", "12 coins.") == "11 coins."
 
 

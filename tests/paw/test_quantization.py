@@ -61,6 +61,10 @@ def naive(lm: Any) -> torch.Tensor:
 @pytest.mark.usefixtures("bitsandbytes")
 def test_what_plays_and_is_saved_is_what_learns(start: Path, tmp_path: Path) -> None:
     learner = learner_of(start)
+    flag = "support_avx512bf16_for_cpu"
+    repacking = [getattr(module, flag) for module in learner.modules() if hasattr(module, flag)]
+    assert repacking
+    assert not any(repacking)
     batch = pack(ROWS, action_starts(ROWS), token_sequences(ROWS, range(2), None), None)
     with torch.no_grad():
         out = learner(batch)["logprob"]

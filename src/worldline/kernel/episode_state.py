@@ -215,9 +215,9 @@ class EpisodeState:
             yield from self._comparisons(number)
 
     def unseen(self, phrase: Phrase) -> Iterable[str]:
-        """The places of names that neither the goal nor anything shown has: who uses them is guessing."""
+        """The places of names with a word that neither the goal nor anything shown has: who uses them is guessing."""
         for place, name in enumerate(phrase.lowered):
-            if self.words.isdisjoint(words := vocabulary(name)) and self.goal_words.isdisjoint(words):
+            if any(word not in self.words and word not in self.goal_words for word in _WORD.findall(name)):
                 yield f"unseen {place}"
 
     def _comparisons(self, number: float) -> Iterable[str]:

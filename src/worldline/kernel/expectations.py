@@ -28,18 +28,20 @@ from worldline.kernel.words import plain_words
 TARGETS = "words", "number", "reward"
 Key = tuple[str, str]
 """A target, and the skeleton of the action or, of numbers and rewards, the wording of the answer."""
-FEWEST, MOST, KEYS = 40, 500, 64
+FEWEST, MOST, KEYS = 40, 400, 24
 """Steps that a key must have, how many of them are looked at, and keys of a log: those with the most steps."""
 _FEWEST_OF_FOLD = FEWEST // (2 * FOLDS)
 _WORDS, _RAREST = 120, 0.02
 """Words of answers that are predicted, and the share of the answers that must have one, and lack it."""
 _OUTPUTS = 3
 """Combinations of words, and numbers of a wording, that are predicted."""
+_PAST = 32
+"""Latest steps whose answers are read, and of those that share a name with a step."""
 _GAIN = 0.02
 """Nats per step that expectations must be worth, on steps that they have not seen."""
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@functools.lru_cache(maxsize=1 << 12)
 def _named(how: str, text: str) -> dict[str, float]:
     """Each word of a text, by how it came to be read."""
     return {f"{how} {word}": 1.0 for word in plain_words(text)}
@@ -63,14 +65,16 @@ def circumstances(state: EpisodeState, step: StepDescription) -> dict[str, float
         out |= {f"{name} {key}": float(times) for key, times in counts.items()}
     out |= dict.fromkeys(state.unseen(step.phrase), 1.0)
     heard: Counter[str] = Counter()
-    for at, (past, answer) in enumerate(zip(state.descriptions, state.answers, strict=True)):
-        skeleton = past.phrase.skeleton
+    informed: set[tuple[str, str]] = set()
+    for at in range(max(0, state.step - _PAST), state.step):
+        phrase, answer = state.descriptions[at].phrase, state.answers[at]
         heard.update(_named("heard", answer).keys())
-        heard.update(_named(f"heard {skeleton}", answer).keys())
-        for earlier in state.related(past.phrase):
-            if earlier < at:
-                out |= _named(f"did {skeleton} having heard of it", state.answers[earlier])
-    for at in state.related(step.phrase):
+        heard.update(_named(f"heard {phrase.skeleton}", answer).keys())
+        earlier = (one for one in state.related(phrase)[-_PAST:] if one < at)
+        informed |= {(phrase.skeleton, state.answers[one]) for one in earlier}
+    for skeleton, answer in informed:
+        out |= _named(f"did {skeleton} having heard of it", answer)
+    for at in state.related(step.phrase)[-_PAST:]:
         heard.update(_named("heard of it", state.answers[at]).keys())
     out |= heard
     for action in (*state.actions, step.action):
@@ -86,9 +90,10 @@ def circumstances(state: EpisodeState, step: StepDescription) -> dict[str, float
     return out | {f"goal {word}": 1.0 for word in state.rare_goal_words}
 
 
-def given(state: EpisodeState) -> frozenset[str]:
-    """The words of the goal and of the first observation."""
-    return plain_words(state.goal) | plain_words(state.first_observation)
+@functools.lru_cache(maxsize=1 << 12)
+def given(goal: str, first_observation: str) -> frozenset[str]:
+    """The words that an episode has had from its beginning."""
+    return plain_words(goal) | plain_words(first_observation)
 
 
 @dataclass(frozen=True)
@@ -165,19 +170,23 @@ class Outputs:
 
 def _directions(table: Array, answers: Sequence[Answer]) -> dict[str, Array]:
     """The combinations of words that can be predicted from inputs (answers, F)."""
-    counts = Counter(word for one in answers for word in one.words)
+    words = [one.words for one in answers]
+    counts = Counter(word for each in words for word in each)
     least = _RAREST * len(answers)
     frequent = sorted(word for word, times in counts.items() if least <= times <= len(answers) - least)
     frequent = sorted(frequent, key=lambda word: -counts[word])[:_WORDS]
     if not frequent:
         return {}
-    there = np.array([[word in one.words for word in frequent] for one in answers], float)
+    there = np.array([[word in each for word in frequent] for each in words], float)
     directions = predictable_directions(table, there - there.mean(0), _OUTPUTS)
     return dict(zip(frequent, directions, strict=True)) if directions.shape[1] else {}
 
 
 class Expectations:
-    """What the words, numbers and rewards of a log's answers follow from."""
+    """What the words, numbers and rewards of a log's answers follow from.
+
+    A logged step is judged by the other half of the log, in which its policy may have other episodes.
+    """
 
     def __init__(self, log: StepTable) -> None:
         self._by_key: dict[Key, list[Expectation]] = {}
@@ -196,7 +205,7 @@ class Expectations:
             first = int(log.first_row[number])
             for state, step, row in log.replay(number):
                 if first + row.step in wanted:
-                    answer = Answer(row.answer, step.phrase, row.reward, given(state))
+                    answer = Answer(row.answer, step.phrase, row.reward, given(state.goal, state.first_observation))
                     example = names.sparse(circumstances(state, step))
                     steps[first + row.step] = _Answered(number, example, answer)
         for key, own in chosen.items():
@@ -224,7 +233,7 @@ class Expectations:
                     places[key].append(at)
         if not places:
             return out
-        here, words = circumstances(state, step), given(state)
+        here, words = circumstances(state, step), given(state.goal, state.first_observation)
         answers = [Answer(text, step.phrase, reward, words) for text, reward in number]
         ratios, times = np.zeros((len(answers), len(TARGETS)), np.float32), np.bincount(of)
         for key, members in places.items():
@@ -263,4 +272,4 @@ def _fitted(target: str, names: NameTable, steps: Sequence[_Answered]) -> list[E
         unseen = (one for one in steps if fold_of(one.episode) == fold)
         gains += [float(expectation.log_ratios(names.inputs(one.example), [one.answer])[0]) for one in unseen]
     whole = Expectation.of(target, names, steps)
-    return [*expectations, whole] if whole is not None and np.mean(gains) >= _GAIN else None
+    return [*expectations, whole] if whole is not None and np.mean(gains).round(6) >= _GAIN else None

@@ -265,6 +265,7 @@ def _fit_gate(
     if model.expects:
         return figures | {"nats": figures["nats with expectations"], "nats without expectations": figures["nats"]}
     model.gate = plain
+    model.__dict__.pop("expectations", None)  # of no more use, and large
     return figures
 
 

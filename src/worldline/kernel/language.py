@@ -13,7 +13,7 @@ from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import FEWEST, SURE, Moves, opening
 from worldline.kernel.phrases import Phrase, Phrasing, blanked
 from worldline.kernel.vectors import Array, TextTable, WordWeights
-from worldline.kernel.words import stable_hash
+from worldline.kernel.words import plain_words, stable_hash
 from worldline.types import Trajectory
 
 Bid = tuple[float, str]
@@ -197,6 +197,11 @@ class Language:
                 (word, sentence) for words, sentence in short for word in dict.fromkeys(words) if self.rare(word)
             )
         return rare_words
+
+    def recurring_words(self, text: str) -> list[str]:
+        """The words of a text that are rare, those first that most texts have: from these something can be learned."""
+        rare = ((self.weights.rarity(word), word) for word in plain_words(text) if word.isalnum() and self.rare(word))
+        return [word for _, word in sorted(rare)]
 
     def fillers(self, action: str) -> dict[str, str]:
         """The wordings of an action with one rare word blanked, and that word."""

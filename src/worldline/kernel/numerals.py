@@ -86,7 +86,7 @@ def shifted(answer: str, before: str, now: str) -> str | None:
         if value < 0:
             return None
         whole = "." not in number + old[context] + new[context]
-        padded = len(number) if number.startswith("0") else 1  # 09 is followed by 10, and preceded by 08
+        padded = max((len(n) for n in (number, old[context], new[context]) if n.startswith("0")), default=1)
         moved[at] = str(int(value)).zfill(padded) if whole else f"{value:.10g}"
     if tuple(moved) == then.numbers:
         return None

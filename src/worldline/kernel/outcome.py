@@ -24,7 +24,7 @@ from worldline.kernel.outcome_classes import OutcomeClasses, StepOutcome
 from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.vectors import used_columns
-from worldline.kernel.words import at_least, plain_words, stable_hash
+from worldline.kernel.words import at_least, stable_hash
 
 Array = npt.NDArray[np.float64]
 Fit = tuple[Array, Array]
@@ -34,7 +34,7 @@ _GOAL_WORDS, _DEEDS, _STRONG = 16, 8, 3
 _SENTENCES, _RELATIONS, _PAST = 8, 12, 24
 """Of the observation, of the action, and of the past: how many are read."""
 _WORDS, _NAMES = 24, 3
-"""Rare words of the observation, each beside each word of the action's names: what it is that is sorted, and where."""
+"""Words of the observation, each beside each word of the action's names: what it is that is sorted, and where."""
 _STEPS, _MORE_STEPS = 100, 40
 """Of a fit, and of one that goes on from another."""
 _VARIANCES = 0.01, 0.03, 0.1, 0.3, 1.0
@@ -79,7 +79,7 @@ def outcome_features(
     for sentence in shown:
         texts += [f"shown {event} {sentence}", f"shown {step.action} {sentence}"]
     texts += [f"shown {event} {sentence} {relation}" for sentence in shown[:6] for relation in relations[:8]]
-    rare = [word for word in sorted(plain_words(state.observation)) if state.language.rare(word)][:_WORDS]
+    rare = state.language.recurring_words(state.observation)[:_WORDS]
     texts += [f"word {event} {word}" for word in rare]
     texts += [f"word {step.phrase.skeleton} {name} {word}" for name in sorted(named)[:_NAMES] for word in rare]
     texts += [f"happened {event} {other}" for other in list(at_least(happened, 3))[-_PAST:]]

@@ -12,6 +12,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Inputs = Mapping[str, float]
 """Inputs by name; what is absent is 0."""
+_LARGEST = 1e30
+"""Inputs are not larger than this: their squares are numbers."""
 _FEWEST_WITH = 4
 """Examples that must have an input, and as many lack it or have another, for it to count."""
 _COLUMNS, _SURE = 32, 3.0
@@ -19,7 +21,7 @@ _COLUMNS, _SURE = 32, 3.0
 _SHARES, _NOISES = (0.0, 0.5, 1.0), (0.01, 0.03, 0.1, 0.3, 1.0)
 """Of the variance that is explained, the linear part; the noise beside that variance. The likeliest are taken."""
 _BOUND = 6.0
-"""No value is held to be more or less likely by more nats than this."""
+"""By no more nats is a value of one output held to be more or less likely."""
 _RAREST, _WIDEST = 0.03, 3.0
 """For directions: the share of the examples that an input must differ in, and how many deviations it may count."""
 _PENALTIES = 0.03, 0.1, 0.3, 1.0, 3.0
@@ -41,9 +43,14 @@ class NameTable:
         self._ids: dict[str, int] = {}
 
     def sparse(self, inputs: Inputs) -> SparseInputs:
-        ids = [self._ids.setdefault(name, len(self._ids)) for name in inputs]
-        self.names += list(self._ids)[len(self.names) :]
-        return SparseInputs(np.array(ids, np.int32), np.array(list(inputs.values()), np.float32))
+        ids = []
+        for name in inputs:
+            at = self._ids.setdefault(name, len(self.names))
+            if at == len(self.names):
+                self.names.append(name)
+            ids.append(at)
+        values = np.clip(list(inputs.values()), -_LARGEST, _LARGEST)
+        return SparseInputs(np.array(ids, np.int32), values.astype(np.float32))
 
     def inputs(self, example: SparseInputs) -> Inputs:
         return {self.names[at]: value for at, value in zip(example.ids.tolist(), example.values.tolist(), strict=True)}
@@ -89,7 +96,7 @@ class Process:
         wanted = (outputs - centre) / spread
         mean, scale = table.mean(0), table.std(0)
         centred = (table - mean) / np.where(scale > 1e-9, scale, np.inf)
-        correlations = np.abs(wanted.T @ centred).max(0)
+        correlations = np.abs(wanted.T @ centred).max(0).round(6)  # else the number of threads might decide
         sure = int(np.count_nonzero(correlations > _SURE * np.sqrt(len(wanted))))
         kept = np.argsort(-correlations, kind="stable")[: min(sure, _COLUMNS)]
         inputs = centred[:, kept]
