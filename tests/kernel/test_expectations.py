@@ -104,7 +104,7 @@ def test_a_guess_is_answered_as_guesses_are_whatever_is_guessed() -> None:
 
 
 def test_a_logged_step_is_judged_by_what_has_not_seen_it() -> None:
-    """Other marks in the half of the log that a lesson is in change nothing; in the other half, they do."""
+    """Other rewards in the half of the log that a lesson is in change nothing; in the other half, they do."""
     log, own = lessons(), 7
     marks = [30, 40]
 
@@ -114,20 +114,20 @@ def test_a_logged_step_is_judged_by_what_has_not_seen_it() -> None:
         step = state.describe("test")
         return Expectations(table).log_ratios(state, step, texts, [mark / 75 for mark in marks], own)[:, 2]
 
-    def worth_less(fold: int) -> list[Trajectory]:
+    def otherwise_paid(fold: int) -> list[Trajectory]:
         """The same log, in which half of it earned other rewards."""
         out = []
         for number, one in enumerate(log):
             last = one.steps[-1]
-            changed = last.model_copy(update={"reward": 0.8 * last.reward + 0.001 * (number % 7)})
+            changed = last.model_copy(update={"reward": last.reward + 0.02 * (number % 3 - 1)})
             same = fold_of(number) != fold
             out.append(one if same else one.model_copy(update={"steps": (*one.steps[:-1], changed)}))
         return out
 
     before = judged(log)
     assert before.any()
-    np.testing.assert_array_equal(judged(worth_less(fold_of(own))), before)
-    assert np.abs(judged(worth_less(1 - fold_of(own))) - before).max() > 0.01
+    np.testing.assert_array_equal(judged(otherwise_paid(fold_of(own))), before)
+    assert (judged(otherwise_paid(1 - fold_of(own))) != before).all()
 
 
 def test_circumstances_have_counts_numbers_and_words() -> None:
