@@ -60,7 +60,6 @@ def test_latents_that_say_nothing_are_noted(fitted: Fitted) -> None:
             ["log by 0.15, the bag by 0.1: the difference may be chance"],
         ),
         ({"left_out_error": 0.15, "left_out_error_of_the_bag": 0.12}, []),
-        ({"left_out_error": 0.15, "left_out_error_of_the_bag": 0.1, "bag_leads": 1.0}, ["wm answers as wm-bag"]),
     ],
 )
 def test_what_speaks_against_the_kernel_is_noted(figures: dict[str, float], notes: list[str]) -> None:
@@ -248,8 +247,7 @@ def test_without_policies_left_out_the_kernel_is_the_same_and_its_error_on_new_p
     settings = FitSettings(members=0, text_steps=60, replayed_episodes=0)
     whole, figures = measured_kernel(log, settings)
     brief, fewer = measured_kernel(log, settings.model_copy(update={"left_out": False}))
-    assert figures.keys() - fewer.keys() == {"wm_left_out_error", "wm_left_out_error_of_the_bag", "wm_bag_leads"}
+    assert figures.keys() - fewer.keys() == {"wm_left_out_error", "wm_left_out_error_of_the_bag"}
     assert all(figures[name] == value for name, value in fewer.items())
     for name, tensor in whole.state_dict().items():
-        if name != "bag_leads":
-            assert torch.equal(tensor, brief.state_dict()[name]), name
+        assert torch.equal(tensor, brief.state_dict()[name]), name

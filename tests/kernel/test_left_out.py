@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
 import pytest
 from written_logs import Played, episode
 
@@ -75,7 +74,6 @@ def test_errors_are_those_of_each_policy_in_a_model_of_the_others() -> None:
     assert pools == ["bc", "ac", "ab"]
     assert errors.model == pytest.approx((sum((0.5 * n) ** 2 for n in (1, 2, 3)) / 3) ** 0.5)
     assert errors.bag == 0.0
-    assert errors.bag_leads
     pools.clear()
     left_out_errors(_log("abcd"), fit, seed=0)
     assert pools == ["bc", "acd", "abd"], "three fits at most"
@@ -83,22 +81,3 @@ def test_errors_are_those_of_each_policy_in_a_model_of_the_others() -> None:
 
 def test_two_policies_are_too_few() -> None:
     assert left_out_errors(_log("ab"), lambda episodes: pytest.fail("nothing is to be fitted"), seed=0) is None
-
-
-@pytest.mark.parametrize(("model", "leads"), [(0.3, True), (0.0, False), (-0.02, False)])
-def test_the_bag_leads_where_it_is_better_and_not_by_chance(model: float, leads: bool) -> None:
-    """Means of 100 episodes with a scatter of one half have a standard error of 0.05."""
-    rng = np.random.default_rng(1)
-    scatter = [rng.permutation(np.repeat([-0.5, 0.5], 50)) for _ in range(6)]
-    of_model, of_bag = [one + model for one in scatter[:3]], scatter[3:]
-    assert LeftOutErrors.of(of_model, of_bag, seed=0).bag_leads == leads
-
-
-def test_a_bag_that_is_right_by_two_wrongs_does_not_lead() -> None:
-    """It pays for every other lost game and takes back as many wins; the model misses some wins."""
-    of_bag = [np.tile([-1.0, 1.0], 50) for _ in range(3)]
-    of_model = [np.tile([0.0, 0.0, 0.0, -0.6], 25) for _ in range(3)]
-    errors = LeftOutErrors.of(of_model, of_bag, seed=0)
-    assert errors.bag == 0.0
-    assert errors.model == pytest.approx(0.15)
-    assert not errors.bag_leads

@@ -247,8 +247,7 @@ class WorldModelEstimators:
         """A world model of one member, as ours but from these episodes; fitted when it is first played in."""
         networks = [name for name in names if name in self.presets]
         kernel = self.ensemble.kernel
-        bag_may_lead = bool(kernel.bag_leads)  # where it does not, there is nothing to decide by further fits
-        settings = FitSettings(members=0, left_out=bag_may_lead, replayed_episodes=0, seed=self.case.config.seed)
+        settings = FitSettings(members=0, left_out=False, replayed_episodes=0, seed=self.case.config.seed)
         indexed = max(settings.kernel_steps, len(kernel.log))
         settings = settings.model_copy(update={"kernel_steps": indexed})
         if networks:

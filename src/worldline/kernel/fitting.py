@@ -117,9 +117,7 @@ def fit_kernel(
         model, figures = fit_once(episodes, seed, steps)
         left_out = errors()
     if left_out is not None:
-        model.bag_leads.fill_(left_out.bag_leads)
         figures |= {"left out error": left_out.model, "left out error of the bag": left_out.bag}
-        figures["bag leads"] = float(left_out.bag_leads)
     return model, figures
 
 

@@ -1,9 +1,9 @@
 """Policies left out of the log: does a model of the other policies' episodes give them the returns they had?
 
 A new policy is what a world model is for, and a policy that the log does not have is as new. Its logged actions are
-replayed in a model that is fitted without it, and in the bag beside it: the error of both is reported, and where the
-bag's is smaller, and not by chance, the bag leads. Not so where it is wrong by more in single episodes: what is too
-high in some and too low in others cancels in the mean of one policy, and need not in that of another.
+replayed in a model that is fitted without it, and in the bag beside it: the error of both is reported. That the bag's
+is smaller is no reason to believe the bag: what is too high in some episodes and too low in others cancels in the mean
+of one policy, and need not in that of another.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,10 +26,6 @@ FEWEST, FITS = 3, 3
 """Policies of a log that this needs, and models that are fitted at most: where there are more, several are left out."""
 EPISODES = 100
 """Episodes of a policy that are replayed at most."""
-RESAMPLES, SURE = 400, 0.95
-"""Resamples of the replayed episodes, and the share of them in which the bag's error must be the smaller one."""
-MARGIN = 1.1
-"""The bag's error in single episodes, as a multiple of the model's, above which it does not lead."""
 Biases = Sequence[npt.NDArray[np.float64]]
 """Of each policy, imagined minus logged return of each replayed episode."""
 Fit: TypeAlias = Callable[[Sequence[Trajectory]], KernelModel]
@@ -38,31 +34,14 @@ Errors: TypeAlias = "Callable[[], LeftOutErrors | None]"
 
 @dataclass(frozen=True)
 class LeftOutErrors:
-    """Root mean squares over the policies of imagined minus logged mean return, and whether the bag's is smaller."""
+    """Root mean squares over the policies of imagined minus logged mean return."""
 
     model: float
     bag: float
-    bag_leads: bool
-    """Not by chance: a few dozen episodes of a policy say little about its mean."""
-
-    @classmethod
-    def of(cls, model: Biases, bag: Biases, seed: int) -> "LeftOutErrors":
-        rng = np.random.default_rng(derive_seed(seed, "resamples"))
-        smaller = 0
-        for _ in range(RESAMPLES):
-            drawn = [rng.integers(len(biases), size=len(biases)) for biases in model]
-            errors = (_error([b[at] for b, at in zip(biases, drawn, strict=True)]) for biases in (model, bag))
-            smaller += next(errors) > next(errors)
-        within = _error_of_episodes(bag) <= MARGIN * _error_of_episodes(model)
-        return cls(_error(model), _error(bag), smaller >= SURE * RESAMPLES and within)
 
 
 def _error(biases: Biases) -> float:
     return float(np.sqrt(np.mean([one.mean() ** 2 for one in biases])))
-
-
-def _error_of_episodes(biases: Biases) -> float:
-    return float(np.sqrt(np.mean([np.square(one).mean() for one in biases])))
 
 
 @contextmanager
@@ -77,16 +56,16 @@ def measuring_left_out(episodes: Sequence[Trajectory], fit: Fit, seed: int, jobs
     if len(policies) < FEWEST:
         yield lambda: None
     elif jobs == 1:
-        yield lambda: _joined([part() for part in parts], seed)
+        yield lambda: _joined([part() for part in parts])
     else:
         with worker_pool(min(jobs, FITS)) as pool:
             pending = [pool.submit(part) for part in parts]
-            yield lambda: _joined([one.result() for one in pending], seed)
+            yield lambda: _joined([one.result() for one in pending])
 
 
-def _joined(parts: Sequence[tuple[Biases, Biases]], seed: int) -> LeftOutErrors:
+def _joined(parts: Sequence[tuple[Biases, Biases]]) -> LeftOutErrors:
     of_model, of_bag = ([one for part in parts for one in part[which]] for which in (0, 1))
-    return LeftOutErrors.of(of_model, of_bag, seed)
+    return LeftOutErrors(_error(of_model), _error(of_bag))
 
 
 def _biases(episodes: Sequence[Trajectory], away: Collection[str], fit: Fit, seed: int) -> tuple[Biases, Biases]:

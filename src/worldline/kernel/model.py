@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from worldline.kernel.answers import KernelAnswer, StepRequest
-from worldline.kernel.bag import Bag
 from worldline.kernel.blend import Blend
 from worldline.kernel.candidates import KINDS, Candidates, candidates
 from worldline.kernel.compared_rows import pool
@@ -62,7 +61,7 @@ class Considered:
     prospects: Prospects
 
 
-FEATURES = 3
+FEATURES = 4
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -80,8 +79,6 @@ class _Question:
 class KernelModel(nn.Module):
     """All that is learned of a log."""
 
-    bag_leads: Tensor
-    """Whether the bag answers in its place: it valued policies better that were left out of the log."""
     expects: Tensor
     """Whether expectations are worth their price: held-out steps say so."""
 
@@ -106,7 +103,6 @@ class KernelModel(nn.Module):
         self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
         self._row_outcomes = [outcome_of(row) for row in self.log.rows]
         self.list_model = ListModel()
-        self.register_buffer("bag_leads", torch.tensor(False))
         self.register_buffer("expects", torch.tensor(True))
         self._learn_reward_rules()
 
@@ -217,8 +213,6 @@ class KernelModel(nn.Module):
 
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
         """Draw an answer to each request, all weighed in one batch."""
-        if self.bag_leads:
-            return Bag(self.log).answer(requests)
         considered = self.consider_requests(requests)
         weighed = self.request_chances(requests, considered)
         return [self.drawn(*one) for one in zip(requests, considered, weighed, strict=True)]

@@ -52,7 +52,6 @@ LABELS = {
     "wm_replay_error_of_the_bag": "the same, wm-bag",
     "wm_left_out_error": "wm: error of the mean return of policies left out of the log",
     "wm_left_out_error_of_the_bag": "the same, wm-bag",
-    "wm_bag_leads": "wm answers as wm-bag (1: yes)",
 }
 
 

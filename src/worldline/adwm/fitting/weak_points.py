@@ -27,9 +27,7 @@ def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
             f"wm misses the returns of policies left out of the log by {left_out:.3g} in replay: "
             "it may miss those of new policies as much"
         )
-    if figures.get("wm_bag_leads"):
-        notes.append("the bag values policies left out of the log better than the kernel does: wm answers as wm-bag")
-    elif left_out is not None and bag_left_out is not None and left_out > bag_left_out + NARROW * span:
+    if left_out is not None and bag_left_out is not None and left_out > bag_left_out + NARROW * span:
         notes.append(
             f"wm misses the returns of policies left out of the log by {left_out:.3g}, the bag by {bag_left_out:.3g}: "
             "the difference may be chance, look at wm-bag too"
