@@ -13,7 +13,7 @@ def _steps(rng: np.random.Generator, *, true_by_model: bool, power: float = 1.0)
         first, second = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
         truth = (second if true_by_model else first) ** power
         right = int(rng.choice(4, p=truth / truth.sum()))
-        steps.append(BlendedStep(first, np.log(second), right, 1.0))
+        steps.append(BlendedStep(first, np.log(second), [right], 1.0))
     return steps
 
 
@@ -42,5 +42,14 @@ def test_one_wording_or_no_fit_leaves_the_gate_alone() -> None:
     chances = np.array([0.2, 0.8])
     assert Blend().chances(chances, np.array([0, 1]), np.log([0.9, 0.1])) is chances
     blend = Blend()
-    blend.fit([BlendedStep(np.array([1.0]), np.array([0.0]), 0, 1.0), BlendedStep(chances, np.zeros(2), -1, 1.0)])
+    blend.fit([BlendedStep(np.array([1.0]), np.array([0.0]), [0], 1.0), BlendedStep(chances, np.zeros(2), [], 1.0)])
     assert blend.exponents.tolist() == [1.0, 0.0]
+
+
+def test_where_several_wordings_may_have_been_right_their_sum_is_what_counts() -> None:
+    """Of four wordings two are alike; which of both it was is not known. The same two exponents make that likeliest."""
+    steps = _steps(np.random.default_rng(0), true_by_model=True)
+    of_pairs = [BlendedStep(one.mass, one.log_chances, [0, 1] if one.right[0] < 2 else [2, 3], 1.0) for one in steps]
+    blend = Blend()
+    blend.fit(of_pairs)
+    assert blend.exponents.tolist() == pytest.approx((0.0, 1.0), abs=0.15)

@@ -49,6 +49,23 @@ def same(state: EpisodeState, other: EpisodeState, action: str) -> set[str]:
     return {name for name, equal in zip(COLUMNS, first == second, strict=True) if equal}
 
 
+def test_where_the_words_of_an_action_stand_in_what_is_shown(state: EpisodeState) -> None:
+    advance(state, "look", "For 250: the crowd says C. Your hunch is B, 95% sure.")
+    assert state.standing("answer B") == ["1 hunch is *", "1 is * 95"]
+    assert state.standing("answer 250") == ["1  for *", "1 for * the"]
+    assert state.standing("sure") == ["0 b # *", "0 # * "], "numbers before it are blanked"
+    assert state.standing("answer D") == []
+    advance(state, "look", "One B, two B, three B, four B.")
+    assert state.standing("b") == [
+        "0  one *",
+        "0 one * two",
+        "0 b two *",
+        "0 two * three",
+        "0 b three *",
+        "0 three * four",
+    ]
+
+
 def test_a_description_says_what_is_the_same(state: EpisodeState) -> None:
     other = state.copy()
     assert same(state, other, "look") == set(COLUMNS)

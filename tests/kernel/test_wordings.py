@@ -9,6 +9,7 @@ import pytest
 from kernel_fits import fewer_updates
 from written_logs import COLOURS, OPENS, SHUT, Played, episode, state_after, walk
 
+from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.wordings import FOLDS, LEAST, TaskBids, WordingExercise, WordingModel, beside
@@ -51,7 +52,9 @@ def test_a_fold_is_judged_by_the_model_that_has_not_seen_it(gate_model: KernelMo
     many = gate_model.consider(state_after(gate_model, logged, len(logged) - 1), "open the gate").wordings
     opens, shut = (many.texts.index(text.lower()) for text in (OPENS, SHUT))
     model = WordingModel()
-    model.fit([WordingExercise(fold, many, opens if fold else shut) for fold in range(FOLDS) for _ in range(5)], seed=0)
+    model.fit(
+        [WordingExercise(fold, many, [opens if fold else shut]) for fold in range(FOLDS) for _ in range(5)], seed=0
+    )
     at = {text: int(np.flatnonzero(many.of == number)[0]) for text, number in ((OPENS, opens), (SHUT, shut))}
     for fold, right in ((0, OPENS), (1, SHUT)):
         chances = model.log_chances(many, fold)
@@ -175,3 +178,38 @@ def test_a_hidden_code_is_narrowed_down_as_bayes_does() -> None:
     assert len(gaps) > 30
     assert np.mean(gaps) < 0.6 * np.mean(blind), "blind: the chance of a code before anything is tried"
     assert np.mean(gaps) < 0.1
+
+
+LETTERS, SUBJECTS = "ABCD", ("rivers", "music", "metals", "films", "sport", "birds", "kings", "stars")
+
+
+def test_a_hint_is_heeded_whatever_comes_next() -> None:
+    """The hinted letter is right in nine of ten questions. Each answer has the next question in it, so none recurs."""
+    rng = random.Random(0)
+
+    def question() -> tuple[str, str]:
+        hinted, subject, prize = rng.choice(LETTERS), rng.choice(SUBJECTS), rng.randrange(10, 99)
+        return hinted, f"For {prize} in {subject}, {rng.choice(SUBJECTS)} too. Your hunch is {hinted}."
+
+    def game(number: int) -> Trajectory:
+        (hinted, shown), played = question(), []
+        first = shown
+        for _ in range(4):
+            chosen = hinted if rng.random() < 0.5 else rng.choice(LETTERS)
+            right = (chosen == hinted) == (rng.random() < 0.9)
+            hinted, shown = question()
+            played.append(Played(f"answer {chosen}", f"{'Correct!' if right else 'Oh no.'} {shown}"))
+        return episode(f"q{number}", first, played, listed=tuple(f"answer {letter}" for letter in LETTERS))
+
+    model, _ = fit_once([game(number) for number in range(120)], 0)
+    chances: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(24):
+        hinted, shown = question()
+        for letter in LETTERS:
+            state = EpisodeState(model.log.language, "t", "", shown, tuple(f"answer {one}" for one in LETTERS))
+            considered = model.consider(state, f"answer {letter}")
+            (weighed,) = model.weighed([considered], [model.described(considered, -1)])
+            begins = [text.startswith("Correct!") for text in considered.candidates.texts]
+            chances[letter == hinted].append(float(weighed[begins].sum()))
+    assert np.mean(chances[True]) == pytest.approx(0.9, abs=0.12)
+    assert np.mean(chances[False]) == pytest.approx(0.1, abs=0.12)

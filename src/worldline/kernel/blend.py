@@ -18,11 +18,11 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class BlendedStep:
-    """A held-out step: of each wording the gate's mass and the log-probability, which was right, and its weight."""
+    """A held-out step: of each wording the gate's mass and the log-probability, which are right, and its weight."""
 
     mass: Array
     log_chances: Array
-    right: int
+    right: Sequence[int]
     weight: float
 
 
@@ -52,25 +52,26 @@ class Blend(nn.Module):
 
     def fit(self, steps: Sequence[BlendedStep]) -> None:
         """The exponents that make the right wordings likeliest."""
-        steps = [one for one in steps if one.right >= 0 and len(one.mass) > 1]
+        steps = [one for one in steps if 0 < len(one.right) < len(one.mass)]
         if not steps:
             return
         widest = max(len(one.mass) for one in steps)
         scores = torch.zeros(len(steps), widest, 2, dtype=torch.float64)
-        real = torch.zeros(len(steps), widest, dtype=torch.bool)
+        real, right = torch.zeros(2, len(steps), widest, dtype=torch.bool)
         for at, one in enumerate(steps):
             n = len(one.mass)
             scores[at, :n, 0] = torch.from_numpy(np.log(one.mass + _TINY))
             scores[at, :n, 1] = torch.from_numpy(one.log_chances)
             real[at, :n] = True
-        right = torch.tensor([one.right for one in steps])
+            right[at, list(one.right)] = True
         weight = torch.tensor([one.weight for one in steps], dtype=torch.float64)
         exponents = self.exponents.clone().requires_grad_()
         optimizer = torch.optim.LBFGS([exponents], max_iter=50, line_search_fn="strong_wolfe")
 
         def nats() -> Tensor:
-            logits = (scores @ exponents).masked_fill(~real, -torch.inf)
-            return (weight * nn.functional.cross_entropy(logits, right, reduction="none")).sum()
+            logits = scores @ exponents
+            of_all, of_right = (logits.masked_fill(~some, -torch.inf).logsumexp(1) for some in (real, right))
+            return (weight * (of_all - of_right)).sum()
 
         def loss() -> Tensor:
             optimizer.zero_grad()

@@ -43,6 +43,8 @@ Codes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+")
 _SENTENCES, _FACTS = 6, 24
 """Sentences that are remembered of a word, and pairs of a deed and a sentence."""
+_STANDS, _STANDING = 3, 16
+"""Places of a word in what is shown that are looked at, and what is read of those of an action's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,18 @@ def _roles(phrase: Phrase, goal: str) -> tuple[str, ...]:
     before = dict(reversed([*zip(words, ["", *words], strict=False)]))  # where it occurs first
     named = ((place, word) for place, name in enumerate(phrase.lowered) for word in _WORD.findall(name))
     return tuple({f"{phrase.skeleton}/{place} {before[word]}": None for place, word in named if word in before})
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _surroundings(text: str) -> dict[str, tuple[str, ...]]:
+    """Of each word of a text, the words around the first places where it stands; numbers before it are blanked."""
+    words = _WORD.findall(text.lower())
+    before = ["", "", *("#" if word.isdigit() else word for word in words)]
+    around: dict[str, tuple[str, ...]] = {}
+    for at, (word, after) in enumerate(zip(words, [*words[1:], ""], strict=True)):
+        if len(around.get(word, ())) < 2 * _STANDS:
+            around[word] = (*around.get(word, ()), f"{before[at]} {before[at + 1]} *", f"{before[at + 1]} * {after}")
+    return around
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -228,6 +242,13 @@ class EpisodeState:
             yield f"shown {place} {(number > value) - (number < value)}"
             for parts in (2, 4, 8) if value > 0 else ():
                 yield f"ratio {place} {parts} {min(int(number / value * parts), 3 * parts)}"
+
+    def standing(self, action: str) -> list[str]:
+        """Where the action's words stand in what is shown: the answer that a hint named, the first of a list."""
+        around = _surroundings(self.observation)
+        words = enumerate(dict.fromkeys(_WORD.findall(action.lower())))
+        stands = (f"{place} {where}" for place, word in words for where in around.get(word, ()))
+        return list(itertools.islice(dict.fromkeys(stands), _STANDING))
 
     def facts(self) -> list[str]:
         """What was done with the things that were read about: actions and sentences that name the same word."""

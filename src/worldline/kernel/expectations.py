@@ -64,6 +64,7 @@ def circumstances(state: EpisodeState, step: StepDescription) -> dict[str, float
     ):
         out |= {f"{name} {key}": float(times) for key, times in counts.items()}
     out |= dict.fromkeys(state.unseen(step.phrase), 1.0)
+    out |= {f"stands {stands}": 1.0 for stands in state.standing(step.action)}
     heard: Counter[str] = Counter()
     informed: set[tuple[str, str]] = set()
     for at in range(max(0, state.step - _PAST), state.step):

@@ -92,12 +92,12 @@ class DescribedStep:
         return replace(self, considered=replace(self.considered, features=considered), exercise=exercise)
 
     @property
-    def right_wording(self) -> int:
-        """The number of the wording that was answered, or of what stands in for it; -1: nothing does."""
+    def right_wordings(self) -> list[int]:
+        """The number of the wording that was answered; where no candidate has it, of those that stand in for it."""
         worded, credit = self.considered.wordings, self.exercise.credit
         if self.sort in worded.texts:
-            return worded.texts.index(self.sort)
-        return int(worded.of[credit.argmax()]) if credit.any() else -1
+            return [worded.texts.index(self.sort)]
+        return sorted({int(number) for number in worded.of[credit > 0]})
 
     @property
     def right(self) -> npt.NDArray[np.bool_]:
@@ -269,7 +269,7 @@ def _fit_gate(
 
 def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int) -> None:
     exercises = [
-        WordingExercise(fold_of(one.row.episode), one.considered.wordings, one.right_wording) for one in sample
+        WordingExercise(fold_of(one.row.episode), one.considered.wordings, one.right_wordings) for one in sample
     ]
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
 
@@ -282,7 +282,7 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
         log_chances = np.zeros(len(texts))
         log_chances[of] = one.exercise.features[:, -1]
         mass = np.bincount(of, chances, len(texts)).astype(np.float64)
-        steps.append(BlendedStep(mass, log_chances, one.right_wording, one.exercise.weight))
+        steps.append(BlendedStep(mass, log_chances, one.right_wordings, one.exercise.weight))
     model.blend.fit(steps)
 
 
@@ -301,9 +301,9 @@ def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: 
     ):
         sorts, first, of = np.unique(exercise.prospects.sorts, return_index=True, return_inverse=True)
         there = sorts.tolist()
-        right = there.index(exercise.right) if exercise.right in there else -1
+        known = [there.index(exercise.right)] if exercise.right in there else []
         mass = np.bincount(of, these, len(sorts)).astype(np.float64)
-        steps.append(BlendedStep(mass, outlook[first].astype(np.float64), right, exercise.weight))
+        steps.append(BlendedStep(mass, outlook[first].astype(np.float64), known, exercise.weight))
     model.outlook_blend.fit(steps)
 
 

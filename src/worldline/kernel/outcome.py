@@ -76,6 +76,8 @@ def outcome_features(
     relations, shown = sorted(step.relations)[:_RELATIONS], sentences(state.observation)[:_SENTENCES]
     for relation in relations:
         texts += [f"relation {relation}", f"relation {event} {relation}"]
+    for stands in state.standing(step.action):
+        texts += [f"stands {event} {stands}", f"stands {step.phrase.verb} {stands}"]
     for sentence in shown:
         texts += [f"shown {event} {sentence}", f"shown {step.action} {sentence}"]
     texts += [f"shown {event} {sentence} {relation}" for sentence in shown[:6] for relation in relations[:8]]

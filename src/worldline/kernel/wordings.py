@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import Bid, first_number, neighbours, wording
+from worldline.kernel.paths import opening
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.vectors import used_columns
@@ -119,10 +120,11 @@ def wordings(
         if text not in of_text:
             of_text[text] = state.language.sort(text, step.phrase)
         of.append(numbers.setdefault(of_text[text], len(numbers)))
-    codes = np.array([stable_hash(text) >> 2 for text in numbers], np.int64)
+    openings = {sort: wording(opening(text), step.phrase) for text, sort in of_text.items()}
+    codes = [[stable_hash(sort) >> 2, stable_hash(f"opening {openings[sort]}") >> 2] for sort in numbers]
     texts = _features(state, step, bids, pairs)[:_LONGEST]
     features = np.array([stable_hash(text) >> 2 for text in texts], np.int64)
-    mixed = (features[None, :] ^ codes[:, None]) * _MIX
+    mixed = (features[None, None, :] ^ np.array(codes, np.int64)[:, :, None]).reshape(len(codes), -1) * _MIX
     return Wordings(tuple(numbers), (1 + (mixed >> 8) % (BUCKETS - 1)).astype(np.int32), np.array(of))
 
 
@@ -148,6 +150,8 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
     ]
     for relation in sorted(step.relations)[:24]:
         texts += [f"relation {event} {relation}"]
+    for stands in state.standing(action):
+        texts += [f"stands {event} {stands}", f"stands {step.phrase.verb} {stands}"]
     words = name_words(step.phrase)
     if words:
         own = []
@@ -177,11 +181,11 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
 
 @dataclass(frozen=True)
 class WordingExercise:
-    """A logged step: the wordings of its candidates, and which of them was right; -1: none."""
+    """A logged step: the wordings of its candidates, and which of them was right, or stand in for it."""
 
     fold: int
     wordings: Wordings
-    right: int
+    right: Sequence[int]
 
 
 class WordingModel(nn.Module):
@@ -205,7 +209,7 @@ class WordingModel(nn.Module):
 
     def fit(self, exercises: Sequence[WordingExercise], seed: int) -> None:
         """Fit the model of each fold on the others."""
-        useful = [one for one in exercises if one.right >= 0 and len(one.wordings.texts) > 1]
+        useful = [one for one in exercises if 0 < len(one.right) < len(one.wordings.texts)]
         for fold in range(len(self.weights)):
             others = [one for one in useful if one.fold != fold]
             if others:
@@ -217,8 +221,10 @@ class WordingModel(nn.Module):
         shapes = np.array([one.wordings.ids.shape for one in own])
         ends = np.concatenate([[0], np.cumsum(np.repeat(shapes[:, 1], shapes[:, 0]))])
         features = csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape=(len(ends) - 1, len(used)))
-        right, many = np.array([one.right for one in own]), shapes[:, 0]
+        many = shapes[:, 0]
         first = np.cumsum(many) - many
+        right = np.zeros(len(ends) - 1, bool)
+        right[np.concatenate([start + np.array(one.right) for start, one in zip(first, own, strict=True)])] = True
         weights = torch.zeros(len(used), requires_grad=True)
         optimizer = torch.optim.Adam([weights], lr=_RATE)
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, _STEPS)
@@ -228,8 +234,9 @@ class WordingModel(nn.Module):
             starts = np.cumsum(many[steps]) - many[steps]
             rows = np.repeat(first[steps] - starts, many[steps]) + np.arange(many[steps].sum())
             batch, now = features[rows], weights.detach().numpy()
-            errors = _softmax(batch @ now, starts, many[steps])
-            errors[starts + right[steps]] -= 1.0
+            scores = batch @ now
+            among_right = np.where(right[rows], scores, -np.inf)
+            errors = _softmax(scores, starts, many[steps]) - _softmax(among_right, starts, many[steps])
             weights.grad = torch.from_numpy(batch.T @ (errors / len(steps)) + 2 * _DECAY * now)
             optimizer.step()
             schedule.step()
