@@ -267,7 +267,7 @@ class Stages:
             "rollout.cache-gib": self.given.cache_gib,
             "rollout.batch-tokens": self.given.rollout_tokens,
             "update.batch-tokens": self.given.batch_tokens,
-            "checkpoint-every": max(1, self._settings(run)["updates"] // 2),
+            "checkpoint-every": max(1, self._settings(run)["updates"] // 6),
             "keep-checkpoints": 1,
         }
         place = {"model": model, "out": folder}

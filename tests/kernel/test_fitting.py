@@ -13,8 +13,9 @@ from written_logs import LOST, TO_GREEN, UNDERSTOOD, Played, episode, lamps, les
 
 from worldline.kernel.answers import StepRequest
 from worldline.kernel.candidates import Candidates
+from worldline.kernel.credit import closeness
 from worldline.kernel.episode_state import EpisodeState
-from worldline.kernel.fitting import EXPECTED_GAIN, _fit_lists, closeness, described_steps, fit_kernel, fit_once
+from worldline.kernel.fitting import EXPECTED_GAIN, _fit_lists, described_steps, fit_kernel, fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import JudgedStep, OutcomeModel
 from worldline.kernel.wordings import Wordings

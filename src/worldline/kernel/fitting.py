@@ -17,22 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.kernel.blend import BlendedStep
-from worldline.kernel.candidates import Candidates
+from worldline.kernel.credit import agreement, closeness
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.features import LIKELIHOODS, NAMES
 from worldline.kernel.gate import Exercise, Gate
-from worldline.kernel.language import wording
 from worldline.kernel.left_out import measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
-from worldline.kernel.numerals import number_gap
 from worldline.kernel.outcome import JudgedStep, outcome_of
 from worldline.kernel.outlook import OutlookExercise
-from worldline.kernel.paths import opening
-from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.wordings import WordingExercise, fold_of
-from worldline.kernel.words import overlap, vocabulary
 from worldline.types import Trajectory, derive_seed
 
 AS_NEW = 0.1
@@ -42,8 +37,6 @@ EXPECTED_GAIN = 0.02
 noise."""
 STEPS = 4000
 """Logged steps that are described for the fit."""
-_NEAR = 0.05
-"""How much less of an answer's words a text may share than the nearest, and still stand in for it."""
 HELD_OUT = 6
 """One of so many episodes is held out."""
 LEAST_SHARED = 3000
@@ -56,8 +49,6 @@ _LEAST_WEIGHT = 0.3
 """Of a step to the gate, where few of the others are in the sample."""
 _ALLOCATIONS = 50_000
 """Objects more than were freed after which Python looks for cycles: a fit keeps many, and they are not in cycles."""
-_TEXT_ALONE = 0.1
-"""Credit of the right text from a step with another outcome."""
 
 
 @dataclass(frozen=True)
@@ -194,58 +185,11 @@ def described_steps(
                     state, row.action, turn=turn, own=number, without_policy=shifted, as_new=as_new
                 )
                 near = closeness(considered, row.answer, state)
-                credit = near * _agreement(model, considered.candidates, row, spread)
+                credit = near * agreement(model, considered.candidates, row, spread)
                 weight = share / chance
                 exercise = Exercise(number, considered.features, credit, max(weight, _LEAST_WEIGHT))
                 sample.append(DescribedStep(row, considered, exercise, state.copy(), weight, as_new))
     return sample
-
-
-def closeness(considered: Considered, answer: str, state: EpisodeState) -> npt.NDArray[np.float32]:
-    """How near each candidate is to the answer: 1 for its text.
-
-    Where none has it, others stand in for it: those of its wording, the nearer their numbers the more, else those that
-    begin as it does, have the same words of the goal and share the most words with it. A gate that is fitted on the
-    rest alone would take what recurs ("you see nothing") for likelier than it is, since what is seen once is never
-    among the candidates.
-    """
-    possible, phrase = considered.candidates, considered.step.phrase
-    exact = np.array([text == answer for text in possible.texts], np.float32)
-    if exact.any():
-        return exact
-    worded = state.language.sort(answer, phrase)
-    if worded not in considered.wordings.texts:
-        return _nearest(considered, answer, state)
-    alike = considered.wordings.of == considered.wordings.texts.index(worded)
-    gaps = np.array([number_gap(text, answer) for text in possible.texts])
-    return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
-
-
-def _nearest(considered: Considered, answer: str, state: EpisodeState) -> npt.NDArray[np.float32]:
-    """Of the candidates that begin as the answer does, and of these with its words of the goal, those nearest to it."""
-    phrase, texts = considered.step.phrase, considered.candidates.texts
-    begins, wanted = wording(opening(answer), phrase), state.rare_goal_words - vocabulary(considered.step.action)
-    alike = np.array([wording(opening(text), phrase) == begins for text in texts])
-    if not alike.any():
-        return np.zeros(len(texts), np.float32)
-    of_goal = np.array([vocabulary(text) & wanted == vocabulary(answer) & wanted for text in texts])
-    alike = alike & of_goal if (alike & of_goal).any() else alike
-    wanted_text = blanked(answer, phrase.names)
-    overlaps = np.array([overlap(blanked(text, phrase.names), wanted_text) for text in texts])
-    return np.where(alike, np.exp((overlaps - overlaps[alike].max()) / _NEAR), 0.0).astype(np.float32)
-
-
-def _agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread: float) -> npt.NDArray[np.float32]:
-    """1 for a source with the same outcome; less where its outcome was another."""
-    agrees = np.zeros(len(possible), np.float32)
-    for at, source in enumerate(possible.rows.tolist()):
-        if source < 0:
-            agrees[at] = float(not row.ended)
-        else:
-            other = model.log.rows[source]
-            gap = (other.reward - row.reward) / spread
-            agrees[at] = float(other.ended == row.ended) * float(np.exp(-0.5 * gap**2))
-    return _TEXT_ALONE + (1 - _TEXT_ALONE) * agrees
 
 
 def _fit_gate(
