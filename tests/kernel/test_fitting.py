@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 import torch
 from kernel_fits import fewer_updates
-from written_logs import LOST, TO_GREEN, UNDERSTOOD, Played, episode, lamps, lessons, shelves, state_after
+from written_logs import LOST, TO_GREEN, UNDERSTOOD, Played, episode, lamps, lessons, shelves
 
 from worldline.kernel.answers import StepRequest
-from worldline.kernel.candidates import Candidates
-from worldline.kernel.credit import closeness
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.fitting import EXPECTED_GAIN, _fit_lists, described_steps, fit_kernel, fit_once
 from worldline.kernel.model import KernelModel
@@ -140,31 +138,14 @@ def test_every_process_makes_the_same_fit(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == other.stdout
 
 
-def test_where_no_candidate_has_the_number_those_of_its_wording_stand_in(lamp_model: KernelModel) -> None:
-    state = state_after(lamp_model, lamps(1, seed=1)[0], 0)
-    considered = lamp_model.consider(state, "press")
-    texts, of = ("Pay 10.", "Pay 14.", "No.", "Pay 4."), np.array([0, 0, 1, 0])
-    possible = Candidates(texts, np.arange(4), np.arange(4), np.zeros(4, np.int64), np.zeros(4, np.int64))
-    worded = Wordings(("pay #.", "no."), np.zeros((2, 1), np.int64), of)
-    among = replace(considered, candidates=possible, wordings=worded)
-    assert closeness(among, "Pay 14.", state).tolist() == [0.0, 1.0, 0.0, 0.0], "the text itself"
-    assert closeness(among, "Pay 11.", state).tolist() == pytest.approx([1.0, 2 / 4, 0.0, 2 / 8]), "gaps 1, 3 and 7"
-    assert closeness(among, "Well.", state).tolist() == [0.0] * 4
+def test_where_all_candidates_begin_as_the_answer_does_the_nearest_alone_is_right(lamp_model: KernelModel) -> None:
+    one = described_steps(lamp_model, seed=0, most=10)[0]
+    worded = Wordings(("a.", "b.", "c."), np.zeros((3, 1), np.int32), np.array([0, 1, 1, 2]))
+    one = replace(one, row=replace(one.row, answer="Never said."), considered=replace(one.considered, wordings=worded))
 
+    def right(*credit: float) -> list[int]:
+        return replace(one, exercise=replace(one.exercise, credit=np.array(credit, np.float32))).right_wordings
 
-def test_where_no_candidate_has_the_wording_the_nearest_that_begins_alike_stands_in(lamp_model: KernelModel) -> None:
-    """What is seen once is no candidate; a gate that learns nothing from it would take "nothing" for the rule."""
-    state = state_after(lamp_model, lamps(1, seed=1)[0], 0)
-    texts = ("You look. There is nothing.", "You look. There is a jug and a pan.", "Gone. There is a jug and a cup.")
-    possible = Candidates(texts, np.arange(3), np.arange(3), np.zeros(3, np.int64), np.zeros(3, np.int64))
-    worded = Wordings(tuple(text.lower() for text in texts), np.zeros((3, 1), np.int64), np.arange(3))
-    among = replace(lamp_model.consider(state, "press"), candidates=possible, wordings=worded)
-    near = closeness(among, "You look. There is a jug and a cup.", state)
-    assert near[1] == 1.0
-    assert 0 < near[0] < 0.1, "it shares fewer words"
-    assert near[2] == 0, "another thing happened"
-    state.rare_goal_words = frozenset({"cup"})
-    wanted = replace(among, candidates=replace(possible, texts=(*texts[:2], "You look. There is one cup.")))
-    assert closeness(wanted, "You look. There is a jug and a cup.", state).tolist() == [0, 0, 1], (
-        "it has what is sought"
-    )
+    assert right(0.1, 0.0, 0.9, 0.0) == [0, 1]
+    assert right(0.1, 0.2, 0.9, 0.3) == [1], "all stand in"
+    assert right(0.0, 0.0, 0.0, 0.0) == []

@@ -9,10 +9,11 @@ import pytest
 from kernel_fits import fewer_updates
 from written_logs import COLOURS, OPENS, SHUT, Played, episode, state_after, walk
 
+from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
-from worldline.kernel.wordings import FOLDS, LEAST, TaskBids, WordingExercise, WordingModel, beside
+from worldline.kernel.wordings import FOLDS, LEAST, TaskBids, WordingExercise, WordingModel, Wordings, beside, wordings
 from worldline.types import Trajectory
 
 
@@ -211,5 +212,29 @@ def test_a_hint_is_heeded_whatever_comes_next() -> None:
             (weighed,) = model.weighed([considered], [model.described(considered, -1)])
             begins = [text.startswith("Correct!") for text in considered.candidates.texts]
             chances[letter == hinted].append(float(weighed[begins].sum()))
-    assert np.mean(chances[True]) == pytest.approx(0.9, abs=0.12)
-    assert np.mean(chances[False]) == pytest.approx(0.1, abs=0.12)
+    assert np.mean(chances[True]) == pytest.approx(0.9, abs=0.05), "without openings or places .83"
+    assert np.mean(chances[False]) == pytest.approx(0.1, abs=0.06), "without openings or places .17 and more"
+
+
+def test_answers_that_begin_alike_share_half_of_what_is_learned(gate_model: KernelModel) -> None:
+    logged = walk("x", "jade", "jade", 2)
+    state = state_after(gate_model, logged, len(logged) - 1)
+    texts = ("Correct! Now for tea.", "Correct! Now for jam.", "Oh no. Now for jam.")
+    nothing = np.zeros(3, np.int64)
+    possible = Candidates(texts, nothing, nothing, nothing, nothing)
+    ids = wordings(state, state.describe("open the gate"), possible, ()).ids
+    half = ids.shape[1] // 2
+    assert (ids[0, half:] == ids[1, half:]).all()
+    for one, other in ((ids[0, :half], ids[1, :half]), (ids[0], ids[2]), (ids[1], ids[2])):
+        assert np.mean(one == other) < 0.01, "but for what falls into one bucket by chance"
+
+
+def test_where_two_wordings_may_be_right_their_sum_is_learned_and_neither_is_preferred() -> None:
+    many = Wordings(("a", "b", "c"), np.array([[1], [2], [3]], np.int32), np.arange(3))
+    model = WordingModel()
+    model.fit([WordingExercise(fold, many, [0, 1]) for fold in range(FOLDS) for _ in range(5)], seed=0)
+    chances = np.exp(model.log_chances(many))
+    assert chances[0] == pytest.approx(chances[1], abs=1e-3)
+    assert chances[:2].sum() > 0.95
+    model.fit([WordingExercise(fold, many, [0, 1, 2]) for fold in range(FOLDS)], seed=0)
+    assert np.exp(model.log_chances(many)) == pytest.approx(chances, abs=1e-6), "that says nothing"

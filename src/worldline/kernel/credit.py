@@ -14,7 +14,7 @@ from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.words import overlap, vocabulary
 
 _NEAR = 0.05
-"""How much less of an answer's words a text may share than the nearest, and still stand in for it."""
+"""How much less of an answer's words a text may share than the nearest, at a third of its credit (1 / e)."""
 _TEXT_ALONE = 0.1
 """Credit of the right text from a step with another outcome."""
 

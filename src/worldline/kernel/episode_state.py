@@ -43,8 +43,8 @@ Codes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+")
 _SENTENCES, _FACTS = 6, 24
 """Sentences that are remembered of a word, and pairs of a deed and a sentence."""
-_STANDS, _STANDING = 3, 16
-"""Places of a word in what is shown that are looked at, and what is read of those of an action's words."""
+_PLACES, _STANDING = 3, 16
+"""Places of a word in what is shown that are looked at, and how much is read of what is around an action's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +78,23 @@ def _roles(phrase: Phrase, goal: str) -> tuple[str, ...]:
     return tuple({f"{phrase.skeleton}/{place} {before[word]}": None for place, word in named if word in before})
 
 
-@functools.lru_cache(maxsize=1 << 12)
-def _surroundings(text: str) -> dict[str, tuple[str, ...]]:
-    """Of each word of a text, the words around the first places where it stands; numbers before it are blanked."""
-    words = _WORD.findall(text.lower())
-    before = ["", "", *("#" if word.isdigit() else word for word in words)]
-    around: dict[str, tuple[str, ...]] = {}
-    for at, (word, after) in enumerate(zip(words, [*words[1:], ""], strict=True)):
-        if len(around.get(word, ())) < 2 * _STANDS:
-            around[word] = (*around.get(word, ()), f"{before[at]} {before[at + 1]} *", f"{before[at + 1]} * {after}")
-    return around
+@functools.lru_cache(maxsize=1 << 9)
+def _places(text: str) -> tuple[list[str], dict[str, list[int]]]:
+    """The words of a text, and of each of them the first places where it stands."""
+    words, places = _WORD.findall(text.lower()), dict[str, list[int]]()
+    for at, word in enumerate(words):
+        if len(own := places.setdefault(word, [])) < _PLACES:
+            own.append(at)
+    return words, places
+
+
+def _around(words: list[str], at: int) -> tuple[str, str]:
+    """The two words before a place, and those on both sides of it.
+
+    Numbers before it are blanked: there they count ("2 cups"). What stands after a word may be its number ("B, 95 %").
+    """
+    second, first = ("#" if word.isdigit() else word for word in ["", "", *words][at : at + 2])
+    return f"{second} {first} *", f"{first} * {words[at + 1] if at + 1 < len(words) else ''}"
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -245,10 +252,13 @@ class EpisodeState:
 
     def standing(self, action: str) -> list[str]:
         """Where the action's words stand in what is shown: the answer that a hint named, the first of a list."""
-        around = _surroundings(self.observation)
-        words = enumerate(dict.fromkeys(_WORD.findall(action.lower())))
-        stands = (f"{place} {where}" for place, word in words for where in around.get(word, ()))
-        return list(itertools.islice(dict.fromkeys(stands), _STANDING))
+        words, places = _places(self.observation)
+        of_words = [
+            [f"{number} {text}" for at in places.get(word, ()) for text in _around(words, at)]
+            for number, word in enumerate(dict.fromkeys(_WORD.findall(action.lower())))
+        ]
+        in_turn = (text for texts in itertools.zip_longest(*of_words) for text in texts if text is not None)
+        return list(itertools.islice(dict.fromkeys(in_turn), _STANDING))
 
     def facts(self) -> list[str]:
         """What was done with the things that were read about: actions and sentences that name the same word."""

@@ -84,11 +84,15 @@ class DescribedStep:
 
     @property
     def right_wordings(self) -> list[int]:
-        """The number of the wording that was answered; where no candidate has it, of those that stand in for it."""
+        """The number of the wording that was answered; where no candidate has it, of those that stand in for it.
+
+        Where that is all of them, of the nearest alone: else nothing could be learned from the step.
+        """
         worded, credit = self.considered.wordings, self.exercise.credit
         if self.sort in worded.texts:
             return [worded.texts.index(self.sort)]
-        return sorted({int(number) for number in worded.of[credit > 0]})
+        stand_in = sorted({int(number) for number in worded.of[credit > 0]})
+        return stand_in if len(stand_in) < len(worded.texts) else [int(worded.of[credit.argmax()])]
 
     @property
     def right(self) -> npt.NDArray[np.bool_]:
@@ -245,9 +249,9 @@ def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: 
     ):
         sorts, first, of = np.unique(exercise.prospects.sorts, return_index=True, return_inverse=True)
         there = sorts.tolist()
-        known = [there.index(exercise.right)] if exercise.right in there else []
+        right_sorts = [there.index(exercise.right)] if exercise.right in there else []
         mass = np.bincount(of, these, len(sorts)).astype(np.float64)
-        steps.append(BlendedStep(mass, outlook[first].astype(np.float64), known, exercise.weight))
+        steps.append(BlendedStep(mass, outlook[first].astype(np.float64), right_sorts, exercise.weight))
     model.outlook_blend.fit(steps)
 
 

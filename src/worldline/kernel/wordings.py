@@ -38,7 +38,7 @@ def fold_of(episode: int) -> int:
 
 LEAST = -8.0
 """No wording of a candidate is held to be less likely than this, in nats."""
-_LONGEST = 240
+_LONGEST = 272
 _STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-3
 _MIX = np.int64(0x9E3779B97F4A7C1)
 Words = tuple[str, ...]
@@ -181,7 +181,7 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
 
 @dataclass(frozen=True)
 class WordingExercise:
-    """A logged step: the wordings of its candidates, and which of them was right, or stand in for it."""
+    """A logged step: the wordings of its candidates, and which of them are right: what was answered, or stands in."""
 
     fold: int
     wordings: Wordings
@@ -216,7 +216,7 @@ class WordingModel(nn.Module):
                 self._fit_fold(fold, others, seed)
 
     def _fit_fold(self, fold: int, own: Sequence[WordingExercise], seed: int) -> None:
-        """Minimise the cross-entropy of the right wordings; a step's wordings are rows of one sparse matrix."""
+        """Make the right wordings of a step likely, all together; a step's wordings are rows of one sparse matrix."""
         used, columns = used_columns(np.concatenate([one.wordings.ids.ravel() for one in own]), BUCKETS)
         shapes = np.array([one.wordings.ids.shape for one in own])
         ends = np.concatenate([[0], np.cumsum(np.repeat(shapes[:, 1], shapes[:, 0]))])

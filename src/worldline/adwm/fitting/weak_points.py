@@ -30,7 +30,7 @@ def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
     if left_out is not None and bag_left_out is not None and left_out > bag_left_out + NARROW * span:
         notes.append(
             f"wm misses the returns of policies left out of the log by {left_out:.3g}, the bag by {bag_left_out:.3g}: "
-            "the difference may be chance, look at wm-bag too"
+            "the difference may be chance, or errors of the bag that cancel"
         )
     return notes
 
