@@ -5,7 +5,9 @@ from written_logs import Played, episode, state_after
 
 from worldline.kernel import goals
 from worldline.kernel.candidates import KINDS
-from worldline.kernel.goals import GoalNames
+from worldline.kernel.episode_state import EpisodeState
+from worldline.kernel.fitting import fit_once
+from worldline.kernel.goals import GoalNames, aligned
 from worldline.kernel.model import KernelModel
 from worldline.kernel.step_table import StepTable
 from worldline.types import Trajectory
@@ -67,3 +69,35 @@ def test_what_others_found_of_theirs_may_be_found_of_ours() -> None:
     by_goal = {t for t, kind in zip(possible.texts, possible.kinds, strict=True) if KINDS[kind] == "renamed by goal"}
     assert by_goal == {"In the hall 1 there is a lid 2."}
     assert model.log.goal_shown.reshape(-1, 4).tolist() == [[True, False, False, False]] * (len(LOG) + 1)
+
+
+def test_terms_have_counterparts_in_a_goal_that_is_worded_alike() -> None:
+    old = "In maps, bring 796e60c (fixes an off-by-one in cache) from develop to release/1.6, with all tests passing."
+    new = "In wave, bring e5be908 (fixes a stale key in totals) from develop to release/4.5, with all tests passing."
+    pairs = dict(aligned(old, new))
+    assert pairs.items() >= {"maps": "wave", "796e60c": "e5be908", "release/1.6": "release/4.5"}.items()
+    assert aligned(old, old) == ()
+    assert aligned("Put a clean mug on the desk.", "Heat some egg, then bring it here.") == (), "worded differently"
+    assert aligned("a " * 200 + "cup", "a " * 200 + "jug") == (), "too long to be compared with all others"
+
+
+def test_an_answer_names_what_the_goal_of_this_episode_names() -> None:
+    """No action has the repository's name. Every logged answer ends with its own."""
+    names = ("maps", "wave", "parcel", "notes", "cal", "tiny", "forge", "brook")
+    log = [
+        episode(
+            f"e{n}",
+            "Ready.",
+            [Played("push", f"Pushed. ~/{name} $"), Played("test", f"48 passed. ~/{name} $")],
+            task=f"t{n}",
+            goal=f"In the repository {name}: run all tests and push the branch.",
+        )
+        for n, name in enumerate(names)
+    ]
+    model, _ = fit_once(log * 3, 0)
+    state = EpisodeState(model.log.language, "new", log[0].goal.replace("maps", "quartz"), "Ready.", None)
+    considered = model.consider(state, "push")
+    (weighed,) = model.weighed([considered], [model.described(considered, -1)])
+    ours = [text == "Pushed. ~/quartz $" for text in considered.candidates.texts]
+    assert any(ours)
+    assert float(weighed[ours].sum()) > 0.5

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from worldline.kernel.compared_rows import ComparedRows
 from worldline.kernel.edits import EditRules, transferred
 from worldline.kernel.episode_state import EpisodeState, StepDescription
+from worldline.kernel.goals import aligned
 from worldline.kernel.numerals import between, shifted
 from worldline.kernel.phrases import Renaming, blanked, renamed
 from worldline.kernel.renamings import history_renaming, latest_phrases
@@ -26,13 +27,16 @@ KINDS = (
     "other",
     "renamed by history",
     "renamed by goal",
+    "renamed by its place in the goal",
     "shifted",
     "between",
     "transferred",
     "recalled",
     "edited",
 )
-EXACT, RENAMED, OTHER, BY_HISTORY, BY_GOAL, SHIFTED, BETWEEN, TRANSFERRED, RECALLED, EDITED = range(len(KINDS))
+EXACT, RENAMED, OTHER, BY_HISTORY, BY_GOAL, BY_PLACE, SHIFTED, BETWEEN, TRANSFERRED, RECALLED, EDITED = range(
+    len(KINDS)
+)
 _ADAPTED = 20
 """Of the compared rows, the first so many are also adapted by history, numbers and views."""
 
@@ -126,6 +130,7 @@ class _Adapter:
         self._moved: set[tuple[str, str, str]] = set()
         self._recalled: set[str] = set()
         self._goals: dict[str, Renaming] = {}
+        self._places: dict[str, Renaming] = {}
 
     def by_goal(self, row: int, text: str) -> list[tuple[str, int]]:
         """The answer of a logged step that shows what its goal names, adapted to what ours names."""
@@ -145,6 +150,8 @@ class _Adapter:
             more = history_renaming(self._log, row, self._latest, self._step, renaming)
             if len(more) > len(renaming):
                 yield renamed(source.answer, more), BY_HISTORY
+        if row >= 0:
+            yield renamed(text, self._by_place(self._log.episodes[self._log.rows[row].episode].goal)), BY_PLACE
         key = source.observation, source.action, source.answer
         if key not in self._moved:
             self._moved.add(key)
@@ -160,6 +167,18 @@ class _Adapter:
             self._recalled.add(text)
             for view, changed in self._rules.recalled(text, state.views, self._related, self._step.phrase):
                 yield view, EDITED if changed else RECALLED
+
+    def _by_place(self, goal: str) -> Renaming:
+        """What a like-worded goal names to what ours names in its place, but for common words and the action's own."""
+        renaming = self._places.get(goal)
+        if renaming is None:
+            rare, own = self._log.language.rare, vocabulary(self._step.action)
+            renaming = self._places[goal] = tuple(
+                (old, new)
+                for old, new in aligned(goal, self._state.goal)
+                if any(word not in own and rare(word) for word in vocabulary(old))
+            )
+        return renaming
 
     def _still_about(self, other: str, text: str) -> bool:
         """Whether a text with numbers moved names what the action names as often as `text` does."""

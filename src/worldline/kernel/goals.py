@@ -4,6 +4,8 @@
 the egg is there: things are taken and heated, places are gone to. What a name is like is counted in the log's actions.
 """
 
+import difflib
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,9 +19,30 @@ ALIKE = 0.5
 _NAMES, _REMEMBERED = 16, 1 << 15
 """Goals that differ in more names have no counterparts: every pair is compared. Renamings that are kept at once."""
 _LETTERS = re.compile(r"[^\W\d_]+")
+_TERM = re.compile(r"\w(?:[\w./@:+-]*\w)?")
+"""A word, with marks inside it: "release/4.5"."""
+LIKE_WORDED, _LONGEST = 0.6, 120
+"""Of the terms of two goals, the share that must be the same for the others to have counterparts; how many are read."""
 _Role = tuple[str, int]
 """A skeleton, and a place in it."""
 _Roles = frozenset[_Role]
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def aligned(old: str, new: str) -> Renaming:
+    """The terms of one goal to those in their place in another that is worded alike; none where it is not."""
+    theirs, ours = (_TERM.findall(goal) for goal in (old, new))
+    if old == new or max(len(theirs), len(ours)) > _LONGEST:
+        return ()
+    matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
+    if matcher.ratio() < LIKE_WORDED:
+        return ()
+    counterparts: dict[str, str] = {}
+    for what, first, end, our_first, our_end in matcher.get_opcodes():
+        if what == "replace" and end - first == our_end - our_first:
+            for term, ours_there in zip(theirs[first:end], ours[our_first:our_end], strict=True):
+                counterparts.setdefault(term, ours_there)
+    return tuple(counterparts.items())
 
 
 class GoalNames:
