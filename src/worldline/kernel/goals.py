@@ -35,7 +35,8 @@ def aligned(old: str, new: str) -> Renaming:
     if old == new or max(len(theirs), len(ours)) > _LONGEST:
         return ()
     matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
-    if matcher.ratio() < LIKE_WORDED:
+    bounds = matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio  # the first two are cheap, and never less
+    if any(share() < LIKE_WORDED for share in bounds):
         return ()
     counterparts: dict[str, str] = {}
     for what, first, end, our_first, our_end in matcher.get_opcodes():
