@@ -12,6 +12,7 @@ from worldline.kernel.language import (
     last_number,
     neighbours,
     outline,
+    own_words,
     recurring_wordings,
     sentences,
     wording,
@@ -58,6 +59,24 @@ def test_the_nearest_bids_on_both_sides() -> None:
     ]
     assert next(iter(neighbours(2.0, bids))) == "below none"
     assert next(iter(neighbours(5.0, bids))) == "below nearly 0"
+
+
+def test_words_that_a_single_task_shows_are_no_part_of_a_sort() -> None:
+    """Each task has a code of its own; "rejected" is in many. The action's name and numbers are blanked as ever."""
+    log = [
+        episode(
+            f"t{at}",
+            "Go.",
+            [Played("push main", f"main: 9f{at:02d}c pushed in {at} s." if at % 3 else "main: rejected.")],
+            task=f"t{at}",
+        )
+        for at in range(40)
+    ]
+    assert own_words(log) == {f"9f{at:02d}c" for at in range(40) if at % 3}
+    language = StepTable.of(log).language
+    pushed = {language.sort(e.next_observations[0], language.phrasing.parse("push main")) for e in log}
+    assert pushed == {"main: ~ pushed in # s.", "main: rejected."}
+    assert own_words(log[:19]) == frozenset(), "of few tasks any word may be in one"
 
 
 def test_wordings_that_few_numbers_fill_are_told_apart_by_them() -> None:

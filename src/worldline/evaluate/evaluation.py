@@ -26,7 +26,7 @@ from worldline.evaluate.judgement import (
 from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
 from worldline.evaluate.loggers import grouped
 from worldline.evaluate.out_folder import reserved, save
-from worldline.evaluate.recommendation import fallback, recommend
+from worldline.evaluate.recommendation import REFERENCES, fallback, recommend
 from worldline.evaluate.result import Evaluation, Meta, Recommendation
 from worldline.evaluate.result_parts import (
     Certificate,
@@ -52,7 +52,7 @@ from worldline.policies import PolicySource
 from worldline.ray_pool import check_engine
 from worldline.types import InputError, Policy, Trajectory, policy_label
 
-WORLD_MODELS = ("wm", "wm-bag", "wm-dr", "adwm", "adwm-paper", "am-dr", "wm-ar", "wm-joint", "wm-knn", "wm-text")
+WORLD_MODELS = frozenset({"wm", "wm-dr", "wm-magic", "am-dr"}) | REFERENCES
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
 

@@ -6,7 +6,7 @@ trial is never recommended, nothing says its error. Where the audit convicts the
 none are left; where the log lacks part of what a candidate does and there are too few trials, only self-normalised
 weights. An estimator whose intervals missed in every trial is out, and so is a world model without a trial, or with no
 smaller error in its trials than the behaviour mean. Of the world models only `wm` is recommended where it values all
-candidates.
+candidates, and `wm-magic`, which is `wm` corrected by weights.
 `bench coverage` compares this with every constant choice.
 """
 

@@ -47,7 +47,7 @@ class EvaluateConfig(PolicyConfig):
         (AUTO,), help="which estimators; auto: the default ones and those of the world model; all: every estimator"
     )
     world_model: Path | None = option(
-        None, help="folder of a fitted world model: adds wm, wm-dr, adwm, am-dr and its rivals"
+        None, help="folder of a fitted world model: adds wm, wm-magic, wm-dr, adwm, am-dr and its rivals"
     )
     interface: Literal["auto", "text", "soft", "distilled"] = option(
         "auto", help="how policies read imagined observations: as text, or as soft tokens if their weights are local"

@@ -1,4 +1,4 @@
-"""What a world model says of candidates: the estimators `wm`, `wm-dr`, `adwm`, `am-dr` and the rival world models.
+"""What a world model says of candidates: `wm`, `wm-dr`, `wm-magic`, `adwm`, `am-dr` and the rival world models.
 
 A candidate is played in imagination from the start of every logged episode, with the same random draws as all others.
 The interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
@@ -23,7 +23,8 @@ from worldline.evaluate.case import Case
 from worldline.evaluate.imagination import TEXT_MODEL, WITH_EPISODES, Imagination, Model, Player
 from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
-from worldline.ope.certificate import Trial
+from worldline.ope.certificate import Trial, pooled
+from worldline.ope.corrected_model import CorrectedModel, corrected_model
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
 from worldline.ope.estimators import imagined_critic, model_based
 from worldline.ope.intervals import Interval, around, error_by, interval, widened
@@ -34,6 +35,10 @@ from worldline.types import Trajectory, policy_label
 CORRECTED = "am-dr"
 KERNEL_CRITIC = "wm-dr"
 """Doubly robust with `wm` as the critic."""
+CORRECTED_KERNEL = "wm-magic"
+"""`wm`, corrected by the log as far as weights say anything."""
+LEAST_SHARE = 0.5
+"""Of the correction, above which the logged episodes decide, and what speaks against the imagined ones is no caveat."""
 FOLDS = 2
 """Halves of the loggers; each is left out of the log that a world model is fitted on again."""
 MOST_UNSUPPORTED = 0.2
@@ -53,6 +58,8 @@ class WorldModelEstimators:
         self._imagination = Imagination(self.case, self.ensemble)
         self._imagined: dict[tuple[str, float, str], Imagined] = {}
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
+        self._left_out_values: dict[str, Episodes] = {}
+        """What `wm` said of a logger from the starts of its pool, without its episodes."""
         members = self.ensemble.members
         rivals = bool(members) and members[0].rivals is not None
         able = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics not in RIVALS}
@@ -61,7 +68,7 @@ class WorldModelEstimators:
     @property
     def names(self) -> tuple[str, ...]:
         corrected = (CORRECTED,) if self.presets else ()
-        return (*self._played_in, *corrected, *((KERNEL_CRITIC,) if KERNEL in self._played_in else ()))
+        return (*self._played_in, *corrected, KERNEL_CRITIC, CORRECTED_KERNEL)
 
     @property
     def _played_in(self) -> tuple[str, ...]:
@@ -86,9 +93,23 @@ class WorldModelEstimators:
         def critic(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
             return imagined_critic(log, gamma, weights, self.imagined(candidate, KERNEL).values)
 
+        @cache
+        def blend() -> CorrectedModel:
+            imagined = self.imagined(candidate, KERNEL)
+            error = self._doubt(imagined, KERNEL).error
+            return corrected_model(evidence.log, evidence.gamma, evidence.weights, imagined.values, error)
+
+        def blended(log: object, gamma: float, weights: Steps) -> Episodes:
+            return blend().values
+
+        def blend_doubt() -> Doubt:
+            caveat = self._doubt(self.imagined(candidate, KERNEL), KERNEL).caveat
+            return Doubt(blend().error, caveat if blend().share < LEAST_SHARE else None)
+
         combined = {
             CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm")),
             KERNEL_CRITIC: Estimator(critic, ("weights",)),
+            CORRECTED_KERNEL: Estimator(blended, ("weights",), blend_doubt, guarded=True),
         }
         return estimators | {name: estimator for name, estimator in combined.items() if name in self.names}
 
@@ -210,7 +231,8 @@ class WorldModelEstimators:
         key = self._certified(names)
         if key not in self._left_out:
             self._left_out[key] = [trial for fold in range(FOLDS) for trial in self.leave_out_fold(fold, key)]
-        return self._left_out[key]
+        trials = self._left_out[key]
+        return self._with_corrected(trials) if CORRECTED_KERNEL in names and KERNEL in key else trials
 
     def leave_out_fold(self, fold: int, names: Sequence[str]) -> list[Trial]:
         """The loggers of one half, in a world model that is fitted on the other half's episodes."""
@@ -232,11 +254,33 @@ class WorldModelEstimators:
                 imagined = self._imagination.imagined(
                     player, episodes, name, f"certificate of {label}", seed=2, model=model
                 )
+                if name == KERNEL:
+                    self._left_out_values[label] = imagined.values
                 estimates[name] = interval(
                     imagined.values, _codes(episodes), confidence=config.confidence, seed=config.seed
                 )
             trials.append(Trial(label, others, truth, estimates, {}))
         return trials
+
+    def _with_corrected(self, trials: Sequence[Trial]) -> list[Trial]:
+        """The trials with `wm-magic`, which knows the error of `wm` on the other loggers."""
+        case, codes = self.case, {name: code for code, name in enumerate(self.case.log.policy_names)}
+        confidence, known = case.config.confidence, [*self.null([KERNEL]), *trials]
+        result = []
+        for trial in trials:
+            others = [t.estimates[KERNEL].value - t.truth for t in known if t.policy != trial.policy]
+            pool = np.array([codes[name] for name in trial.pool], dtype=np.int64)
+            try:
+                evidence = pooled(case.plain, codes[trial.policy], pool, case.loggers)
+                weights, imagined = evidence.weights, self._left_out_values[trial.policy]
+            except RefusalError as reason:
+                result.append(replace(trial, refused=trial.refused | {CORRECTED_KERNEL: str(reason)}))
+                continue
+            made = corrected_model(evidence.log, evidence.gamma, weights, imagined, error_by(others, confidence))
+            sampled = interval(made.values, evidence.log.tasks, confidence=confidence, seed=case.config.seed)
+            estimate = {CORRECTED_KERNEL: widened(sampled, made.error, confidence)}
+            result.append(replace(trial, estimates=trial.estimates | estimate))
+        return result
 
     def _certified(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of `names` whose error the refits measure."""

@@ -35,7 +35,8 @@ def closeness(considered: Considered, answer: str, state: EpisodeState) -> npt.N
     if worded not in considered.wordings.texts:
         return _nearest(considered, answer, state)
     alike = considered.wordings.of == considered.wordings.texts.index(worded)
-    gaps = np.array([number_gap(text, answer) for text in possible.texts])
+    plain = state.language.plain
+    gaps = np.array([number_gap(plain(text), plain(answer)) for text in possible.texts])
     return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
 
 

@@ -31,6 +31,10 @@ _COMMON = 0.5
 """Words that this share of all texts has relate nothing to anything."""
 _SENTENCES, _LONGEST = 12, 40
 """Sentences of a text that are read, and the words of the longest."""
+_FEWEST_TASKS = 20
+"""Tasks of a log that tell a word of one task from a word that is merely rare."""
+_PLAIN = 1 << 14
+"""Texts that are kept without their own words."""
 _FILLINGS, _OFTEN = 16, 8
 """Fillings of a wording that are distinguished at most, and how often each of them must be in the log on average."""
 
@@ -77,6 +81,18 @@ def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> fr
         for worded, texts in fillings.items()
         if "#" in worded and len(texts) <= _FILLINGS and texts.total() >= _OFTEN * len(texts)
     )
+
+
+def own_words(episodes: Sequence[Trajectory]) -> frozenset[str]:
+    """Words that a single task shows: names, codes, hashes. None where tasks are so few that any word may be one."""
+    tasks: dict[str, set[str]] = defaultdict(set)
+    for episode in episodes:
+        for text in {episode.steps[0].observation, *episode.next_observations}:
+            for word in set(_WORD.findall(text.lower())):
+                tasks[word].add(episode.task_id)
+    if len({episode.task_id for episode in episodes}) < _FEWEST_TASKS:
+        return frozenset()
+    return frozenset(word for word, those in tasks.items() if len(those) == 1 and not word.isdigit())
 
 
 def idle_wordings(
@@ -170,18 +186,36 @@ class Language:
     refused: frozenset[Happening] = frozenset()
     deed_words: frozenset[str] = frozenset()
     """The words of its actions that are no names."""
+    own_words: frozenset[str] = frozenset()
+    """Words that a single task shows."""
     _shapes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _list_codes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _rare_words: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
     _fillers: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    _plain: dict[str, str] = field(default_factory=dict, repr=False)
     shape_sets: list[frozenset[str]] = field(default_factory=list, repr=False)
     _shape_ids: dict[frozenset[str], int] = field(default_factory=dict, repr=False)
     _overlaps: dict[int, Array] = field(default_factory=dict, repr=False)
 
     def sort(self, answer: str, phrase: Phrase) -> str:
-        """The wording of an answer, with its numbers where these recur."""
-        worded = wording(answer, phrase)
-        return blanked(answer, phrase.names).lower() if worded in self.recurring else worded
+        """The wording of an answer without words that a single task shows, with its numbers where these recur.
+
+        A push that succeeds shows another hash each time; all of them are of one sort.
+        """
+        text = self.plain(blanked(answer, phrase.names))
+        return text.lower() if wording(answer, phrase) in self.recurring else _without_numbers(text)
+
+    def plain(self, text: str) -> str:
+        """The text with words that a single task shows blanked."""
+        if not self.own_words:
+            return text
+        plain = self._plain.get(text)
+        if plain is None:
+            if len(self._plain) >= _PLAIN:
+                self._plain.clear()
+            plain = _WORD.sub(lambda match: "~" if match[0].lower() in self.own_words else match[0], text)
+            self._plain[text] = plain
+        return plain
 
     def rare(self, word: str) -> bool:
         """Whether few enough texts have the word for it to relate something to something."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, StepDescription
 from worldline.kernel.goals import GoalNames
-from worldline.kernel.language import Language, code, idle_wordings, recurring_wordings
+from worldline.kernel.language import Language, code, idle_wordings, own_words, recurring_wordings
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrase, Phrasing
@@ -89,7 +89,8 @@ class StepTable:
         recurring, (idle, refused) = recurring_wordings(episodes, phrasing), idle_wordings(episodes, phrasing)
         skeletons = {phrasing.parse(step.action).skeleton for episode in episodes for step in episode.steps}
         deed_words = frozenset(word for skeleton in skeletons for word in vocabulary(skeleton))
-        language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring, idle, refused, deed_words)
+        words = deed_words, own_words(episodes)
+        language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring, idle, refused, *words)
         goal_names = GoalNames(episodes, phrasing)
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []

@@ -105,10 +105,9 @@ def leave_out(
             if min(len(own), len(used)) < FEWEST_EPISODES:
                 continue
             held_out, refused = replace(evidence, target=loggers.get(log.policy_names[k])).take(used), {}
-            if all(name in loggers for name in pool_names) and len(pool) > 1 and shared_tasks:
-                logprobs = [log.gather(loggers[name].logprobs, used) for name in pool_names]
+            if shared_tasks:
                 try:
-                    held_out = balanced(held_out, logprobs, pool)
+                    held_out = pooled(evidence, int(k), pool, loggers)
                 except RefusalError as reason:
                     refused = {name: str(reason) for name in names if WEIGHTED & set(estimators[name].needs)}
             truth = _mean(evidence, own)
@@ -116,6 +115,21 @@ def leave_out(
             trial = _trial(log.policy_names[k], pool_names, held_out, truth, able, estimators, confidence)
             trials.append(replace(trial, refused=trial.refused | refused))
     return trials
+
+
+def pooled(
+    evidence: EstimatorInput, held: int, pool: npt.NDArray[np.int64], loggers: Mapping[str, TargetLog]
+) -> EstimatorInput:
+    """The episodes of the pool with the logger `held` as the target: what a trial estimates it from.
+
+    Where the pool's loggers are all given, their mixture is the behaviour policy.
+    """
+    log = evidence.log
+    used, names = np.flatnonzero(np.isin(log.policies, pool)), [log.policy_names[k] for k in pool]
+    held_out = replace(evidence, target=loggers.get(log.policy_names[held])).take(used)
+    if len(pool) < 2 or not all(name in loggers for name in names):
+        return held_out
+    return balanced(held_out, [log.gather(loggers[name].logprobs, used) for name in names], pool)
 
 
 def balanced(

@@ -108,7 +108,7 @@ def distrust(
     reasons: list[str] = []
     needs = set(estimators[name].needs)
     if needs & WEIGHTED or estimators[name].modelled:
-        reasons += [*audit, *_bad_weights(measured)]
+        reasons += [*audit, *([] if estimators[name].guarded else _bad_weights(measured))]
     if needs & FITTED and not needs & WEIGHTED and measured.support is not None and measured.support < LEAST_SUPPORT:
         reasons.append(f"only {measured.support:.0%} of the target's choices are in the log")
     low, high = float(returns.min()), float(returns.max())

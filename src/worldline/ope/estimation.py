@@ -152,6 +152,8 @@ class Estimator:
     """Called after the function: the fitted model's estimate of its own error."""
     modelled: bool = False
     """Whether the value is that of a fitted model which nothing corrects: its error is measured, see `model_error`."""
+    guarded: bool = False
+    """Whether it leans on weights only as far as these say something: few effective episodes are no flaw of it."""
 
     def __call__(self, evidence: EstimatorInput) -> Episodes:
         return self.function(evidence.log, evidence.gamma, *(getattr(evidence, need) for need in self.needs))
