@@ -26,11 +26,12 @@ from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
 from worldline.evaluate import Evaluation, evaluate, imagination, world_model
 from worldline.evaluate.case import Case
+from worldline.evaluate.corrected_world_model import corrected_trials
 from worldline.evaluate.evaluation import EvaluateConfig
 from worldline.evaluate.world_model import WorldModelEstimators, control_variate
 from worldline.kernel.phrases import Phrasing
 from worldline.ope.certificate import Trial
-from worldline.ope.corrected_model import corrected_model
+from worldline.ope.corrected_model import corrected_model, correction, model_variance
 from worldline.ope.estimation import Doubt, EstimatorInput
 from worldline.ope.intervals import Interval, error_by
 from worldline.ope.log import RaggedLog, TargetLog
@@ -509,28 +510,29 @@ def test_the_kernel_model_is_the_critic_of_wm_dr(folder: Path, house: World) -> 
 
 
 def test_wm_magic_is_wm_corrected_by_the_log(folder: Path, house: World) -> None:
-    """What it plays is stubbed; values are imagined 0.5 everywhere, and `wm` may err by 0.2."""
-    config = EvaluateConfig(log=(folder / "log",), estimators=("wm", "wm-magic"), epsilon=(0.0,))
+    """What it plays is stubbed; values are imagined -1 everywhere, far too low, and `wm` may err by 0.2."""
+    config = EvaluateConfig(log=(folder / "log",), estimators=("wm", "wm-magic"), epsilon=(0.0, 0.5))
     case = Case(config, {"expert": expert(house, 0.4)}, {}, lambda *progress: None)
     kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_replay_error=0.0, replay_error=0.0)
     world = WorldModelEstimators(case, kernel)  # type: ignore[arg-type]  # stands in for an ensemble
     assert "wm-magic" in world.names
-    half = np.full(case.log.episodes, 0.5)
-    world.imagined = lambda candidate, name: SimpleNamespace(values=half)  # type: ignore[method-assign, assignment, return-value]  # stands in for what is imagined
+    low = np.full(case.log.episodes, -1.0)
+    world.imagined = lambda candidate, name: SimpleNamespace(values=low)  # type: ignore[method-assign, assignment, return-value]  # stands in for what is imagined
     world._doubt = lambda imagined, name: Doubt(0.2, "new to the log")  # type: ignore[method-assign]  # stands in for what is measured
-    (candidate,) = case.candidates
-    evidence = case.plain.aimed(case.target(candidate))
-    estimator = world.table(candidate, evidence)["wm-magic"]
-    values = estimator(evidence)
-    made = corrected_model(evidence.log, 1.0, evidence.weights, half, 0.2)
-    np.testing.assert_allclose(values, made.values)
-    assert 0.0 < made.share < 1.0
-    assert estimator.doubt is not None
-    assert estimator.doubt() == Doubt(made.error, "new to the log" if made.share < 0.5 else None)
+    inputs = [case.plain.aimed(case.target(candidate)) for candidate in case.candidates]
+    against = [correction(case.plain.log, 1.0, own.weights, low) for own in inputs]
+    variance = model_variance(against)
+    assert variance > 0
+    for candidate, own, one in zip(case.candidates, inputs, against, strict=True):
+        estimator = world.table(candidate, own)["wm-magic"]
+        made = corrected_model(low, one, variance, 0.2)
+        np.testing.assert_allclose(estimator(own), made.values)
+        assert estimator.doubt is not None
+        assert estimator.doubt() == Doubt(made.error, "new to the log" if made.share < 0.5 else None)
 
 
 def test_wm_magic_is_tried_on_loggers_by_their_weights_on_the_pool() -> None:
-    """Two loggers, one step; `wm` without the held one says .9 from every start of the pool, where weights say .25.
+    """Two loggers who act alike, one step each; `wm` without the held one says .9 and .7 from every start of the pool.
 
     What `wm` may err by is its error on the other logger.
     """
@@ -546,26 +548,18 @@ def test_wm_magic_is_tried_on_loggers_by_their_weights_on_the_pool() -> None:
     alike = TargetLog(log.behaviour, None)
     config = SimpleNamespace(confidence=0.95, seed=0)
     case = SimpleNamespace(log=log, config=config, plain=EstimatorInput(log, 1.0), loggers={"a": alike, "b": alike})
-    world = WorldModelEstimators.__new__(WorldModelEstimators)
-    world.case = case  # type: ignore[assignment]  # stands in for a case
-    world._left_out_values = {"b": np.full(4, 0.9), "a": np.full(4, 0.7)}
-    world.null = lambda names: []  # type: ignore[method-assign]  # no logger was played as itself
     trials = [
         Trial("b", ("a",), 0.75, {"wm": Interval(0.9, None, None, 4)}, {}),
         Trial("a", ("b",), 0.25, {"wm": Interval(0.7, None, None, 4)}, {}),
     ]
-    held_b, held_a = world._with_corrected(trials)
-    for trial, returns, imagined, error in ((held_b, log.rewards[:4], 0.9, 0.45), (held_a, log.rewards[4:], 0.7, 0.15)):
-        model_error = error_by([error], 0.95)
-        pool = RaggedLog(
-            rewards=returns,
-            behaviour=log.behaviour[:4],
-            offsets=np.arange(5),
-            tasks=np.arange(4),
-            policies=np.zeros(4, dtype=np.int64),
-            terminated=np.ones(4, dtype=np.bool_),
-        )
-        made = corrected_model(pool, 1.0, np.zeros(4), np.full(4, imagined), model_error)
+    imagined = {"b": np.full(4, 0.9), "a": np.full(4, 0.7)}
+    tried = corrected_trials(case, trials, trials, imagined, "wm", "wm-magic")  # type: ignore[arg-type]  # stands in for a case
+    pools = {"b": log.take(np.arange(4)), "a": log.take(np.arange(4, 8))}
+    against = {label: correction(pool, 1.0, np.zeros(4), imagined[label]) for label, pool in pools.items()}
+    variance = model_variance([*against.values()])
+    assert variance > 0
+    for trial, error in zip(tried, (0.45, 0.15), strict=True):
+        made = corrected_model(imagined[trial.policy], against[trial.policy], variance, error_by([error], 0.95))
         assert trial.estimates["wm-magic"].value == pytest.approx(made.values.mean())
-        low, high = sorted((imagined, returns.mean()))
+        low, high = sorted((imagined[trial.policy][0], pools[trial.policy].rewards.mean()))
         assert low < trial.estimates["wm-magic"].value < high

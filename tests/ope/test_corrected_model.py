@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from worldline.ope.corrected_model import corrected_model
+from worldline.ope.corrected_model import CorrectedModel, Correction, corrected_model, correction, model_variance
 from worldline.ope.diagnostics import Diagnostics, distrust
 from worldline.ope.estimation import Estimator
 from worldline.ope.log import RaggedLog, RefusalError
@@ -22,86 +22,108 @@ def one_step(rewards: np.ndarray, tasks: np.ndarray | None = None) -> RaggedLog:
     )
 
 
+def made(log: RaggedLog, weights: np.ndarray, imagined: np.ndarray, variance: float = 0.04) -> CorrectedModel:
+    return corrected_model(imagined, correction(log, 1.0, weights, imagined), variance, 0.3)
+
+
 def test_a_model_without_residuals_is_left_alone() -> None:
     rewards = np.array([0.0, 1.0, 0.5, 0.25])
-    made = corrected_model(one_step(rewards), 1.0, np.log([2.0, 0.1, 1.0, 0.9]), rewards, 0.3)
-    np.testing.assert_allclose(made.values, rewards)
+    result = made(one_step(rewards), np.log([2.0, 0.1, 1.0, 0.9]), rewards)
+    np.testing.assert_allclose(result.values, rewards)
 
 
 def test_an_equal_error_in_every_episode_is_taken_out_whole() -> None:
     """Residuals without scatter are sure: all of the correction is taken, and no error of the model is left."""
     rewards = np.array([0.0, 1.0, 0.5, 0.25])
-    made = corrected_model(one_step(rewards), 1.0, np.zeros(4), rewards - 0.2, 0.3)
-    assert made.share == pytest.approx(1.0)
-    assert made.error == pytest.approx(0.0)
-    assert made.values.mean() == pytest.approx(rewards.mean())
-
-
-def test_without_overlap_the_model_is_left_with_its_error() -> None:
-    made = corrected_model(one_step(np.ones(3)), 1.0, np.full(3, -np.inf), np.array([0.1, 0.2, 0.3]), 0.15)
-    np.testing.assert_array_equal(made.values, [0.1, 0.2, 0.3])
-    assert (made.share, made.error) == (0.0, 0.15)
-    sure = corrected_model(one_step(np.array([0.0, 1.0])), 1.0, np.zeros(2), np.full(2, 0.2), 0.0)
-    assert (sure.share, sure.values.mean()) == (0.0, pytest.approx(0.2)), "a model that never errs needs no correction"
+    against = correction(one_step(rewards), 1.0, np.zeros(4), rewards - 0.2)
+    assert model_variance([against]) == pytest.approx(0.04)
+    result = corrected_model(rewards - 0.2, against, 0.04, 0.3)
+    assert result.share == pytest.approx(1.0)
+    assert result.error == pytest.approx(0.0, abs=1e-9)
+    assert result.values.mean() == pytest.approx(rewards.mean())
 
 
 def test_the_share_is_that_of_least_squared_error() -> None:
     """Four episodes of equal weight, of eight: half of what the candidate does is not in the log."""
     rewards = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0])
-    imagined, model_error = np.full(8, 0.5), 0.2
     weights = np.where(np.arange(8) < 4, 0.0, -np.inf)
-    made = corrected_model(one_step(rewards), 1.0, weights, imagined, model_error)
+    against = correction(one_step(rewards), 1.0, weights, np.full(8, 0.5))
     used = rewards[:4] - 0.5
+    assert against.size == pytest.approx(used.mean())
     spread = np.zeros(8)
     spread[:4] = 2 * (used - used.mean()) / (1 - 1 / 4)  # the influence of each, with the jackknife's factor
-    variance = max(spread.var(ddof=1) / 8, (rewards - 0.5).var() / 4) + 0.5**2 * (rewards - 0.5).var()
+    scatter = (rewards - 0.5).var()
+    squared_error = max(spread.var(ddof=1) / 8, scatter / 4) + 0.5**2 * scatter
+    assert against.squared_error == pytest.approx(squared_error)
     shares = np.linspace(0, 1, 100_001)
-    best = shares[np.argmin((1 - shares) ** 2 * model_error**2 + shares**2 * variance)]
-    assert made.share == pytest.approx(best, abs=1e-5)
-    assert made.values.mean() == pytest.approx(0.5 + made.share * used.mean())
+    best = shares[np.argmin((1 - shares) ** 2 * 0.04 + shares**2 * squared_error)]
+    result = corrected_model(np.full(8, 0.5), against, 0.04, 0.3)
+    assert result.share == pytest.approx(best, abs=1e-5)
+    assert result.values.mean() == pytest.approx(0.5 + best * used.mean(), abs=1e-5)
+    assert result.error == pytest.approx(np.hypot((1 - best) * 0.3, best * np.sqrt(against.unseen)), abs=1e-5)
+
+
+def test_the_models_variance_is_what_corrections_scatter_by_beyond_their_own_errors() -> None:
+    """With equal errors: the mean square of the corrections less that error; none where these are noise."""
+
+    def sized(size: float, squared_error: float) -> Correction:
+        return Correction(np.full(2, size), squared_error, 0.0)
+
+    assert model_variance([sized(0.3, 0.01), sized(-0.1, 0.01)]) == pytest.approx((0.09 + 0.01) / 2 - 0.01)
+    assert model_variance([sized(0.05, 0.01), sized(-0.1, 0.01)]) == 0.0
+    assert model_variance([]) == 0.0
+    generator = np.random.default_rng(0)
+    errors = generator.uniform(0.01, 0.1, 4000)
+    sizes = generator.normal(0, np.sqrt(0.02 + errors))
+    estimate = model_variance([sized(*one) for one in zip(sizes, errors, strict=True)])
+    assert estimate == pytest.approx(0.02, rel=0.1)
 
 
 def test_episodes_of_one_task_count_as_one_draw() -> None:
     rewards = np.tile([0.0, 1.0], 8)
     imagined = np.full(16, 0.4)
-    apart = corrected_model(one_step(rewards), 1.0, np.zeros(16), imagined, 0.3)
-    together = corrected_model(one_step(rewards, tasks=rewards.astype(np.int64)), 1.0, np.zeros(16), imagined, 0.3)
+    apart = made(one_step(rewards), np.zeros(16), imagined)
+    together = made(one_step(rewards, tasks=rewards.astype(np.int64)), np.zeros(16), imagined)
     assert together.share < apart.share
 
 
 def test_few_and_light_weights_correct_little() -> None:
-    rewards, imagined = np.tile([0.0, 1.0], 50), np.full(100, 0.2)
-    many = corrected_model(one_step(rewards), 1.0, np.zeros(100), imagined, 0.2)
-    one_only = np.full(100, -np.inf)
-    one_only[1] = np.log(100.0)
-    few = corrected_model(one_step(rewards), 1.0, one_only, imagined, 0.2)
-    lacking = corrected_model(one_step(rewards), 1.0, np.full(100, np.log(0.1)), imagined, 0.2)
-    assert few.share < 0.2
-    assert lacking.share < 0.2
-    assert many.share > 0.9
+    log, imagined = one_step(np.tile([0.0, 1.0], 50)), np.full(100, 0.2)
+    one_only = np.where(np.arange(100) == 1, np.log(100.0), -np.inf)
+    assert made(log, one_only, imagined).share < 0.2
+    assert made(log, np.full(100, np.log(0.1)), imagined).share < 0.2
+    assert made(log, np.zeros(100), imagined).share > 0.9
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("episodes", [20, 200])
 def test_it_is_nearly_as_good_as_the_better_one_of_model_and_weights(bias: float, episodes: int) -> None:
-    """Two actions, taken alike by the log; the candidate takes the second. 400 logs; the model errs by `bias`."""
+    """Two actions, taken alike by the log; the candidates take the second with probability 1, .9 and .8.
+
+    400 logs; the model errs by `bias`.
+    """
     generator = np.random.default_rng(0)
     errors = []
     for _ in range(400):
         second = generator.random(episodes) < 0.5
         rewards = (generator.random(episodes) < np.where(second, 0.7, 0.2)).astype(float)
-        weights = np.where(second, np.log(2.0), -np.inf)
-        imagined = np.full(episodes, 0.7 + bias)
-        made = corrected_model(one_step(rewards), 1.0, weights, imagined, max(bias, 0.03))
-        errors.append((made.values.mean() - 0.7, bias, rewards[second].mean() - 0.7))
-    blend, model, weighted = np.sqrt(np.mean(np.square(errors), axis=0))
-    assert blend < 1.25 * min(model, weighted) + 0.015
-    assert blend < max(model, weighted)
+        log = one_step(rewards)
+        truth = [0.2 + 0.5 * often for often in (1.0, 0.9, 0.8)]
+        weights = [np.log(np.maximum(np.where(second, 2 * often, 2 - 2 * often), 1e-300)) for often in (1.0, 0.9, 0.8)]
+        imagined = [np.full(episodes, value + bias) for value in truth]
+        against = [correction(log, 1.0, w, v) for w, v in zip(weights, imagined, strict=True)]
+        blend = corrected_model(imagined[0], against[0], model_variance(against), 0.1)
+        errors.append((blend.values.mean() - 0.7, bias, rewards[second].mean() - 0.7))
+    blended, model, weighted = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert blended < 1.5 * min(model, weighted) + 0.6 * weighted * (bias == 0)
+    assert blended < max(model, weighted)
 
 
-def test_one_imagined_value_per_episode_is_needed() -> None:
+def test_one_imagined_value_per_episode_and_some_overlap_are_needed() -> None:
     with pytest.raises(RefusalError, match="one per episode is needed"):
-        corrected_model(one_step(np.ones(3)), 1.0, np.zeros(3), np.ones(2), 0.1)
+        correction(one_step(np.ones(3)), 1.0, np.zeros(3), np.ones(2))
+    with pytest.raises(RefusalError):
+        correction(one_step(np.ones(3)), 1.0, np.full(3, -np.inf), np.ones(3))
 
 
 def test_few_effective_episodes_flag_weights_and_not_what_is_guarded_against_them() -> None:

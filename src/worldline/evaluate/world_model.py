@@ -20,11 +20,12 @@ from worldline.adwm.rivals.latent import RIVALS
 from worldline.adwm.value import Imagined, discounted
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
+from worldline.evaluate.corrected_world_model import corrected_trials, corrections
 from worldline.evaluate.imagination import TEXT_MODEL, WITH_EPISODES, Imagination, Model, Player
 from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
-from worldline.ope.certificate import Trial, pooled
-from worldline.ope.corrected_model import CorrectedModel, corrected_model
+from worldline.ope.certificate import Trial
+from worldline.ope.corrected_model import CorrectedModel, Correction, corrected_model, model_variance
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
 from worldline.ope.estimators import imagined_critic, model_based
 from worldline.ope.intervals import Interval, around, error_by, interval, widened
@@ -60,6 +61,7 @@ class WorldModelEstimators:
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
         self._left_out_values: dict[str, Episodes] = {}
         """What `wm` said of a logger from the starts of its pool, without its episodes."""
+        self._corrected: tuple[RaggedLog, dict[str, Correction]] | None = None
         members = self.ensemble.members
         rivals = bool(members) and members[0].rivals is not None
         able = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics not in RIVALS}
@@ -95,9 +97,7 @@ class WorldModelEstimators:
 
         @cache
         def blend() -> CorrectedModel:
-            imagined = self.imagined(candidate, KERNEL)
-            error = self._doubt(imagined, KERNEL).error
-            return corrected_model(evidence.log, evidence.gamma, evidence.weights, imagined.values, error)
+            return self._blend(candidate, evidence)
 
         def blended(log: object, gamma: float, weights: Steps) -> Episodes:
             return blend().values
@@ -112,6 +112,19 @@ class WorldModelEstimators:
             CORRECTED_KERNEL: Estimator(blended, ("weights",), blend_doubt, guarded=True),
         }
         return estimators | {name: estimator for name, estimator in combined.items() if name in self.names}
+
+    def _blend(self, candidate: Candidate, evidence: EstimatorInput) -> CorrectedModel:
+        """`wm-magic` of a candidate: `wm` alone where no logged episode is like the candidate's."""
+        imagined = self.imagined(candidate, KERNEL)
+        error = self._doubt(imagined, KERNEL).error
+        if self._corrected is None or self._corrected[0] is not evidence.log:
+            against = corrections(self.case, evidence, lambda one: self.imagined(one, KERNEL).values)
+            self._corrected = evidence.log, against
+        against = self._corrected[1]
+        if candidate.label not in against:
+            return CorrectedModel(imagined.values, 0.0, error)
+        variance = model_variance([*against.values()])
+        return corrected_model(imagined.values, against[candidate.label], variance, error)
 
     def imagined(self, candidate: Candidate, name: str) -> Imagined:
         """The candidate's imagined episodes, from every start of the log."""
@@ -232,7 +245,10 @@ class WorldModelEstimators:
         if key not in self._left_out:
             self._left_out[key] = [trial for fold in range(FOLDS) for trial in self.leave_out_fold(fold, key)]
         trials = self._left_out[key]
-        return self._with_corrected(trials) if CORRECTED_KERNEL in names and KERNEL in key else trials
+        if CORRECTED_KERNEL not in names or KERNEL not in key:
+            return trials
+        known = [*self.null([KERNEL]), *trials]
+        return corrected_trials(self.case, trials, known, self._left_out_values, KERNEL, CORRECTED_KERNEL)
 
     def leave_out_fold(self, fold: int, names: Sequence[str]) -> list[Trial]:
         """The loggers of one half, in a world model that is fitted on the other half's episodes."""
@@ -261,26 +277,6 @@ class WorldModelEstimators:
                 )
             trials.append(Trial(label, others, truth, estimates, {}))
         return trials
-
-    def _with_corrected(self, trials: Sequence[Trial]) -> list[Trial]:
-        """The trials with `wm-magic`, which knows the error of `wm` on the other loggers."""
-        case, codes = self.case, {name: code for code, name in enumerate(self.case.log.policy_names)}
-        confidence, known = case.config.confidence, [*self.null([KERNEL]), *trials]
-        result = []
-        for trial in trials:
-            others = [t.estimates[KERNEL].value - t.truth for t in known if t.policy != trial.policy]
-            pool = np.array([codes[name] for name in trial.pool], dtype=np.int64)
-            try:
-                evidence = pooled(case.plain, codes[trial.policy], pool, case.loggers)
-                weights, imagined = evidence.weights, self._left_out_values[trial.policy]
-            except RefusalError as reason:
-                result.append(replace(trial, refused=trial.refused | {CORRECTED_KERNEL: str(reason)}))
-                continue
-            made = corrected_model(evidence.log, evidence.gamma, weights, imagined, error_by(others, confidence))
-            sampled = interval(made.values, evidence.log.tasks, confidence=confidence, seed=case.config.seed)
-            estimate = {CORRECTED_KERNEL: widened(sampled, made.error, confidence)}
-            result.append(replace(trial, estimates=trial.estimates | estimate))
-        return result
 
     def _certified(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of `names` whose error the refits measure."""

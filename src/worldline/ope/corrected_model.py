@@ -1,10 +1,13 @@
-"""A world model's value, corrected by the logged episodes that are like the candidate's, as far as they say anything.
+"""A world model's values, corrected by the logged episodes that are like each candidate's, as far as they say anything.
 
 MAGIC (Thomas & Brunskill 2016) blends a model and importance weights by their estimated errors. This is the blend of
 its two ends: the model alone, and the model with its residuals on the log, weighted as the candidate would have played.
-It needs one imagined value for each logged start, and no value function.
+It needs one imagined value for each logged start, and no value function. How far the model is wrong is estimated from
+the corrections of all candidates: by as much as they scatter more than their own errors allow (the random effects of
+DerSimonian & Laird 1986). Where they are noise, the model is left alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +15,30 @@ from scipy.special import logsumexp
 
 from worldline.ope.intervals import task_units
 from worldline.ope.log import Episodes, RaggedLog, RefusalError, Steps
-from worldline.ope.weights import exp, left_out
+from worldline.ope.weights import NO_EVIDENCE, exp, left_out
+
+_LEAST = 1e-12
+"""No correction has a smaller variance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """What the log says against the model's value of one candidate."""
+
+    values: Episodes
+    """Per episode; their mean is the correction."""
+    sampled: float
+    """Its variance by tasks."""
+    unseen: float
+    """What that does not show of its squared error."""
+
+    @property
+    def size(self) -> float:
+        return float(self.values.mean())
+
+    @property
+    def squared_error(self) -> float:
+        return max(self.sampled + self.unseen, _LEAST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +52,12 @@ class CorrectedModel:
     """The standard error that resampling tasks does not show: the model's, and what the log lacks."""
 
 
-def corrected_model(
-    log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes, model_error: float
-) -> CorrectedModel:
-    """V + c sum_i w_i (G_i - V_i) / sum_i w_i, V imagined from each logged start, w the weights of whole episodes.
+def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> Correction:
+    """sum_i w_i (G_i - V_i) / sum_i w_i, V imagined from each logged start, w the weights of whole episodes.
 
-    The share c = a / (a + b) minimises the squared error a (1 - c)^2 + b c^2 of the sum, where a is the square of
-    `model_error`, the model's error on policies of known value, and b that of the correction: its variance, which is at
-    least that of as many residuals as there are effective episodes, and the bias by what the log lacks. A mean weight
-    m < 1 says that 1 - m of the candidate's episodes are like none of the log; the model's error in these may differ
-    from that in the others by as much as residuals scatter.
+    Its variance is at least that of as many residuals as there are effective episodes. A mean weight m < 1 says that
+    1 - m of the candidate's episodes are like none of the log: the model's error in these may differ from that in the
+    others by as much as residuals scatter.
     """
     if len(imagined) != log.episodes:
         raise RefusalError(
@@ -43,16 +65,33 @@ def corrected_model(
         )
     final = log.last(weights)
     if np.isneginf(final).all():
-        return CorrectedModel(imagined, 0.0, model_error)
+        raise RefusalError(NO_EVIDENCE)
     shares = np.exp(final - logsumexp(final))
     residuals = log.returns(gamma) - imagined
-    correction = float(shares @ residuals)
-    influence = log.episodes * shares * (residuals - correction) * left_out(shares)
+    mean, scatter = float(shares @ residuals), float(residuals.var())
+    influence = log.episodes * shares * (residuals - mean) * left_out(shares)
     units = task_units(influence[:, None], log.tasks)
-    sampled = float(units.var(ddof=1) / len(units)) if len(units) > 1 else np.inf
-    scatter, mean_weight = float(residuals.var()), float(exp(logsumexp(final) - np.log(log.episodes)))
+    sampled = float(units.var(ddof=1) / len(units)) if len(units) > 1 else scatter
+    mean_weight = float(exp(logsumexp(final) - np.log(log.episodes)))
     unseen = max(0.0, scatter * float(shares @ shares) - sampled) + scatter * (1 - min(1.0, mean_weight)) ** 2
-    total = model_error**2 + sampled + unseen
-    share = model_error**2 / total if total > 0 else 0.0
-    values = imagined + share * (correction + influence - influence.mean())
-    return CorrectedModel(values, share, float(np.hypot((1 - share) * model_error, share * np.sqrt(unseen))))
+    return Correction(mean + influence - influence.mean(), sampled, unseen)
+
+
+def model_variance(corrections: Sequence[Correction]) -> float:
+    """The mean square of the model's error, by which corrections scatter more than their own errors allow."""
+    if not corrections:
+        return 0.0
+    sizes = np.array([one.size for one in corrections])
+    precisions = 1 / np.array([one.squared_error for one in corrections])
+    return max(0.0, float((sizes**2 @ precisions - len(sizes)) / precisions.sum()))
+
+
+def corrected_model(imagined: Episodes, against: Correction, variance: float, model_error: float) -> CorrectedModel:
+    """V + c times the correction: c = a / (a + b) has the least squared error a (1 - c)^2 + b c^2.
+
+    Of these, a is the model's `variance`, b the correction's squared error. `model_error` is what the model's value is
+    known to err by otherwise.
+    """
+    share = variance / (variance + against.squared_error)
+    error = float(np.hypot((1 - share) * model_error, share * np.sqrt(against.unseen)))
+    return CorrectedModel(imagined + share * against.values, share, error)
