@@ -26,15 +26,14 @@ from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
 from worldline.evaluate import Evaluation, evaluate, imagination, world_model
 from worldline.evaluate.case import Case
-from worldline.evaluate.corrected_world_model import corrected_trials
 from worldline.evaluate.evaluation import EvaluateConfig
 from worldline.evaluate.world_model import WorldModelEstimators, control_variate
 from worldline.kernel.phrases import Phrasing
 from worldline.ope.certificate import Trial
 from worldline.ope.corrected_model import corrected_model, correction, model_variance
 from worldline.ope.estimation import Doubt, EstimatorInput
-from worldline.ope.intervals import Interval, error_by
-from worldline.ope.log import RaggedLog, TargetLog
+from worldline.ope.intervals import Interval
+from worldline.ope.log import RaggedLog
 from worldline.rollout import Rollout, plan
 from worldline.types import Decision, InputError, Policy, Step, Trajectory, Turn, World, derive_seed
 
@@ -529,37 +528,3 @@ def test_wm_magic_is_wm_corrected_by_the_log(folder: Path, house: World) -> None
         np.testing.assert_allclose(estimator(own), made.values)
         assert estimator.doubt is not None
         assert estimator.doubt() == Doubt(made.error, "new to the log" if made.share < 0.5 else None)
-
-
-def test_wm_magic_is_tried_on_loggers_by_their_weights_on_the_pool() -> None:
-    """Two loggers who act alike, one step each; `wm` without the held one says .9 and .7 from every start of the pool.
-
-    What `wm` may err by is its error on the other logger.
-    """
-    log = RaggedLog(
-        rewards=np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0]),
-        behaviour=np.log(np.full(8, 0.5)),
-        offsets=np.arange(9),
-        tasks=np.array([0, 1, 2, 3, 0, 1, 2, 3]),
-        policies=np.array([0, 0, 0, 0, 1, 1, 1, 1]),
-        terminated=np.ones(8, dtype=np.bool_),
-        policy_names=("a", "b"),
-    )
-    alike = TargetLog(log.behaviour, None)
-    config = SimpleNamespace(confidence=0.95, seed=0)
-    case = SimpleNamespace(log=log, config=config, plain=EstimatorInput(log, 1.0), loggers={"a": alike, "b": alike})
-    trials = [
-        Trial("b", ("a",), 0.75, {"wm": Interval(0.9, None, None, 4)}, {}),
-        Trial("a", ("b",), 0.25, {"wm": Interval(0.7, None, None, 4)}, {}),
-    ]
-    imagined = {"b": np.full(4, 0.9), "a": np.full(4, 0.7)}
-    tried = corrected_trials(case, trials, trials, imagined, "wm", "wm-magic")  # type: ignore[arg-type]  # stands in for a case
-    pools = {"b": log.take(np.arange(4)), "a": log.take(np.arange(4, 8))}
-    against = {label: correction(pool, 1.0, np.zeros(4), imagined[label]) for label, pool in pools.items()}
-    variance = model_variance([*against.values()])
-    assert variance > 0
-    for trial, error in zip(tried, (0.45, 0.15), strict=True):
-        made = corrected_model(imagined[trial.policy], against[trial.policy], variance, error_by([error], 0.95))
-        assert trial.estimates["wm-magic"].value == pytest.approx(made.values.mean())
-        low, high = sorted((imagined[trial.policy][0], pools[trial.policy].rewards.mean()))
-        assert low < trial.estimates["wm-magic"].value < high

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from worldline.ope.corrected_model import CorrectedModel, Correction, corrected_model, correction, model_variance
+from worldline.ope.corrected_model import CorrectedModel, ModelCorrection, corrected_model, correction, model_variance
 from worldline.ope.diagnostics import Diagnostics, distrust
 from worldline.ope.estimation import Estimator
 from worldline.ope.log import RaggedLog, RefusalError
@@ -66,8 +66,8 @@ def test_the_share_is_that_of_least_squared_error() -> None:
 def test_the_models_variance_is_what_corrections_scatter_by_beyond_their_own_errors() -> None:
     """With equal errors: the mean square of the corrections less that error; none where these are noise."""
 
-    def sized(size: float, squared_error: float) -> Correction:
-        return Correction(np.full(2, size), squared_error, 0.0)
+    def sized(size: float, squared_error: float) -> ModelCorrection:
+        return ModelCorrection(np.full(2, size), squared_error, 0.0)
 
     assert model_variance([sized(0.3, 0.01), sized(-0.1, 0.01)]) == pytest.approx((0.09 + 0.01) / 2 - 0.01)
     assert model_variance([sized(0.05, 0.01), sized(-0.1, 0.01)]) == 0.0

@@ -20,12 +20,12 @@ from worldline.adwm.rivals.latent import RIVALS
 from worldline.adwm.value import Imagined, discounted
 from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
-from worldline.evaluate.corrected_world_model import corrected_trials, corrections
+from worldline.evaluate.correction import corrected_trials, corrections
 from worldline.evaluate.imagination import TEXT_MODEL, WITH_EPISODES, Imagination, Model, Player
 from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
 from worldline.ope.certificate import Trial
-from worldline.ope.corrected_model import CorrectedModel, Correction, corrected_model, model_variance
+from worldline.ope.corrected_model import CorrectedModel, ModelCorrection, corrected_model, model_variance
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
 from worldline.ope.estimators import imagined_critic, model_based
 from worldline.ope.intervals import Interval, around, error_by, interval, widened
@@ -61,7 +61,7 @@ class WorldModelEstimators:
         self._left_out: dict[tuple[str, ...], list[Trial]] = {}
         self._left_out_values: dict[str, Episodes] = {}
         """What `wm` said of a logger from the starts of its pool, without its episodes."""
-        self._corrected: tuple[RaggedLog, dict[str, Correction]] | None = None
+        self._corrected: tuple[RaggedLog, dict[str, ModelCorrection]] | None = None
         members = self.ensemble.members
         rivals = bool(members) and members[0].rivals is not None
         able = {n: m for n, m in IMAGINATION_PRESETS.items() if rivals or m.dynamics not in RIVALS}
@@ -247,8 +247,8 @@ class WorldModelEstimators:
         trials = self._left_out[key]
         if CORRECTED_KERNEL not in names or KERNEL not in key:
             return trials
-        known = [*self.null([KERNEL]), *trials]
-        return corrected_trials(self.case, trials, known, self._left_out_values, KERNEL, CORRECTED_KERNEL)
+        measured = [*self.null([KERNEL]), *trials]
+        return corrected_trials(self.case, trials, measured, self._left_out_values, KERNEL, CORRECTED_KERNEL)
 
     def leave_out_fold(self, fold: int, names: Sequence[str]) -> list[Trial]:
         """The loggers of one half, in a world model that is fitted on the other half's episodes."""

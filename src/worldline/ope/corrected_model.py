@@ -22,7 +22,7 @@ _LEAST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Correction:
+class ModelCorrection:
     """What the log says against the model's value of one candidate."""
 
     values: Episodes
@@ -52,7 +52,7 @@ class CorrectedModel:
     """The standard error that resampling tasks does not show: the model's, and what the log lacks."""
 
 
-def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> Correction:
+def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> ModelCorrection:
     """sum_i w_i (G_i - V_i) / sum_i w_i, V imagined from each logged start, w the weights of whole episodes.
 
     Its variance is at least that of as many residuals as there are effective episodes. A mean weight m < 1 says that
@@ -74,10 +74,10 @@ def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes)
     sampled = float(units.var(ddof=1) / len(units)) if len(units) > 1 else scatter
     mean_weight = float(exp(logsumexp(final) - np.log(log.episodes)))
     unseen = max(0.0, scatter * float(shares @ shares) - sampled) + scatter * (1 - min(1.0, mean_weight)) ** 2
-    return Correction(mean + influence - influence.mean(), sampled, unseen)
+    return ModelCorrection(mean + influence - influence.mean(), sampled, unseen)
 
 
-def model_variance(corrections: Sequence[Correction]) -> float:
+def model_variance(corrections: Sequence[ModelCorrection]) -> float:
     """The mean square of the model's error, by which corrections scatter more than their own errors allow."""
     if not corrections:
         return 0.0
@@ -86,7 +86,9 @@ def model_variance(corrections: Sequence[Correction]) -> float:
     return max(0.0, float((sizes**2 @ precisions - len(sizes)) / precisions.sum()))
 
 
-def corrected_model(imagined: Episodes, against: Correction, variance: float, model_error: float) -> CorrectedModel:
+def corrected_model(
+    imagined: Episodes, against: ModelCorrection, variance: float, model_error: float
+) -> CorrectedModel:
     """V + c times the correction: c = a / (a + b) has the least squared error a (1 - c)^2 + b c^2.
 
     Of these, a is the model's `variance`, b the correction's squared error. `model_error` is what the model's value is

@@ -9,7 +9,7 @@ import numpy as np
 from worldline.evaluate.candidates import Candidate
 from worldline.evaluate.case import Case
 from worldline.ope.certificate import Trial, pooled
-from worldline.ope.corrected_model import Correction, corrected_model, correction, model_variance
+from worldline.ope.corrected_model import ModelCorrection, corrected_model, correction, model_variance
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.intervals import error_by, interval, widened
 from worldline.ope.log import Episodes, RefusalError
@@ -17,7 +17,7 @@ from worldline.ope.log import Episodes, RefusalError
 
 def corrections(
     case: Case, evidence: EstimatorInput, imagined: Callable[[Candidate], Episodes]
-) -> dict[str, Correction]:
+) -> dict[str, ModelCorrection]:
     """What the log of `evidence` says against what was imagined, for each candidate that it says something about."""
     against = {}
     for candidate in case.candidates:
@@ -28,15 +28,20 @@ def corrections(
 
 
 def corrected_trials(
-    case: Case, trials: Sequence[Trial], known: Sequence[Trial], imagined: Mapping[str, Episodes], model: str, name: str
+    case: Case,
+    trials: Sequence[Trial],
+    measured: Sequence[Trial],
+    imagined: Mapping[str, Episodes],
+    model: str,
+    name: str,
 ) -> list[Trial]:
     """The trials of `model` with its corrected value, called `name`.
 
     Each logger is valued from the starts of its pool: `imagined` has these values by logger. What the model may err by
-    otherwise is its error on the other loggers in `known`.
+    otherwise is its error on the other loggers in `measured`.
     """
     codes, confidence = {label: code for code, label in enumerate(case.log.policy_names)}, case.config.confidence
-    against: dict[str, Correction] = {}
+    against: dict[str, ModelCorrection] = {}
     inputs: dict[str, EstimatorInput] = {}
     for trial in trials:
         pool = np.array([codes[label] for label in trial.pool], dtype=np.int64)
@@ -47,7 +52,7 @@ def corrected_trials(
     for trial in trials:
         estimate, label = trial.estimates[model], trial.policy
         if label in against:
-            error = error_by([t.estimates[model].value - t.truth for t in known if t.policy != label], confidence)
+            error = error_by([t.estimates[model].value - t.truth for t in measured if t.policy != label], confidence)
             made = corrected_model(imagined[label], against[label], variance, error)
             sampled = interval(made.values, inputs[label].log.tasks, confidence=confidence, seed=case.config.seed)
             estimate = widened(sampled, made.error, confidence)
