@@ -148,7 +148,7 @@ class Expectation:
         return self.process.log_ratios(here, self.outputs.of(answers)[:, list(self.outputs.columns)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outputs:
     """What is predicted of an answer, as numbers."""
 
@@ -164,9 +164,21 @@ class Outputs:
             return np.array([[one.reward] for one in answers])
         if self.target == "number":
             return np.array([free_numbers(one.text, one.phrase) for one in answers])
-        nothing = np.zeros(len(next(iter(self.words.values()))) if self.words else 0)
-        parts = ([self.words[word] for word in sorted(one.words & self.words.keys())] for one in answers)
-        return np.array([np.sum(each or [nothing], 0) for each in parts])
+        return np.array([_combined(self, _known(self, one.text, one.phrase.names) - one.given) for one in answers])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _known(outputs: Outputs, text: str, names: tuple[str, ...]) -> frozenset[str]:
+    """The words of a text that have a part in the combinations, without those names."""
+    return plain_words(blanked(text, names)).intersection(outputs.words)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _combined(outputs: Outputs, words: frozenset[str]) -> Array:
+    """What these words add up to in each combination."""
+    nothing = np.zeros(len(next(iter(outputs.words.values()))) if outputs.words else 0)
+    out: Array = np.sum([outputs.words[word] for word in sorted(words)] or [nothing], 0)
+    return out
 
 
 def _directions(table: Array, answers: Sequence[Answer]) -> dict[str, Array]:

@@ -56,12 +56,12 @@ def _wording(answer: str, names: tuple[str, ...]) -> str:
 
 def free_numbers(answer: str, phrase: Phrase) -> tuple[float, ...]:
     """The numbers that `wording` leaves out, in order."""
-    return _free_numbers(blanked(answer, phrase.names))
+    return _free_numbers(answer, phrase.names)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _free_numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(number[:9]) for number in _FREE_NUMBER.findall(text))
+def _free_numbers(answer: str, names: tuple[str, ...]) -> tuple[float, ...]:
+    return tuple(float(number[:9]) for number in _FREE_NUMBER.findall(blanked(answer, names)))
 
 
 @functools.lru_cache(maxsize=1 << 14)
