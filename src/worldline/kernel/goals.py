@@ -31,10 +31,11 @@ _Roles = frozenset[_Role]
 @functools.lru_cache(maxsize=_REMEMBERED)
 def aligned(old: str, new: str) -> Renaming:
     """The terms of one goal to those in their place in another that is worded alike; none where it is not."""
-    theirs, ours = (_TERM.findall(goal) for goal in (old, new))
+    theirs, ours = _terms(old), _terms(new)
     if old == new or max(len(theirs), len(ours)) > _LONGEST:
         return ()
-    matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
+    matcher = _matcher(new)
+    matcher.set_seq1(theirs)
     bounds = matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio  # the first two are cheap, and never less
     if any(share() < LIKE_WORDED for share in bounds):
         return ()
@@ -44,6 +45,17 @@ def aligned(old: str, new: str) -> Renaming:
             for term, ours_there in zip(theirs[first:end], ours[our_first:our_end], strict=True):
                 counterparts.setdefault(term, ours_there)
     return tuple(counterparts.items())
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _terms(goal: str) -> list[str]:
+    return _TERM.findall(goal)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _matcher(goal: str) -> difflib.SequenceMatcher[str]:
+    """What compares others with the terms of a goal: it indexes these once."""
+    return difflib.SequenceMatcher(None, "", _terms(goal), autojunk=False)
 
 
 class GoalNames:
