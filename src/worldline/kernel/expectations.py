@@ -164,11 +164,11 @@ class Outputs:
             return np.array([[one.reward] for one in answers])
         if self.target == "number":
             return np.array([free_numbers(one.text, one.phrase) for one in answers])
-        return np.array([_combined(self, _known(self, one.text, one.phrase.names) - one.given) for one in answers])
+        return np.array([_combined(self, _combined_words(self, one.text, one.phrase.names) - one.given) for one in answers])
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _known(outputs: Outputs, text: str, names: tuple[str, ...]) -> frozenset[str]:
+def _combined_words(outputs: Outputs, text: str, names: tuple[str, ...]) -> frozenset[str]:
     """The words of a text that have a part in the combinations, without those names."""
     return plain_words(blanked(text, names)).intersection(outputs.words)
 
