@@ -164,7 +164,8 @@ class Outputs:
             return np.array([[one.reward] for one in answers])
         if self.target == "number":
             return np.array([free_numbers(one.text, one.phrase) for one in answers])
-        return np.array([_combined(self, _combined_words(self, one.text, one.phrase.names) - one.given) for one in answers])
+        words = (_combined_words(self, one.text, one.phrase.names) - one.given for one in answers)
+        return np.array([_combined(self, each) for each in words])
 
 
 @functools.lru_cache(maxsize=1 << 14)
