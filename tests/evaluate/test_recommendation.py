@@ -205,6 +205,17 @@ def test_where_log_probs_are_convicted_an_estimator_without_them_is_taken() -> N
     assert best.estimator == "lfqe"
 
 
+def test_a_world_model_that_weights_correct_rests_on_log_probs() -> None:
+    policies = [
+        candidate(name, **{"wm-magic": flagged(value, 0.01), "lfqe": flagged(value, 0.1)})
+        for name, value in (("a", 0.2), ("b", 0.3))
+    ]
+    trials = [trial(**{"wm-magic": 0.01, "lfqe": 0.1})]
+    best = recommend(["wm-magic", "lfqe"], trials, policies, Audit(contradictions=("one of them is wrong",)))
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "lfqe"
+
+
 def test_where_the_log_lacks_actions_weights_are_self_normalised() -> None:
     lacking = Diagnostics(100, 50, step_weight=0.8, step_weight_error=0.02)
     policies = [

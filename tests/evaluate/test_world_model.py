@@ -31,6 +31,7 @@ from worldline.evaluate.world_model import WorldModelEstimators, control_variate
 from worldline.kernel.phrases import Phrasing
 from worldline.ope.certificate import Trial
 from worldline.ope.corrected_model import corrected_model, correction, model_variance
+from worldline.ope.diagnostics import bad_weights, diagnostics
 from worldline.ope.estimation import Doubt, EstimatorInput
 from worldline.ope.intervals import Interval
 from worldline.ope.log import RaggedLog
@@ -508,6 +509,17 @@ def test_the_kernel_model_is_the_critic_of_wm_dr(folder: Path, house: World) -> 
     np.testing.assert_allclose(values, 0.5 + rho * (case.log.returns(1.0) - 0.5))
 
 
+def test_wm_magic_alone_has_wm_tried(folder: Path, house: World) -> None:
+    config = EvaluateConfig(log=(folder / "log",), estimators=("wm-magic",), epsilon=(0.0,))
+    case = Case(config, {"expert": expert(house, 0.4)}, {}, lambda *progress: None)
+    kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_replay_error=0.0, replay_error=0.0)
+    world = WorldModelEstimators(case, kernel)  # type: ignore[arg-type]  # stands in for an ensemble
+    tried: list[Sequence[str]] = []
+    world.leave_out_fold = lambda fold, names: tried.append(names) or []  # type: ignore[method-assign, func-returns-value]  # notes the call and answers with nothing
+    world.leave_out(["wm-magic"])
+    assert tried == [("wm",), ("wm",)]
+
+
 def test_wm_magic_is_wm_corrected_by_the_log(folder: Path, house: World) -> None:
     """What it plays is stubbed; values are imagined -1 everywhere, far too low, and `wm` may err by 0.2."""
     config = EvaluateConfig(log=(folder / "log",), estimators=("wm", "wm-magic"), epsilon=(0.0, 0.5))
@@ -527,4 +539,5 @@ def test_wm_magic_is_wm_corrected_by_the_log(folder: Path, house: World) -> None
         made = corrected_model(low, one, variance, 0.2)
         np.testing.assert_allclose(estimator(own), made.values)
         assert estimator.doubt is not None
-        assert estimator.doubt() == Doubt(made.error, "new to the log" if made.share < 0.5 else None)
+        caveat = "new to the log" if made.share < 0.5 else "; ".join(bad_weights(diagnostics(own))) or None
+        assert estimator.doubt() == Doubt(made.error, caveat)

@@ -9,10 +9,11 @@ import numpy as np
 from worldline.evaluate.candidates import Candidate
 from worldline.evaluate.case import Case
 from worldline.ope.certificate import Trial, pooled
-from worldline.ope.corrected_model import ModelCorrection, corrected_model, correction, model_variance
+from worldline.ope.corrected_model import CorrectedModel, ModelCorrection, corrected_model, correction, model_variance
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.intervals import error_by, interval, widened
 from worldline.ope.log import Episodes, RefusalError
+from worldline.ope.weights import NO_EVIDENCE
 
 
 def corrections(
@@ -43,18 +44,26 @@ def corrected_trials(
     codes, confidence = {label: code for code, label in enumerate(case.log.policy_names)}, case.config.confidence
     against: dict[str, ModelCorrection] = {}
     inputs: dict[str, EstimatorInput] = {}
+    refused: dict[str, str] = {}
     for trial in trials:
         pool = np.array([codes[label] for label in trial.pool], dtype=np.int64)
-        with suppress(RefusalError):
+        try:
             own = inputs[trial.policy] = pooled(case.plain, codes[trial.policy], pool, case.loggers)
             against[trial.policy] = correction(own.log, own.gamma, own.weights, imagined[trial.policy])
+        except RefusalError as reason:
+            if str(reason) != NO_EVIDENCE:  # else the model is left alone
+                refused[trial.policy] = str(reason)
     variance, result = model_variance([*against.values()]), []
     for trial in trials:
-        estimate, label = trial.estimates[model], trial.policy
+        label = trial.policy
+        if label in refused:
+            result.append(replace(trial, refused=trial.refused | {name: refused[label]}))
+            continue
+        error = error_by([t.estimates[model].value - t.truth for t in measured if t.policy != label], confidence)
+        made = CorrectedModel(imagined[label], 0.0, error)
         if label in against:
-            error = error_by([t.estimates[model].value - t.truth for t in measured if t.policy != label], confidence)
             made = corrected_model(imagined[label], against[label], variance, error)
-            sampled = interval(made.values, inputs[label].log.tasks, confidence=confidence, seed=case.config.seed)
-            estimate = widened(sampled, made.error, confidence)
+        sampled = interval(made.values, inputs[label].log.tasks, confidence=confidence, seed=case.config.seed)
+        estimate = widened(sampled, made.error, confidence)
         result.append(replace(trial, estimates=trial.estimates | {name: estimate}))
     return result

@@ -26,7 +26,7 @@ from worldline.evaluate.judgement import (
 from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
 from worldline.evaluate.loggers import grouped
 from worldline.evaluate.out_folder import reserved, save
-from worldline.evaluate.recommendation import REFERENCES, fallback, recommend
+from worldline.evaluate.recommendation import CORRECTED, MIXTURE, REFERENCES, WEIGHTED_MODELS, fallback, recommend
 from worldline.evaluate.result import Evaluation, Meta, Recommendation
 from worldline.evaluate.result_parts import (
     Certificate,
@@ -52,7 +52,7 @@ from worldline.policies import PolicySource
 from worldline.ray_pool import check_engine
 from worldline.types import InputError, Policy, Trajectory, policy_label
 
-WORLD_MODELS = frozenset({"wm", "wm-dr", "wm-magic", "am-dr"}) | REFERENCES
+WORLD_MODELS = REFERENCES | WEIGHTED_MODELS | {MIXTURE}
 Extra = Callable[[Candidate, EstimatorInput], Mapping[str, Estimator]]
 """More estimators for a candidate, added to, or in the place of, those of the table."""
 
@@ -147,8 +147,9 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     comparison = compared(judgements, decisive, evidence, how, list(in_log.values())) if decisive else None
     robust = robustness(judgements, decisive, inputs) if decisive else None
     split = None
-    if config.by and decisive:
-        split = breakdown(config.by, groups, decisive, inputs, judgements, how, checked.reasons, means_of)
+    by_group = MIXTURE if decisive == CORRECTED and MIXTURE in names else decisive  # its values are of the whole log
+    if config.by and by_group and by_group != CORRECTED:
+        split = breakdown(config.by, groups, by_group, inputs, judgements, how, checked.reasons, means_of)
 
     meta = _meta(case, names, null, trials)
     if not isinstance(recommended, Recommendation):

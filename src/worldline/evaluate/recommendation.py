@@ -5,8 +5,8 @@ flagged, it is no smaller than the error in trials: estimates of the log's own p
 trial is never recommended, nothing says its error. Where the audit convicts the log-probs, only estimators that use
 none are left; where the log lacks part of what a candidate does and there are too few trials, only self-normalised
 weights. An estimator whose intervals missed in every trial is out, and so is a world model without a trial, or with no
-smaller error in its trials than the behaviour mean. Of the world models only `wm` is recommended where it values all
-candidates, and `wm-magic`, which is `wm` corrected by weights.
+smaller error in its trials than the behaviour mean. Where `wm` values all candidates, no other world model is
+recommended but `wm-magic`, which is `wm` corrected by weights.
 `bench coverage` compares this with every constant choice.
 """
 
@@ -28,6 +28,9 @@ MIXTURE = "wm"
 REFERENCES = frozenset({"wm-bag", "adwm", "adwm-noise", "adwm-paper", "wm-ar", "wm-joint", "wm-knn", "wm-text"})
 """World models that the mixture is compared with. The log's few loggers, one error each, are too few to choose between
 world models by; the mixture chose its parts by every held-out step of the log."""
+CORRECTED = "wm-magic"
+WEIGHTED_MODELS = frozenset({CORRECTED, "wm-dr", "am-dr"})
+"""World models that importance weights correct."""
 TRIALS_FOR_A_VERDICT = 3
 """The errors of fewer trials say too little to overrule sound intervals: their mean scatters by half of it."""
 
@@ -157,7 +160,7 @@ def _least_bad(
 ) -> list[str]:
     """Where all are flagged: those whose fault is the smaller one; all, where there are trials enough."""
     if audit is not None and audit.reasons:
-        without = [name for name in able if name not in ESTIMATORS or not _rests_on_logprobs(name)]
+        without = [name for name in able if not _rests_on_logprobs(name)]
         return without or list(able)
     lacking = any(policy.diagnostics is not None and lacks_actions(policy.diagnostics) for policy in policies)
     if lacking and len(trials) < TRIALS_FOR_A_VERDICT:
@@ -166,8 +169,7 @@ def _least_bad(
 
 
 def _rests_on_logprobs(name: str) -> bool:
-    needs = set(ESTIMATORS[name].needs)
-    return bool(needs & WEIGHTED)
+    return name in WEIGHTED_MODELS or (name in ESTIMATORS and bool(WEIGHTED & set(ESTIMATORS[name].needs)))
 
 
 def _floor_error(trials: Sequence[Trial], name: str) -> float | None:

@@ -26,6 +26,7 @@ from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
 from worldline.ope.certificate import Trial
 from worldline.ope.corrected_model import CorrectedModel, ModelCorrection, corrected_model, model_variance
+from worldline.ope.diagnostics import bad_weights, diagnostics
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
 from worldline.ope.estimators import imagined_critic, model_based
 from worldline.ope.intervals import Interval, around, error_by, interval, widened
@@ -39,7 +40,7 @@ KERNEL_CRITIC = "wm-dr"
 CORRECTED_KERNEL = "wm-magic"
 """`wm`, corrected by the log as far as weights say anything."""
 LEAST_SHARE = 0.5
-"""Of the correction, above which the logged episodes decide, and what speaks against the imagined ones is no caveat."""
+"""Of the correction, from which on the logged episodes decide: what speaks against these is the caveat then."""
 FOLDS = 2
 """Halves of the loggers; each is left out of the log that a world model is fitted on again."""
 MOST_UNSUPPORTED = 0.2
@@ -103,8 +104,9 @@ class WorldModelEstimators:
             return blend().values
 
         def blend_doubt() -> Doubt:
-            caveat = self._doubt(self.imagined(candidate, KERNEL), KERNEL).caveat
-            return Doubt(blend().error, caveat if blend().share < LEAST_SHARE else None)
+            if blend().share < LEAST_SHARE:
+                return Doubt(blend().error, self._doubt(self.imagined(candidate, KERNEL), KERNEL).caveat)
+            return Doubt(blend().error, "; ".join(bad_weights(diagnostics(evidence))) or None)
 
         combined = {
             CORRECTED: Estimator(corrected, ("clipped",), doubt("adwm")),
@@ -280,7 +282,7 @@ class WorldModelEstimators:
 
     def _certified(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of `names` whose error the refits measure."""
-        certified = self.case.config.refit_estimators or names
+        names, certified = _with_models(names), _with_models(self.case.config.refit_estimators or names)
         return tuple(name for name in names if name in self._played_in and name in certified)
 
     def _refitted(self, episodes: Sequence[Trajectory], pool: str, names: Sequence[str]) -> Model:
@@ -304,6 +306,11 @@ class WorldModelEstimators:
             return fit_ensemble(episodes, settings, watch).ensemble
 
         return Model(fitted, f"refitted on {pool} with {settings!r}")
+
+
+def _with_models(names: Sequence[str]) -> list[str]:
+    """The estimators, with the one that `wm-magic` corrects."""
+    return list(dict.fromkeys([*names, *([KERNEL] if CORRECTED_KERNEL in names else [])]))
 
 
 def control_variate(evidence: EstimatorInput, weights: Steps, imagined: Episodes) -> Episodes:

@@ -5,7 +5,6 @@ import numpy.typing as npt
 
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState
-from worldline.kernel.language import wording
 from worldline.kernel.model import Considered, KernelModel
 from worldline.kernel.numerals import number_gap
 from worldline.kernel.paths import opening
@@ -43,8 +42,9 @@ def closeness(considered: Considered, answer: str, state: EpisodeState) -> npt.N
 def _nearest(considered: Considered, answer: str, state: EpisodeState) -> npt.NDArray[np.float32]:
     """Of the candidates that begin as the answer does, and of these with its words of the goal, those nearest to it."""
     phrase, texts = considered.step.phrase, considered.candidates.texts
-    begins, wanted = wording(opening(answer), phrase), state.rare_goal_words - vocabulary(considered.step.action)
-    alike = np.array([wording(opening(text), phrase) == begins for text in texts])
+    number_free = state.language.number_free
+    begins, wanted = number_free(opening(answer), phrase), state.rare_goal_words - vocabulary(considered.step.action)
+    alike = np.array([number_free(opening(text), phrase) == begins for text in texts])
     if not alike.any():
         return np.zeros(len(texts), np.float32)
     of_goal = np.array([vocabulary(text) & wanted == vocabulary(answer) & wanted for text in texts])

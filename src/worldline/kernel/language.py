@@ -85,13 +85,13 @@ def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> fr
 
 def own_words(episodes: Sequence[Trajectory]) -> frozenset[str]:
     """Words that a single task shows: names, codes, hashes. None where tasks are so few that any word may be one."""
+    if len({episode.task_id for episode in episodes}) < _FEWEST_TASKS:
+        return frozenset()
     tasks: dict[str, set[str]] = defaultdict(set)
     for episode in episodes:
         for text in {episode.steps[0].observation, *episode.next_observations}:
             for word in set(_WORD.findall(text.lower())):
                 tasks[word].add(episode.task_id)
-    if len({episode.task_id for episode in episodes}) < _FEWEST_TASKS:
-        return frozenset()
     return frozenset(word for word, those in tasks.items() if len(those) == 1 and not word.isdigit())
 
 
@@ -202,8 +202,12 @@ class Language:
 
         A push that succeeds shows another hash each time; all of them are of one sort.
         """
-        text = self.plain(blanked(answer, phrase.names))
-        return text.lower() if wording(answer, phrase) in self.recurring else _without_numbers(text)
+        recurs = wording(answer, phrase) in self.recurring
+        return self.plain(blanked(answer, phrase.names)).lower() if recurs else self.number_free(answer, phrase)
+
+    def number_free(self, answer: str, phrase: Phrase) -> str:
+        """The wording of an answer without words that a single task shows."""
+        return _without_numbers(self.plain(blanked(answer, phrase.names)))
 
     def plain(self, text: str) -> str:
         """The text with words that a single task shows blanked."""

@@ -120,7 +120,7 @@ def wordings(
         if text not in of_text:
             of_text[text] = state.language.sort(text, step.phrase)
         of.append(numbers.setdefault(of_text[text], len(numbers)))
-    openings = {sort: state.language.sort(opening(text), step.phrase) for text, sort in of_text.items()}
+    openings = {sort: state.language.number_free(opening(text), step.phrase) for text, sort in of_text.items()}
     codes = [[stable_hash(sort) >> 2, stable_hash(f"opening {openings[sort]}") >> 2] for sort in numbers]
     texts = _features(state, step, bids, pairs)[:_LONGEST]
     features = np.array([stable_hash(text) >> 2 for text in texts], np.int64)

@@ -104,12 +104,12 @@ def leave_out(
                 own, used = own[np.isin(log.tasks[own], common)], used[np.isin(log.tasks[used], common)]
             if min(len(own), len(used)) < FEWEST_EPISODES:
                 continue
-            held_out, refused = replace(evidence, target=loggers.get(log.policy_names[k])).take(used), {}
-            if shared_tasks:
-                try:
-                    held_out = pooled(evidence, int(k), pool, loggers)
-                except RefusalError as reason:
-                    refused = {name: str(reason) for name in names if WEIGHTED & set(estimators[name].needs)}
+            aimed, refused = evidence.aimed(loggers.get(log.policy_names[k])), dict[str, str]()
+            try:
+                held_out = pooled(evidence, int(k), pool, loggers) if shared_tasks else aimed.take(used)
+            except RefusalError as reason:
+                held_out = aimed.take(used)
+                refused = {name: str(reason) for name in names if WEIGHTED & set(estimators[name].needs)}
             truth = _mean(evidence, own)
             able = [name for name in names if name not in refused]
             trial = _trial(log.policy_names[k], pool_names, held_out, truth, able, estimators, confidence)

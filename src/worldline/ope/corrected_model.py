@@ -3,14 +3,15 @@
 MAGIC (Thomas & Brunskill 2016) blends a model and importance weights by their estimated errors. This is the blend of
 its two ends: the model alone, and the model with its residuals on the log, weighted as the candidate would have played.
 It needs one imagined value for each logged start, and no value function. How far the model is wrong is estimated from
-the corrections of all candidates: by as much as they scatter more than their own errors allow (the random effects of
-DerSimonian & Laird 1986). Where they are noise, the model is left alone.
+the corrections of all candidates: by as much as they scatter more than their own errors allow (random effects, Paule &
+Mandel 1982). Where they are noise, the model is left alone.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from worldline.ope.intervals import task_units
@@ -55,9 +56,10 @@ class CorrectedModel:
 def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> ModelCorrection:
     """sum_i w_i (G_i - V_i) / sum_i w_i, V imagined from each logged start, w the weights of whole episodes.
 
-    Its variance is at least that of as many residuals as there are effective episodes. A mean weight m < 1 says that
-    1 - m of the candidate's episodes are like none of the log: the model's error in these may differ from that in the
-    others by as much as residuals scatter.
+    Its variance is at least that of as many residuals as there are effective episodes; a few that are equal by chance
+    count as if two more had been as far apart as returns are. A mean weight m < 1 says that 1 - m of the candidate's
+    episodes are like none of the log: the model's error in these may differ from that in the others by as much as
+    residuals scatter.
     """
     if len(imagined) != log.episodes:
         raise RefusalError(
@@ -68,7 +70,8 @@ def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes)
         raise RefusalError(NO_EVIDENCE)
     shares = np.exp(final - logsumexp(final))
     residuals = log.returns(gamma) - imagined
-    mean, scatter = float(shares @ residuals), float(residuals.var())
+    mean = float(shares @ residuals)
+    scatter = max(float(residuals.var()), float(np.ptp(log.returns(gamma))) ** 2 / (4 * (log.episodes + 2)))
     influence = log.episodes * shares * (residuals - mean) * left_out(shares)
     units = task_units(influence[:, None], log.tasks)
     sampled = float(units.var(ddof=1) / len(units)) if len(units) > 1 else scatter
@@ -78,12 +81,19 @@ def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes)
 
 
 def model_variance(corrections: Sequence[ModelCorrection]) -> float:
-    """The mean square of the model's error, by which corrections scatter more than their own errors allow."""
-    if not corrections:
+    """The mean square of the model's error: the a at which sum_k size_k^2 / (a + b_k) is the number of corrections.
+
+    b is a correction's own squared error. One that is precise has no more say than others once a exceeds its b.
+    """
+    squares = np.array([one.size**2 for one in corrections])
+    errors = np.array([one.squared_error for one in corrections])
+
+    def excess(variance: float) -> float:
+        return float((squares / (variance + errors)).sum() - len(squares))
+
+    if not len(squares) or excess(0.0) <= 0:
         return 0.0
-    sizes = np.array([one.size for one in corrections])
-    precisions = 1 / np.array([one.squared_error for one in corrections])
-    return max(0.0, float((sizes**2 @ precisions - len(sizes)) / precisions.sum()))
+    return float(brentq(excess, 0.0, squares.sum()))
 
 
 def corrected_model(
@@ -92,8 +102,10 @@ def corrected_model(
     """V + c times the correction: c = a / (a + b) has the least squared error a (1 - c)^2 + b c^2.
 
     Of these, a is the model's `variance`, b the correction's squared error. `model_error` is what the model's value is
-    known to err by otherwise.
+    known to err by otherwise. The share itself is uncertain: for that the squared error has c (1 - c) times the squared
+    correction.
     """
     share = variance / (variance + against.squared_error)
-    error = float(np.hypot((1 - share) * model_error, share * np.sqrt(against.unseen)))
+    squared = (1 - share) ** 2 * model_error**2 + share**2 * against.unseen + share * (1 - share) * against.size**2
+    error = float(np.sqrt(squared))
     return CorrectedModel(imagined + share * against.values, share, error)

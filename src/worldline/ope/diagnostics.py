@@ -108,12 +108,13 @@ def distrust(
     reasons: list[str] = []
     needs = set(estimators[name].needs)
     if needs & WEIGHTED or estimators[name].modelled:
-        reasons += [*audit, *([] if estimators[name].guarded else _bad_weights(measured))]
+        reasons += [*audit, *([] if estimators[name].guarded else bad_weights(measured))]
     if needs & FITTED and not needs & WEIGHTED and measured.support is not None and measured.support < LEAST_SUPPORT:
         reasons.append(f"only {measured.support:.0%} of the target's choices are in the log")
     low, high = float(returns.min()), float(returns.max())
     mean = float(values.mean())
-    if needs & WEIGHTED and low < high and float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
+    alike = needs & WEIGHTED and not estimators[name].guarded
+    if alike and low < high and float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
         reasons.append("all episodes with weight have the same return: the interval is too narrow")
     slack = 1e-9 + 0.01 * (high - low)
     if not low - slack <= mean <= high + slack:
@@ -123,7 +124,8 @@ def distrust(
     return "; ".join(reasons) or None
 
 
-def _bad_weights(measured: Diagnostics) -> list[str]:
+def bad_weights(measured: Diagnostics) -> list[str]:
+    """What speaks against importance weights."""
     reasons: list[str] = []
     if measured.ess is not None and measured.ess < LEAST_ESS:
         reasons.append(f"{measured.ess:.1f} effective episodes of {measured.episodes:,}")

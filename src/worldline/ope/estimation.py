@@ -153,7 +153,7 @@ class Estimator:
     modelled: bool = False
     """Whether the value is that of a fitted model which nothing corrects: its error is measured, see `model_error`."""
     guarded: bool = False
-    """Whether it leans on weights only as far as these say something: few effective episodes are no flaw of it."""
+    """Whether it leans on weights only as far as these say something: its own caveat says where they are doubtful."""
 
     def __call__(self, evidence: EstimatorInput) -> Episodes:
         return self.function(evidence.log, evidence.gamma, *(getattr(evidence, need) for need in self.needs))
