@@ -67,16 +67,16 @@ def test_words_that_a_single_task_shows_are_no_part_of_a_sort() -> None:
         episode(
             f"t{at}",
             "Go.",
-            [Played("push main", f"main: 9f{at:02d}c pushed in {at} s." if at % 3 else "main: rejected.")],
+            [Played("push main", f"main: 9f{at:03d}c pushed in {at} s." if at % 3 else "main: rejected.")],
             task=f"t{at}",
         )
-        for at in range(40)
+        for at in range(120)
     ]
-    assert own_words(log) == {f"9f{at:02d}c" for at in range(40) if at % 3}
+    assert own_words(log) == {f"9f{at:03d}c" for at in range(120) if at % 3}
     language = StepTable.of(log).language
     pushed = {language.sort(e.next_observations[0], language.phrasing.parse("push main")) for e in log}
     assert pushed == {"main: ~ pushed in # s.", "main: rejected."}
-    assert own_words(log[:19]) == frozenset(), "of few tasks any word may be in one"
+    assert own_words(log[:99]) == frozenset(), "of few tasks any word may be in one"
 
 
 def test_wordings_that_few_numbers_fill_are_told_apart_by_them() -> None:

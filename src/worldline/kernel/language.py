@@ -31,7 +31,7 @@ _COMMON = 0.5
 """Words that this share of all texts has relate nothing to anything."""
 _SENTENCES, _LONGEST = 12, 40
 """Sentences of a text that are read, and the words of the longest."""
-_FEWEST_TASKS = 20
+_FEWEST_TASKS = 100
 """Tasks of a log that tell a word of one task from a word that is merely rare."""
 _PLAIN = 1 << 14
 """Texts that are kept without their own words."""
