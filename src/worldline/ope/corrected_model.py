@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
+from worldline.ope.estimators import check_imagined
 from worldline.ope.intervals import task_units
 from worldline.ope.log import Episodes, RaggedLog, RefusalError, Steps
 from worldline.ope.weights import NO_EVIDENCE, exp, left_out
@@ -61,10 +62,7 @@ def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes)
     episodes are like none of the log: the model's error in these may differ from that in the others by as much as
     residuals scatter.
     """
-    if len(imagined) != log.episodes:
-        raise RefusalError(
-            f"{len(imagined)} imagined returns for {log.episodes} logged starts: one per episode is needed"
-        )
+    check_imagined(log, imagined)
     final = log.last(weights)
     if np.isneginf(final).all():
         raise RefusalError(NO_EVIDENCE)

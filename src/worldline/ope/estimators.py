@@ -79,12 +79,17 @@ def start_value(log: RaggedLog, gamma: float, value: Value) -> Episodes:
     return np.asarray(value.v[log.starts] + (residual - residual.mean()))
 
 
-def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:
-    """AM: mean return of rollouts imagined from each logged start, by any world model (ADWM eq. 10)."""
+def check_imagined(log: RaggedLog, imagined: Episodes) -> None:
+    """RefusalError unless there is one imagined return for each logged start."""
     if len(imagined) != log.episodes:
         raise RefusalError(
             f"{len(imagined)} imagined returns for {log.episodes} logged starts: one per episode is needed"
         )
+
+
+def model_based(log: RaggedLog, gamma: float, imagined: Episodes) -> Episodes:
+    """AM: mean return of rollouts imagined from each logged start, by any world model (ADWM eq. 10)."""
+    check_imagined(log, imagined)
     return imagined
 
 
@@ -97,10 +102,7 @@ def imagined_critic(log: RaggedLog, gamma: float, weights: Steps, imagined: Epis
     the less the weights scatter it. The world model is fitted on the log itself: by as much as one episode decides its
     own V, the estimate leans on it.
     """
-    if len(imagined) != log.episodes:
-        raise RefusalError(
-            f"{len(imagined)} imagined returns for {log.episodes} logged starts: one per episode is needed"
-        )
+    check_imagined(log, imagined)
     final = log.last(weights)
     _refuse_without_evidence(final)
     return np.asarray(imagined + exp(final) * (log.returns(gamma) - imagined))
