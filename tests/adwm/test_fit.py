@@ -60,6 +60,10 @@ def test_latents_that_say_nothing_are_noted(fitted: Fitted) -> None:
             ["log by 0.15, the bag by 0.1: the difference may be chance"],
         ),
         ({"left_out_error": 0.15, "left_out_error_of_the_bag": 0.12}, []),
+        ({"possible": 0.61}, []),
+        ({"possible": 0.59}, ["wm can give 59% of the answers of held-out steps: what it imagines"]),
+        ({"possible": 0.8, "possible_ends": 0.8}, []),
+        ({"possible": 0.8, "possible_ends": 0.7}, ["80% of the answers of held-out steps, and 70% of those at"]),
     ],
 )
 def test_what_speaks_against_the_kernel_is_noted(figures: dict[str, float], notes: list[str]) -> None:

@@ -39,10 +39,9 @@ def test_wm_magic_is_tried_on_loggers_by_their_weights_on_the_pool() -> None:
     tried = corrected_trials(case, TRIALS, TRIALS, IMAGINED, "wm", "wm-magic")  # type: ignore[arg-type]  # stands in for a case
     pools = {"b": LOG.take(np.arange(4)), "a": LOG.take(np.arange(4, 8))}
     against = {label: correction(pool, 1.0, np.zeros(4), IMAGINED[label]) for label, pool in pools.items()}
-    variance = model_variance([*against.values()])
-    assert variance > 0
     for trial, error in zip(tried, (0.45, 0.15), strict=True):
         label, own = trial.policy, trial.estimates["wm-magic"]
+        variance = model_variance([*against.values()], error**2)
         made = corrected_model(IMAGINED[label], against[label], variance, error_by([error], 0.95))
         wanted = widened(interval(made.values, pools[label].tasks, confidence=0.95, seed=0), made.error, 0.95)
         assert (own.value, own.low, own.high) == pytest.approx((wanted.value, wanted.low, wanted.high))

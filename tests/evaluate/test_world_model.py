@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from goal_seekers import Write
-from scipy import stats
 
 from brief_fits import make_fits_brief, make_networks_small
 from worldline import envs, policies, store
@@ -256,17 +255,21 @@ def test_intervals_know_of_the_models_own_error(folder: Path, house: World) -> N
         assert (estimate.high - estimate.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.99])
-def test_the_models_error_has_the_confidence_of_the_settings(folder: Path, confidence: float) -> None:
-    """Measured in two trials: Student's quantile at the confidence of the settings, not at 95 %."""
-    case = Case(EvaluateConfig(log=(folder / "log",), confidence=confidence), {}, {}, lambda what, done, total: None)
-    world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
-    world.null = lambda names: [  # type: ignore[method-assign]  # stands in for what is imagined
-        Trial("a", ("a",), 0.0, {"adwm": Interval(error, None, None, 9)}, {}) for error in (0.3, -0.1)
-    ]
-    both = (1 + confidence) / 2
-    expected = np.sqrt(0.05) * stats.t.ppf(both, 2) / stats.norm.ppf(both)
-    assert world.model_error("adwm") == pytest.approx(expected)
+def test_the_models_error_is_of_its_trials_and_of_what_it_can_say(folder: Path) -> None:
+    """Two loggers as themselves and one left out, whose error counts half; without any, the error in replay."""
+    case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
+    ensemble = replace(Ensemble.load(folder / "wm"), kernel_possible=0.5, kernel_replay_error=0.07)
+
+    def tried(*errors: float) -> list[Trial]:
+        return [Trial("a", ("a",), 1.0, {"wm": Interval(1.0 + error, None, None, 9)}, {}) for error in errors]
+
+    world = WorldModelEstimators(case, ensemble)
+    expected = case.log.returns(1.0).std() * (0.2 + 0.8 * 0.5)
+    world.null = lambda names: []  # type: ignore[method-assign]  # stands in for what is imagined
+    assert world.model_error("wm") == pytest.approx(np.hypot(expected, 0.07))
+    world.null = lambda names: tried(0.3, -0.1)  # type: ignore[method-assign]  # stands in for what is imagined
+    world._left_out["wm",] = tried(0.4)
+    assert world.model_error("wm") == pytest.approx(np.hypot(expected, np.sqrt((0.3**2 + 0.1**2 + 0.2**2) / 3)))
 
 
 def test_imagined_episodes_are_kept_like_real_ones(evaluation: Evaluation, folder: Path) -> None:
@@ -496,7 +499,7 @@ def test_the_kernel_model_is_the_critic_of_wm_dr(folder: Path, house: World) -> 
     """What it plays is stubbed; values are imagined 0.5 everywhere, weights are those of the log."""
     config = EvaluateConfig(log=(folder / "log",), estimators=("wm-dr",), epsilon=(0.0,))
     case = Case(config, {"expert": expert(house, 0.4)}, {}, lambda *progress: None)
-    kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_replay_error=0.0, replay_error=0.0)
+    kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_possible=1.0)
     world = WorldModelEstimators(case, kernel)  # type: ignore[arg-type]  # stands in for an ensemble
     assert "wm-dr" in world.names
     assert "am-dr" not in world.names
@@ -512,7 +515,7 @@ def test_the_kernel_model_is_the_critic_of_wm_dr(folder: Path, house: World) -> 
 def test_wm_magic_alone_has_wm_tried(folder: Path, house: World) -> None:
     config = EvaluateConfig(log=(folder / "log",), estimators=("wm-magic",), epsilon=(0.0,))
     case = Case(config, {"expert": expert(house, 0.4)}, {}, lambda *progress: None)
-    kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_replay_error=0.0, replay_error=0.0)
+    kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_possible=1.0)
     world = WorldModelEstimators(case, kernel)  # type: ignore[arg-type]  # stands in for an ensemble
     tried: list[Sequence[str]] = []
     world.leave_out_fold = lambda fold, names: tried.append(names) or []  # type: ignore[method-assign, func-returns-value]  # notes the call and answers with nothing
@@ -524,7 +527,7 @@ def test_wm_magic_is_wm_corrected_by_the_log(folder: Path, house: World) -> None
     """What it plays is stubbed; values are imagined -1 everywhere, far too low, and `wm` may err by 0.2."""
     config = EvaluateConfig(log=(folder / "log",), estimators=("wm", "wm-magic"), epsilon=(0.0, 0.5))
     case = Case(config, {"expert": expert(house, 0.4)}, {}, lambda *progress: None)
-    kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_replay_error=0.0, replay_error=0.0)
+    kernel = SimpleNamespace(members=(), load_kernel=lambda: None, kernel_possible=1.0)
     world = WorldModelEstimators(case, kernel)  # type: ignore[arg-type]  # stands in for an ensemble
     assert "wm-magic" in world.names
     low = np.full(case.log.episodes, -1.0)
@@ -532,8 +535,8 @@ def test_wm_magic_is_wm_corrected_by_the_log(folder: Path, house: World) -> None
     world._doubt = lambda imagined, name: Doubt(0.2, "new to the log")  # type: ignore[method-assign]  # stands in for what is measured
     inputs = [case.plain.aimed(case.target(candidate)) for candidate in case.candidates]
     against = [correction(case.plain.log, 1.0, own.weights, low) for own in inputs]
-    variance = model_variance(against)
-    assert variance > 0
+    variance = model_variance(against, 0.2**2)
+    assert variance > 0.2**2
     for candidate, own, one in zip(case.candidates, inputs, against, strict=True):
         estimator = world.table(candidate, own)["wm-magic"]
         made = corrected_model(low, one, variance, 0.2)

@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 import torch
 from kernel_fits import fewer_updates
-from written_logs import LOST, TO_GREEN, UNDERSTOOD, Played, episode, lamps, lessons, shelves
+from written_logs import LOST, TO_GREEN, UNDERSTOOD, Played, episode, lamps, lessons, shelves, walks
 
 from worldline.kernel.answers import StepRequest
 from worldline.kernel.episode_state import EpisodeState
-from worldline.kernel.fitting import EXPECTED_GAIN, _fit_lists, described_steps, fit_kernel, fit_once
+from worldline.kernel.fitting import (
+    EXPECTED_GAIN,
+    DescribedStep,
+    _fit_lists,
+    _measured,
+    described_steps,
+    fit_kernel,
+    fit_once,
+)
 from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import JudgedStep, OutcomeModel
 from worldline.kernel.wordings import Wordings
@@ -105,6 +113,25 @@ def test_a_step_that_is_likelier_to_be_in_the_sample_counts_less_among_held_out_
     steps = [right, wrong, *(one for one in sample if one.row.episode)]
     chances = [np.full(len(one.considered.candidates), 1 / len(one.considered.candidates)) for one in steps]
     assert _fit_lists(model, steps, chances, frozenset({0})) == {"exact lists": 0.25}
+
+
+def test_ends_that_no_candidate_says_are_counted_apart() -> None:
+    """Of the ends of two held-out episodes one has a text that no other episode has; what came before can be said."""
+    model = KernelModel(walks(40, seed=1))
+    sample = [one for one in described_steps(model, 0, 1000) if one.row.episode < 2]
+    assert [one.row.ended for one in sample].count(True) == 2
+
+    def changed(one: DescribedStep) -> DescribedStep:
+        new = one.row.ended and one.row.episode == 1
+        return replace(one, row=replace(one.row, answer="A comet!")) if new else one
+
+    steps = [changed(one) for one in sample]
+    chances = [np.full(len(one.considered.candidates), 1 / len(one.considered.candidates)) for one in steps]
+    figures = _measured(steps, chances, frozenset({0, 1}))
+    assert figures["possible ends"] == 0.5
+    assert figures["possible"] == pytest.approx(1 - 1 / len(steps))
+    before = [(one, each) for one, each in zip(steps, chances, strict=True) if not one.row.ended]
+    assert "possible ends" not in _measured(*zip(*before, strict=True), frozenset({0, 1}))
 
 
 def test_chance_is_right_as_often_as_the_table_lets_it(lamp_fit: Fit) -> None:

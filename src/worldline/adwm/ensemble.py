@@ -8,7 +8,8 @@ model, one folder per member, and a card.
 
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -55,7 +56,8 @@ class Ensemble:
     """Root mean square over the loggers of the error of their value in replay on held-out tasks."""
     kernel_replay_error: float = 0.0
     """Of `wm`: the same, or the error of the loggers' values without their own episodes, if that is larger."""
-
+    kernel_possible: float = 1.0
+    """Of `wm`: the share of held-out answers that it can give, times that of the answers that ended an episode."""
     sample: LogSample | None = None
     """What the kernel model has of its log; None: all of it."""
 
@@ -93,7 +95,16 @@ class Ensemble:
         names = ("replay_error", "wm_replay_error", "wm_left_out_error")
         error, *kernel_errors = (float(measured.get(name) or 0.0) for name in names)
         members = tuple(load_member(part, kernel, device) for part in parts)
-        return cls(members, kernel, error, max(kernel_errors), load_sample(folder))
+        return cls(members, kernel, error, max(kernel_errors), possible_answers(measured), load_sample(folder))
+
+
+def possible_answers(figures: Mapping[str, float | None]) -> float:
+    """Of `wm`, from the figures of its fit: the share of answers that it can give, times that of answers at an end.
+
+    Where one was not measured, all are taken to be possible.
+    """
+    shares = [figures.get(name) for name in ("wm_possible", "wm_possible_ends")]
+    return math.prod(share for share in shares if share is not None)
 
 
 def read_figures(path: Path, mend: str, under: str = "") -> dict[str, float]:

@@ -28,6 +28,7 @@ from worldline.adwm.ensemble import (
     load_member,
     member_folder,
     new_decoder,
+    possible_answers,
     read_figures,
     save_kernel,
     save_log,
@@ -137,8 +138,7 @@ def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: W
     drawn = DrawnLog.of(MemoryLog(episodes), settings.kernel_steps, settings.seed, checked=False)
     kernel, figures = measured_kernel(drawn.episodes(), settings)
     log = FittingLog.of(kernel, drawn, settings)
-    fitted = [log.fit_member(index, watch) for index in range(settings.members)]
-    return replace(log.measured(fitted), kernel_figures=figures)
+    return log.measured([log.fit_member(index, watch) for index in range(settings.members)], figures)
 
 
 def measured_kernel(
@@ -235,13 +235,14 @@ class FittingLog:
         figures = {"effective_rank": rank} | {f"nats_{name}": value for name, value in nats.items()}
         return Member(model, decoder.eval(), tasks, figures, rivals)
 
-    def measured(self, members: Sequence[Member]) -> Fitted:
-        """The ensemble of these members, replayed by who held what out."""
-        ensemble = Ensemble(tuple(members), self.kernel, sample=self.log.sample)
+    def measured(self, members: Sequence[Member], kernel_figures: dict[str, float]) -> Fitted:
+        """The ensemble of these members, replayed by who held what out; the kernel model's figures are given."""
+        possible = possible_answers(kernel_figures)
+        ensemble = Ensemble(tuple(members), self.kernel, kernel_possible=possible, sample=self.log.sample)
         replayed = self.settings.replayed_episodes if members else 0
         curves = horizon_curves(ensemble, episodes=replayed, seed=self.settings.seed)
         error = curves["adwm"].value_error if "adwm" in curves else 0.0
-        return Fitted(replace(ensemble, replay_error=error), curves)
+        return Fitted(replace(ensemble, replay_error=error), curves, kernel_figures=kernel_figures)
 
 
 def _replayed(curve: Curve) -> dict[str, float]:
@@ -298,7 +299,7 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
         notes += kernel_notes(figures, drawn.survey.facts)
         members = [_kept_member(log, index, config.out, watch, torn) for index in range(config.members)]
         notes += latent_notes(members)
-        fitted = replace(log.measured(members), notes=tuple(notes), kernel_figures=figures)
+        fitted = replace(log.measured(members, figures), notes=tuple(notes))
         fitted.save_figures(config.out)
     return replace(fitted, notes=(*notes, *torn))
 

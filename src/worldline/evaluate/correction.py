@@ -53,15 +53,17 @@ def corrected_trials(
         except RefusalError as reason:
             if str(reason) != NO_EVIDENCE:  # else the model is left alone
                 refused[trial.policy] = str(reason)
-    variance, result = model_variance([*against.values()]), []
+    result = []
     for trial in trials:
         label = trial.policy
         if label in refused:
             result.append(replace(trial, refused=trial.refused | {name: refused[label]}))
             continue
-        error = error_by([t.estimates[model].value - t.truth for t in measured if t.policy != label], confidence)
+        others = [t.estimates[model].value - t.truth for t in measured if t.policy != label]
+        error = error_by(others, confidence)
         made = CorrectedModel(imagined[label], 0.0, error)
         if label in against:
+            variance = model_variance([*against.values()], float(np.mean(np.square(others))) if others else 0.0)
             made = corrected_model(imagined[label], against[label], variance, error)
         sampled = interval(made.values, inputs[label].log.tasks, confidence=confidence, seed=case.config.seed)
         estimate = widened(sampled, made.error, confidence)

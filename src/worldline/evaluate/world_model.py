@@ -1,8 +1,9 @@
 """What a world model says of candidates: `wm`, `wm-dr`, `wm-magic`, `adwm`, `am-dr` and the rival world models.
 
 A candidate is played in imagination from the start of every logged episode, with the same random draws as all others.
-The interval is widened by what resampling tasks cannot see: the members' disagreement, and the error the model made on
-the log's own policies, played in it as themselves and left out of its log (in replay where these cannot be played).
+The interval is widened by what resampling tasks cannot see: the members' disagreement, and the model's own error. That
+is told by how much of what the world answers the model can say, and by its error on the log's own policies, played in
+it as themselves and left out of its log (in replay where these cannot be played).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from worldline.ope.estimators import imagined_critic, model_based
 from worldline.ope.intervals import Interval, around, error_by, interval, widened
 from worldline.ope.log import Codes, Episodes, RaggedLog, RefusalError, Steps
 from worldline.ope.weights import exp
+from worldline.ope.world_model_error import world_model_error
 from worldline.types import Trajectory, policy_label
 
 CORRECTED = "am-dr"
@@ -125,7 +127,7 @@ class WorldModelEstimators:
         against = self._corrected[1]
         if candidate.label not in against:
             return CorrectedModel(imagined.values, 0.0, error)
-        variance = model_variance([*against.values()])
+        variance = model_variance([*against.values()], error**2)
         return corrected_model(imagined.values, against[candidate.label], variance, error)
 
     def imagined(self, candidate: Candidate, name: str) -> Imagined:
@@ -186,13 +188,19 @@ class WorldModelEstimators:
         return self.ensemble.kernel.log.language.phrasing.parse(action).skeleton
 
     def model_error(self, name: str) -> float:
-        """Standard error on the log's own policies: as themselves, and, where that was tried, left out.
+        """The standard error of a new policy's value, by the log's own policies and by what the model can say.
 
-        In replay where none of them can be played.
+        The former as themselves, and, where that was tried, left out; in replay where none of them can be played.
         """
-        trials = [*self.null([name]), *(trial for trials in self._left_out.values() for trial in trials)]
-        errors = [trial.estimates[name].value - trial.truth for trial in trials if name in trial.estimates]
-        return error_by(errors, self.case.config.confidence) if errors else self._replay_error(name)
+        trials = [trial for trials in self._left_out.values() for trial in trials]
+        own, left_out = (
+            [trial.estimates[name].value - trial.truth for trial in part if name in trial.estimates]
+            for part in (self.null([name]), trials)
+        )
+        if not own and not left_out:
+            own = [self._replay_error(name)]
+        returns = self.case.log.returns(self.case.config.gamma)
+        return world_model_error(returns, self.ensemble.kernel_possible, own, left_out)
 
     def _replay_error(self, name: str) -> float:
         return self.ensemble.replay_error if name in self.presets else self.ensemble.kernel_replay_error

@@ -258,8 +258,11 @@ def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: 
 def _measured(
     sample: Sequence[DescribedStep], weighed: Sequence[Chances], held_out: frozenset[int]
 ) -> dict[str, float]:
-    """Of held-out steps: how often the likeliest text is right, and how often the right one is among the candidates."""
-    exact, possible, weights = [], [], []
+    """Of held-out steps: how often the likeliest text is right, and how often the right one is among the candidates.
+
+    The latter also of those that ended their episode, if there are any.
+    """
+    exact, possible, ended, weights = [], [], [], []
     for one, chances in zip(sample, weighed, strict=True):
         if one.row.episode not in held_out:
             continue
@@ -268,12 +271,14 @@ def _measured(
             mass[text] += chance
         exact.append(max(mass, key=lambda text: mass[text]) == one.row.answer)
         possible.append(one.row.answer in mass)
+        ended.append(one.row.ended)
         weights.append(one.exercise.weight)
-    return {
+    figures = {
         "exact": float(np.average(exact, weights=weights)),
         "possible": float(np.average(possible, weights=weights)),
         "held out steps": float(len(exact)),
     }
+    return figures | ({"possible ends": float(np.mean(np.array(possible)[ended]))} if any(ended) else {})
 
 
 def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> JudgedStep:

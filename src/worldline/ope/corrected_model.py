@@ -3,8 +3,8 @@
 MAGIC (Thomas & Brunskill 2016) blends a model and importance weights by their estimated errors. This is the blend of
 its two ends: the model alone, and the model with its residuals on the log, weighted as the candidate would have played.
 It needs one imagined value for each logged start, and no value function. How far the model is wrong is estimated from
-the corrections of all candidates: by as much as they scatter more than their own errors allow (random effects, Paule &
-Mandel 1982). Where they are noise, the model is left alone.
+what is expected of it (`world_model_error`) and from the corrections of all candidates: by as much as they scatter more
+than their own errors allow (random effects, Paule & Mandel 1982).
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ from worldline.ope.weights import NO_EVIDENCE, exp, left_out
 
 _LEAST = 1e-12
 """No correction has a smaller variance."""
+_EXPECTED = 3
+"""Corrections that have the say of what was expected of the model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,20 +80,22 @@ def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes)
     return ModelCorrection(mean + influence - influence.mean(), sampled, unseen)
 
 
-def model_variance(corrections: Sequence[ModelCorrection]) -> float:
+def model_variance(corrections: Sequence[ModelCorrection], expected: float) -> float:
     """The mean square of the model's error: the a at which sum_k size_k^2 / (a + b_k) is the number of corrections.
 
-    b is a correction's own squared error. One that is precise has no more say than others once a exceeds its b.
+    b is a correction's own squared error. One that is precise has no more say than others once a exceeds its b. What
+    was `expected` of a before has the say of `_EXPECTED` corrections of that square, without an error of their own.
     """
-    squares = np.array([one.size**2 for one in corrections])
-    errors = np.array([one.squared_error for one in corrections])
+    squares = np.array([one.size**2 for one in corrections] + [expected] * _EXPECTED)
+    errors = np.array([one.squared_error for one in corrections] + [0.0] * _EXPECTED)
+    least = _EXPECTED * expected / len(squares)
 
     def excess(variance: float) -> float:
         return float((squares / (variance + errors)).sum() - len(squares))
 
-    if not len(squares) or excess(0.0) <= 0:
-        return 0.0
-    return float(brentq(excess, 0.0, squares.sum()))
+    if least == 0 or excess(least) <= 0:
+        return least
+    return float(brentq(excess, least, squares.sum()))
 
 
 def corrected_model(

@@ -42,6 +42,7 @@ LABELS = {
     "wm_nats": "wm: nats per step of what was answered",
     "wm_exact": "wm: share of answers that it gives the highest chance",
     "wm_possible": "wm: share of answers that it can give",
+    "wm_possible_ends": "wm: share of answers at the end of an episode that it can give",
     "wm_held_out_steps": "wm: held-out steps that these shares are of",
     "wm_exact_lists": "wm: share of lists of admissible actions that are right",
     "wm_outcome_nats": "wm: nats per step of reward and end",

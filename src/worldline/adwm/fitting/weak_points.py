@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from worldline.adwm.ensemble import Member
+from worldline.adwm.ensemble import Member, possible_answers
 from worldline.adwm.model import LogFacts
 
 WIDE, NARROW = 0.1, 0.02
 """Shares of the range of rewards: an error that is large, and by how much one is larger than the bag's."""
+LEAST_POSSIBLE = 0.6
+"""Share of answers that wm can give, times that of answers at an end, below which its values are often far off."""
 LEAST_RANK, USEFUL = 2.0, 0.02
 """Effective rank below which latents do not tell observations apart; nats by which they must be better than noise."""
 
@@ -18,6 +20,13 @@ def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
     left_out, bag_left_out = (figures.get(f"wm_left_out_error{of}") for of in ("", "_of_the_bag"))
     span = facts.reward_high - facts.reward_low
     notes = []
+    if possible_answers(figures) < LEAST_POSSIBLE:
+        ends = figures.get("wm_possible_ends")
+        of_ends = "" if ends is None else f", and {ends:.0%} of those at the end of an episode"
+        notes.append(
+            f"wm can give {figures['wm_possible']:.0%} of the answers of held-out steps{of_ends}: what it imagines in "
+            "place of the others may end differently, so intervals are wider"
+        )
     if error is not None and error > WIDE * span:
         notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
     if error is not None and bag is not None and error > bag + NARROW * span:
