@@ -205,3 +205,34 @@ def test_a_moved_number_is_none_of_those_that_the_action_names() -> None:
     state = EpisodeState(model.log.language, "t0", "", view(6), None)
     texts = model.consider(state, "go to door 5").candidates.texts
     assert set(texts) == {view(5)}
+
+
+def browsing(thing: str, other: str, task: str) -> Trajectory:
+    """Find things, open one, read about it, go back to what was found."""
+    hits = f"Hits: a {thing}, a {other}."
+    steps = [
+        Played(f"find {thing}", hits),
+        Played(f"open {other}", f"Here it is, for sale: the {other}."),
+        Played("read", f"All who have the {other} like it."),
+        Played("back", hits),
+        Played("leave", "Welcome!"),
+    ]
+    return episode(f"{thing}-{other}", "Welcome!", steps, task=task)
+
+
+def test_an_action_without_names_is_answered_of_what_was_named_before() -> None:
+    things = "lamp", "rug", "vase", "clock", "chair", "bowl"
+    log = [browsing(thing, things[at - 1], f"t{at}") for at, thing in enumerate(things)]
+    texts = offered(KernelModel(log), log[2], 2, "read", own=2)
+    assert "All who have the rug like it." in texts["renamed by history"]
+
+
+def test_what_repeats_an_earlier_answer_in_the_log_repeats_that_of_this_episode() -> None:
+    """Back to the hits, which no other episode had, and to what was shown first."""
+    things = "lamp", "rug", "vase", "clock", "chair", "bowl"
+    log = [browsing(thing, things[at - 1], f"t{at}") for at, thing in enumerate(things)]
+    model = KernelModel(log)
+    assert model.log.repeated[:5].tolist() == [-2, -2, -2, 0, -1]
+    assert "Hits: a vase, a rug." in offered(model, log[2], 3, "back", own=2)["recalled"]
+    strange = episode("x", "Good morning!", [Played("find vase", "Hits: a vase, a rug.")], task="t2")
+    assert "Good morning!" in offered(model, strange, 1, "leave")["recalled"]

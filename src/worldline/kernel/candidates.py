@@ -1,8 +1,9 @@
 """What the world may answer to a step: answers of logged steps and of this episode, adapted to this action and moment.
 
 Each of the rows that are compared with the step offers its answer as it is, with names exchanged (the action's, those
-of earlier actions, the goal's), with numbers moved, or with what this episode has shown before in its place. Which of
-these is right is for the gate to learn; nothing else can be answered.
+of earlier actions, the goal's), with numbers moved, or with what this episode has shown before in its place: where it
+repeats an earlier answer, that of this episode. Which of these is right is for the gate to learn; nothing else can be
+answered.
 """
 
 from collections.abc import Iterator
@@ -146,12 +147,14 @@ class _Adapter:
     def adaptations(self, row: int, source: Source, renaming: Renaming, text: str) -> Iterator[tuple[str, int]]:
         """Other answers that `source` suggests, whose own is `text` with names exchanged, and their kinds."""
         names, state = self._step.phrase.names, self._state
-        if row >= 0 and names and self._latest:
+        if row >= 0 and self._latest:
             more = history_renaming(self._log, row, self._latest, self._step, renaming)
             if len(more) > len(renaming):
                 yield renamed(source.answer, more), BY_HISTORY
         if row >= 0:
             yield renamed(text, self._by_place(self._log.episodes[self._log.rows[row].episode].goal)), BY_PLACE
+            if (again := self._repeated(row)) is not None:
+                yield again, RECALLED
         key = source.observation, source.action, source.answer
         if key not in self._moved:
             self._moved.add(key)
@@ -167,6 +170,17 @@ class _Adapter:
             self._recalled.add(text)
             for view, changed in self._rules.recalled(text, state.views, self._related, self._step.phrase):
                 yield view, EDITED if changed else RECALLED
+
+    def _repeated(self, row: int) -> str | None:
+        """Where a logged answer repeats an earlier one, what this episode had last in the place of that one."""
+        step = int(self._log.repeated[row])
+        if step == -1:
+            return self._state.first_observation
+        if step < 0:
+            return None
+        skeleton = self._log.phrases[row - self._log.rows[row].step + step].skeleton
+        steps = self._state.steps_of.get(skeleton)
+        return self._state.answers[steps[-1]] if steps else None
 
     def _by_place(self, goal: str) -> Renaming:
         """What a like-worded goal names to what ours names in its place, but for common words and the action's own."""

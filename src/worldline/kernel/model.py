@@ -61,7 +61,7 @@ class Considered:
     prospects: Prospects
 
 
-FEATURES = 5
+FEATURES = 6
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 

@@ -74,6 +74,8 @@ class StepTable:
     goal_names: GoalNames
     goal_shown: npt.NDArray[np.bool_]
     """Whether each answer shows a name of the goal that the action has not."""
+    repeated: Rows
+    """The earlier step of its episode whose answer each row repeats; -1: what was shown first, -2: none or the last."""
     episode_of: Rows
     policy_of: Rows
     """The number of the policy that made each row."""
@@ -122,6 +124,7 @@ class StepTable:
             tuple(happenings),
             goal_names,
             np.array([goal_names.shows(episodes[row.episode].goal, row.action, row.answer) for row in rows], bool),
+            np.concatenate([_repeated(episode) for episode in episodes]),
             episode_of,
             np.unique([episode.policy for episode in episodes], return_inverse=True)[1][episode_of],
             np.searchsorted(episode_of, np.arange(len(episodes))),
@@ -198,6 +201,17 @@ def replay(
         description = state.describe(step.action)
         yield state, description, row
         state.advance(description, answers[at], step.reward, after)
+
+
+def _repeated(episode: Trajectory) -> Rows:
+    """The latest earlier step that had the answer of each step, as `StepTable.repeated` has it."""
+    latest = {episode.steps[0].observation: -1}
+    out = np.full(len(episode), -2)
+    for step, (shown, answer) in enumerate(zip(episode.steps, episode.next_observations, strict=True)):
+        if answer != shown.observation:
+            out[step] = latest.get(answer, -2)
+        latest[answer] = step
+    return out
 
 
 def _texts(episodes: Sequence[Trajectory]) -> Iterator[str]:
