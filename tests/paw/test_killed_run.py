@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accelerate.state import AcceleratorState
 from counting_recipe import RECIPE
 
 import worldline
@@ -19,16 +18,15 @@ from worldline.paw import update
 
 
 def run(recipe: Path, out: Path, *flags: str, deadly: bool = False) -> int | None:
-    """`worldline train` in a process of its own; its exit code."""
+    """`worldline train` in a process of its own, no fork: the threads of this one are not in it; its exit code."""
     command = ["train", str(recipe), "--out", str(out), *flags]
-    process = multiprocessing.get_context("fork").Process(target=_train, args=(command, deadly))
+    process = multiprocessing.get_context("spawn").Process(target=_train, args=(command, deadly))
     process.start()
     process.join()
     return process.exitcode
 
 
 def _train(command: list[str], deadly: bool) -> None:
-    AcceleratorState._reset_state(reset_partial_state=True)  # that of the process which this is a fork of
     if deadly:
         _kill_at_the_gradient(6)  # two an update: the second of update 3, before its weights are changed
     sys.exit(main(command))
