@@ -239,7 +239,7 @@ def test_one_policy_at_two_shares_of_chance_is_two_loggers() -> None:
 
 
 def test_intervals_know_of_the_models_own_error(folder: Path, house: World) -> None:
-    """The worst error on the loggers is no surprise: the half-width is at least the root mean square of them."""
+    """The expected error is at least the root mean square of those on the loggers; limits end at a win and a loss."""
     config = EvaluateConfig(log=(folder / "short",), world_model=folder / "wm", estimators=("adwm",), rollouts=1)
     evaluation = evaluate(
         config.model_copy(update={"refit": False}),
@@ -252,7 +252,11 @@ def test_intervals_know_of_the_models_own_error(folder: Path, house: World) -> N
         estimate = policy.estimates["adwm"]
         assert estimate.low is not None
         assert estimate.high is not None
-        assert (estimate.high - estimate.low) / 2 >= 1.9 * np.sqrt(np.mean(np.square(errors)))
+        assert estimate.error is not None
+        assert estimate.error >= np.sqrt(np.mean(np.square(errors))) > 0
+        assert estimate.value is not None
+        assert estimate.low == pytest.approx(max(0.0, estimate.value - 1.96 * estimate.error), abs=0.15)
+        assert 0.0 <= estimate.low <= estimate.high <= 1.0
 
 
 def test_the_models_error_is_of_its_trials_and_of_what_it_can_say(folder: Path) -> None:

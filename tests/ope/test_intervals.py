@@ -15,6 +15,7 @@ from worldline.ope.intervals import (
     intervals,
     task_units,
     widened,
+    within_outcomes,
 )
 from worldline.ope.weights import cumulative, log_ratios
 
@@ -151,3 +152,15 @@ def test_the_limit_that_there_is_is_widened() -> None:
     assert widened(Interval(10.0, 7.0, None, 9), error, 0.9) == Interval(10.0, pytest.approx(5.0), None, 9)
     assert widened(Interval(10.0, None, 13.0, 9), error, 0.9) == Interval(10.0, None, pytest.approx(15.0), 9)
     assert widened(Interval(10.0, None, None, 1), error, 0.9) == Interval(10.0, None, None, 1)
+
+
+def test_no_interval_goes_beyond_a_win_and_a_loss() -> None:
+    wins = np.array([0.0, 1.0, 1.0, 0.0])
+    assert within_outcomes(Interval(0.9, 0.4, 1.3, 4), wins) == Interval(0.9, 0.4, 1.0, 4)
+    assert within_outcomes(Interval(0.1, -0.4, 0.5, 4), wins) == Interval(0.1, 0.0, 0.5, 4)
+    assert within_outcomes(Interval(0.5, None, None, 1), wins) == Interval(0.5, None, None, 1)
+    beyond = Interval(1.2, 0.4, 1.9, 4)
+    assert within_outcomes(beyond, wins) is beyond, "an estimate of weights may lie there itself"
+    wide = Interval(0.9, -0.4, 1.3, 4)
+    assert within_outcomes(wide, np.array([0.0, 0.5, 1.0])) is wide, "of three values the log may lack a fourth"
+    assert within_outcomes(wide, np.ones(3)) is wide

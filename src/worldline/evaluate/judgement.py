@@ -17,7 +17,7 @@ from worldline.ope.certificate import Trial, balanced, leave_out, null_test
 from worldline.ope.comparison import Comparison, compare, logged_values
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput, Values
-from worldline.ope.intervals import Interval, Method, intervals
+from worldline.ope.intervals import Interval, Method, intervals, within_outcomes
 from worldline.ope.log import Codes, Episodes, RefusalError, TargetLog
 from worldline.ope.model_error import estimated
 from worldline.ope.sensitivity import Sensitivity, sensitivity
@@ -105,7 +105,7 @@ def judged(
         doubt = values.doubts.get(name, Doubt())
         error = _expected_error(row, doubt, settings.confidence)
         if settings.method not in PROVEN:
-            row = values.widened(name, row, settings.confidence)
+            row = within_outcomes(values.widened(name, row, settings.confidence), returns)
         doubts = [distrust(name, values.values[name], figures, returns, table, reasons)]
         flag = "; ".join(reason for reason in (*doubts, doubt.caveat) if reason) or None
         estimates[name] = Estimate(value=row.value, low=row.low, high=row.high, n=row.n, error=error, flag=flag)

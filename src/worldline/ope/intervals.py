@@ -138,6 +138,19 @@ def widened(interval: Interval, error: float, confidence: float) -> Interval:
     return Interval(value, low, high, interval.n)
 
 
+def within_outcomes(interval: Interval, returns: Episodes) -> Interval:
+    """The interval without what lies beyond a win and a loss, where every logged return is one of two.
+
+    An estimate that lies there itself keeps its limits.
+    """
+    outcomes = np.unique(returns)
+    if len(outcomes) != 2 or not outcomes[0] <= interval.value <= outcomes[1]:
+        return interval
+    low = None if interval.low is None else max(interval.low, float(outcomes[0]))
+    high = None if interval.high is None else min(interval.high, float(outcomes[1]))
+    return Interval(interval.value, low, high, interval.n)
+
+
 def error_by(errors: Sequence[float], confidence: float) -> float:
     """The error for `widened` from a few measured errors: their root mean square, and more of it the fewer they are,
     by as much as Student's quantile exceeds the normal one. None at all: 0."""
