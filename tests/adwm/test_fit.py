@@ -63,7 +63,7 @@ def test_latents_that_say_nothing_are_noted(fitted: Fitted) -> None:
         ({"possible": 0.61}, []),
         ({"possible": 0.59}, ["wm can give 59% of the answers of held-out steps: what it imagines"]),
         ({"possible": 0.8, "possible_ends": 0.8}, []),
-        ({"possible": 0.8, "possible_ends": 0.7}, ["80% of the answers of held-out steps, and 70% of those at"]),
+        ({"possible": 0.8, "possible_ends": 0.7}, ["80% of the answers of held-out steps and 70% of those at"]),
     ],
 )
 def test_what_speaks_against_the_kernel_is_noted(figures: dict[str, float], notes: list[str]) -> None:

@@ -548,3 +548,14 @@ def test_wm_magic_is_wm_corrected_by_the_log(folder: Path, house: World) -> None
         assert estimator.doubt is not None
         caveat = "new to the log" if made.share < 0.5 else "; ".join(bad_weights(diagnostics(own))) or None
         assert estimator.doubt() == Doubt(made.error, caveat)
+
+
+def test_what_a_refit_said_is_not_read_again_once_steps_are_described_differently(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(EvaluateConfig(log=(folder / "log",)), {}, {}, lambda what, done, total: None)
+    world = WorldModelEstimators(case, Ensemble.load(folder / "wm"))
+    before = world._refitted([], "a", ["wm"]).identity
+    assert world._refitted([], "a", ["wm"]).identity == before
+    monkeypatch.setattr(world_model, "FEATURES", 10_000)
+    assert world._refitted([], "a", ["wm"]).identity != before

@@ -25,6 +25,7 @@ from worldline.evaluate.correction import corrected_trials, corrections
 from worldline.evaluate.imagination import TEXT_MODEL, WITH_EPISODES, Imagination, Model, Player
 from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
+from worldline.kernel.model import FEATURES
 from worldline.ope.certificate import Trial
 from worldline.ope.corrected_model import CorrectedModel, ModelCorrection, corrected_model, model_variance
 from worldline.ope.diagnostics import bad_weights, diagnostics
@@ -200,7 +201,8 @@ class WorldModelEstimators:
         if not own and not left_out:
             own = [self._replay_error(name)]
         returns = self.case.log.returns(self.case.config.gamma)
-        return world_model_error(returns, self.ensemble.kernel_possible, own, left_out)
+        possible = 1.0 if name == TEXT_MODEL else self.ensemble.kernel_possible  # a language model writes what it likes
+        return world_model_error(returns, possible, own, left_out)
 
     def _replay_error(self, name: str) -> float:
         return self.ensemble.replay_error if name in self.presets else self.ensemble.kernel_replay_error
@@ -313,7 +315,7 @@ class WorldModelEstimators:
         def fitted() -> Ensemble:
             return fit_ensemble(episodes, settings, watch).ensemble
 
-        return Model(fitted, f"refitted on {pool} with {settings!r}")
+        return Model(fitted, f"refitted on {pool} with {settings!r} and features {FEATURES}")
 
 
 def _with_models(names: Sequence[str]) -> list[str]:

@@ -260,7 +260,8 @@ def _measured(
 ) -> dict[str, float]:
     """Of held-out steps: how often the likeliest text is right, and how often the right one is among the candidates.
 
-    The latter also of those that ended their episode, if there are any.
+    The latter also of those that ended their episode, unless all or none did; one that can be given is added, so that
+    few ends do not decide.
     """
     exact, possible, ended, weights = [], [], [], []
     for one, chances in zip(sample, weighed, strict=True):
@@ -278,7 +279,10 @@ def _measured(
         "possible": float(np.average(possible, weights=weights)),
         "held out steps": float(len(exact)),
     }
-    return figures | ({"possible ends": float(np.mean(np.array(possible)[ended]))} if any(ended) else {})
+    at_ends = [one for one, end in zip(possible, ended, strict=True) if end]
+    if not at_ends or len(at_ends) == len(ended):
+        return figures
+    return figures | {"possible ends": (sum(at_ends) + 1) / (len(at_ends) + 1)}
 
 
 def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> JudgedStep:

@@ -22,7 +22,7 @@ from worldline.ope.weights import NO_EVIDENCE, exp, left_out
 _LEAST = 1e-12
 """No correction has a smaller variance."""
 _EXPECTED = 3
-"""Corrections that have the say of what was expected of the model."""
+"""As many corrections count as much as what was expected of the model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +84,20 @@ def model_variance(corrections: Sequence[ModelCorrection], expected: float) -> f
     """The mean square of the model's error: the a at which sum_k size_k^2 / (a + b_k) is the number of corrections.
 
     b is a correction's own squared error. One that is precise has no more say than others once a exceeds its b. What
-    was `expected` of a before has the say of `_EXPECTED` corrections of that square, without an error of their own.
+    was `expected` of a counts as much as `_EXPECTED` corrections of that square, without an error of their own.
     """
-    squares = np.array([one.size**2 for one in corrections] + [expected] * _EXPECTED)
-    errors = np.array([one.squared_error for one in corrections] + [0.0] * _EXPECTED)
-    least = _EXPECTED * expected / len(squares)
+    squares = np.array([one.size**2 for one in corrections])
+    errors = np.array([one.squared_error for one in corrections])
+    count = len(squares) + _EXPECTED
+    least = _EXPECTED * expected / count
 
     def excess(variance: float) -> float:
-        return float((squares / (variance + errors)).sum() - len(squares))
+        of_expected = _EXPECTED * expected / variance if variance else 0.0
+        return float((squares / (variance + errors)).sum() + of_expected - count)
 
-    if least == 0 or excess(least) <= 0:
+    if not len(squares) or excess(least) <= 0:
         return least
-    return float(brentq(excess, least, squares.sum()))
+    return float(brentq(excess, least, squares.sum() + expected))
 
 
 def corrected_model(

@@ -21,11 +21,12 @@ def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
     span = facts.reward_high - facts.reward_low
     notes = []
     if possible_answers(figures) < LEAST_POSSIBLE:
-        ends = figures.get("wm_possible_ends")
-        of_ends = "" if ends is None else f", and {ends:.0%} of those at the end of an episode"
+        steps, ends = figures.get("wm_possible"), figures.get("wm_possible_ends")
+        shares = [] if steps is None else [f"{steps:.0%} of the answers of held-out steps"]
+        shares += [] if ends is None else [f"{ends:.0%} of those at the end of an episode"]
         notes.append(
-            f"wm can give {figures['wm_possible']:.0%} of the answers of held-out steps{of_ends}: what it imagines in "
-            "place of the others may end differently, so intervals are wider"
+            f"wm can give {' and '.join(shares)}: what it imagines in place of the others may end differently, so "
+            "intervals are wider"
         )
     if error is not None and error > WIDE * span:
         notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
