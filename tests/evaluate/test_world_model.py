@@ -26,14 +26,13 @@ from worldline.adwm.world_model_env import ImaginedEnvironment
 from worldline.evaluate import Evaluation, evaluate, imagination, world_model
 from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
-from worldline.evaluate.world_model import WorldModelEstimators, control_variate
+from worldline.evaluate.world_model import WorldModelEstimators
 from worldline.kernel.phrases import Phrasing
 from worldline.ope.certificate import Trial
 from worldline.ope.corrected_model import corrected_model, correction, model_variance
 from worldline.ope.diagnostics import bad_weights, diagnostics
-from worldline.ope.estimation import Doubt, EstimatorInput
+from worldline.ope.estimation import Doubt
 from worldline.ope.intervals import Interval
-from worldline.ope.log import RaggedLog
 from worldline.rollout import Rollout, plan
 from worldline.types import Decision, InputError, Policy, Step, Trajectory, Turn, World, derive_seed
 
@@ -480,23 +479,6 @@ def test_a_policy_known_by_log_probs_only_is_refused_not_guessed(folder: Path) -
     assert estimates["wis"].value is not None
     assert estimates["adwm"].value is None
     assert "must play the policy" in (estimates["adwm"].refused or "")
-
-
-def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:
-    """Two actions, one step: the behaviour takes either, the target the second; rewards 0 and 1, value 1."""
-    log = RaggedLog(
-        rewards=np.array([0.0, 1.0]),
-        behaviour=np.log([0.5, 0.5]),
-        offsets=np.array([0, 1, 2]),
-        tasks=np.array([0, 1]),
-        policies=np.array([0, 0]),
-        terminated=np.array([True, True]),
-    )
-    weights = np.array([-np.inf, np.log(2.0)])
-    for imagined in (np.zeros(2), np.full(2, 0.3), np.full(2, 5.0)):
-        assert control_variate(EstimatorInput(log, 1.0), weights, imagined).mean() == pytest.approx(1.0)
-    nothing = np.full(2, -np.inf)
-    assert control_variate(EstimatorInput(log, 1.0), nothing, np.full(2, 0.3)).mean() == pytest.approx(0.3)
 
 
 def test_the_kernel_model_is_the_critic_of_wm_dr(folder: Path, house: World) -> None:

@@ -324,3 +324,20 @@ def test_no_weight_at_all_is_refused() -> None:
 
 def _with(log: RaggedLog, rewards: np.ndarray) -> RaggedLog:
     return RaggedLog(rewards, log.behaviour, log.offsets, log.tasks, log.policies, log.terminated)
+
+
+def test_the_control_variate_is_unbiased_whatever_was_imagined() -> None:
+    """Two actions, one step: the behaviour takes either, the target the second; rewards 0 and 1, value 1."""
+    log = RaggedLog(
+        rewards=np.array([0.0, 1.0]),
+        behaviour=np.log([0.5, 0.5]),
+        offsets=np.array([0, 1, 2]),
+        tasks=np.array([0, 1]),
+        policies=np.array([0, 0]),
+        terminated=np.array([True, True]),
+    )
+    weights = np.array([-np.inf, np.log(2.0)])
+    for imagined in (np.zeros(2), np.full(2, 0.3), np.full(2, 5.0)):
+        assert e.control_variate(log, 1.0, weights, imagined).mean() == pytest.approx(1.0)
+    nothing = np.full(2, -np.inf)
+    assert e.control_variate(log, 1.0, nothing, np.full(2, 0.3)).mean() == pytest.approx(0.3)

@@ -30,10 +30,9 @@ from worldline.ope.certificate import Trial
 from worldline.ope.corrected_model import CorrectedModel, ModelCorrection, corrected_model, model_variance
 from worldline.ope.diagnostics import bad_weights, diagnostics
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
-from worldline.ope.estimators import imagined_critic, model_based
+from worldline.ope.estimators import control_variate, imagined_critic, model_based
 from worldline.ope.intervals import Interval, around, error_by, interval, widened
 from worldline.ope.log import Codes, Episodes, RaggedLog, RefusalError, Steps
-from worldline.ope.weights import exp
 from worldline.ope.world_model_error import world_model_error
 from worldline.types import Trajectory, policy_label
 
@@ -93,8 +92,8 @@ class WorldModelEstimators:
 
         estimators = {name: Estimator(values(name), doubt=doubt(name)) for name in self._played_in}
 
-        def corrected(log: object, gamma: float, weights: Steps) -> Episodes:
-            return control_variate(evidence, weights, self.imagined(candidate, "adwm").values)
+        def corrected(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
+            return control_variate(log, gamma, weights, self.imagined(candidate, "adwm").values)
 
         def critic(log: RaggedLog, gamma: float, weights: Steps) -> Episodes:
             return imagined_critic(log, gamma, weights, self.imagined(candidate, KERNEL).values)
@@ -321,15 +320,6 @@ class WorldModelEstimators:
 def _with_models(names: Sequence[str]) -> list[str]:
     """The estimators, with the one that `wm-magic` corrects."""
     return list(dict.fromkeys([*names, *([KERNEL] if CORRECTED_KERNEL in names else [])]))
-
-
-def control_variate(evidence: EstimatorInput, weights: Steps, imagined: Episodes) -> Episodes:
-    """AM-DR: V + rho (G - V) per episode, V imagined from its start, rho the clipped weight of the whole episode.
-
-    Unbiased without clipping whatever V is; where nothing overlaps, rho is 0 and the world model is left.
-    """
-    rho: Episodes = exp(evidence.log.last(weights))
-    return imagined + rho * (evidence.log.returns(evidence.gamma) - imagined)
 
 
 def _around(values: Episodes, truth: Episodes, tasks: Codes, confidence: float) -> Interval:

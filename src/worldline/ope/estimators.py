@@ -103,9 +103,16 @@ def imagined_critic(log: RaggedLog, gamma: float, weights: Steps, imagined: Epis
     own V, the estimate leans on it.
     """
     check_imagined(log, imagined)
-    final = log.last(weights)
-    _refuse_without_evidence(final)
-    return np.asarray(imagined + exp(final) * (log.returns(gamma) - imagined))
+    _refuse_without_evidence(log.last(weights))
+    return control_variate(log, gamma, weights, imagined)
+
+
+def control_variate(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> Episodes:
+    """V + rho_{1:T} (G - V), V imagined from the episode's start; AM-DR, where the weights are clipped.
+
+    Unbiased without clipping whatever V is; where nothing overlaps, rho is 0 and the world model is left.
+    """
+    return np.asarray(imagined + exp(log.last(weights)) * (log.returns(gamma) - imagined))
 
 
 def following(x: Steps, log: RaggedLog) -> Steps:
