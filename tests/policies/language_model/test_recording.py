@@ -1,6 +1,7 @@
 """Recorded work does what the work does; what is sent to the device or comes from it arrives."""
 
 import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -40,9 +41,27 @@ def test_work_that_looks_at_its_tensors_keeps_running(name: str) -> None:
         total.add_(1 + 0 * total.item())
 
     recording = Recorder(device(name)).recording()
-    for _ in range(4):
-        recording(work)
+    with pytest.warns(RuntimeWarning, match="not recorded") if name == "cuda" else nullcontext():
+        for _ in range(4):
+            recording(work)
     assert total.item() == 4
+    assert not recording.recorded
+
+
+@needs_gpu
+def test_work_is_recorded_when_every_earlier_recording_is_gone() -> None:
+    recorder, total = Recorder(device("cuda")), torch.zeros(1000, device="cuda")
+
+    def work() -> None:
+        total.add_(torch.ones_like(total).cumsum(0).sign())
+
+    for _ in range(3):
+        recording = recorder.recording()
+        for _ in range(4):
+            recording(work)
+        assert recording.recorded
+        del recording
+    assert total.tolist() == [12.0] * 1000
 
 
 @pytest.mark.parametrize("name", DEVICES)

@@ -4,6 +4,7 @@ A step of a small model on a GPU is mostly Python that launches kernels; a repla
 other device the work simply runs, so that what is recorded can be tested without a GPU.
 """
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -24,21 +25,38 @@ class Recorder:
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         # Gradients remember the stream they were first computed on: a first run and its recording share one.
         self._stream = torch.cuda.Stream(device) if self._pool else None  # type: ignore[no-untyped-call]  # torch gives it no types
+        self._latest: torch.cuda.CUDAGraph | None = None
 
     def recording(self) -> "Recording":
         """A place for one piece of work."""
-        return Recording(self._device, self._pool, self._stream)
+        return Recording(self, self._stream)
+
+    def captured(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
+        """A graph of the work. The latest is kept: torch takes no new graph into memory that has none left."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self._device), torch.cuda.stream(stream):
+            graph.capture_begin(pool=self._pool)
+            try:
+                work()
+            except BaseException:
+                with suppress(RuntimeError):  # what `work` raised says more
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+        self._latest = graph
+        return graph
 
 
 class Recording:
     """One piece of work, which takes and gives its tensors in place: the first call runs it, the second records it.
 
     The work is given at every call and not kept: its owner keeps this, and large memory must not wait for the garbage
-    collector to see that neither is needed. Work that synchronises cannot be recorded, and keeps running as it is.
+    collector to see that neither is needed. Work that synchronises cannot be recorded: it keeps running as it is, and a
+    warning says so.
     """
 
-    def __init__(self, device: torch.device, pool: Any, stream: torch.cuda.Stream | None) -> None:
-        self._device, self._pool, self._stream = device, pool, stream
+    def __init__(self, recorder: Recorder, stream: torch.cuda.Stream | None) -> None:
+        self._recorder, self._stream = recorder, stream
         self._runs = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -55,8 +73,13 @@ class Recording:
         else:
             self._run(work, self._stream)
 
+    @property
+    def recorded(self) -> bool:
+        """Whether the next call replays."""
+        return self._graph is not None
+
     def _run(self, work: Work, stream: torch.cuda.Stream) -> None:
-        current = torch.cuda.current_stream(self._device)
+        current = torch.cuda.current_stream(stream.device)
         stream.wait_stream(current)
         with torch.cuda.stream(stream):
             work()
@@ -66,28 +89,15 @@ class Recording:
         """`torch.cuda.graph` would wait for the device and give back all memory that is free, which an update then
         takes anew. Here that is done only where memory is short."""
         try:
-            return self._captured(work, stream)
-        except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-        except RuntimeError:
-            return None
-        try:
-            return self._captured(work, stream)
-        except RuntimeError:
-            return None
-
-    def _captured(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self._device), torch.cuda.stream(stream):
-            graph.capture_begin(pool=self._pool)
             try:
-                work()
-            except BaseException:
-                with suppress(RuntimeError):  # what `work` raised says more
-                    graph.capture_end()
-                raise
-            graph.capture_end()
-        return graph
+                return self._recorder.captured(work, stream)
+            except torch.OutOfMemoryError:
+                torch.cuda.empty_cache()
+                return self._recorder.captured(work, stream)
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            warnings.warn(f"work on the GPU is not recorded, and so slower: {reason}", RuntimeWarning, stacklevel=3)
+            return None
 
 
 def sent(values: npt.NDArray[np.generic], device: torch.device) -> Tensor:
