@@ -1,10 +1,10 @@
 """A world model's values, corrected by the logged episodes that are like each candidate's, as far as they say anything.
 
 MAGIC (Thomas & Brunskill 2016) blends a model and importance weights by their estimated errors. This is the blend of
-its two ends: the model alone, and the model with its residuals on the log, weighted as the candidate would have played.
-It needs one imagined value for each logged start, and no value function. How far the model is wrong is estimated from
-what is expected of it (`world_model_error`) and from the corrections of all candidates: by as much as they scatter more
-than their own errors allow (random effects, Paule & Mandel 1982).
+its two ends: the model alone, and the log, weighted step by step as the candidate would have played. It needs one
+imagined value for each logged start, and no value function. How far the model is wrong is estimated from what is
+expected of it (`world_model_error`) and from the corrections of all candidates: by as much as they scatter more than
+their own errors allow (random effects, Paule & Mandel 1982).
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from worldline.ope.estimators import check_imagined
+from worldline.ope.estimators import check_imagined, weighted_per_decision
 from worldline.ope.intervals import task_units
 from worldline.ope.log import Episodes, RaggedLog, RefusalError, Steps
-from worldline.ope.weights import NO_EVIDENCE, exp, left_out
+from worldline.ope.weights import NO_EVIDENCE, exp
 
 _LEAST = 1e-12
 """No correction has a smaller variance."""
@@ -57,27 +57,26 @@ class CorrectedModel:
 
 
 def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes) -> ModelCorrection:
-    """sum_i w_i (G_i - V_i) / sum_i w_i, V imagined from each logged start, w the weights of whole episodes.
+    """PDWIS of the log, less the mean of what was imagined from the logged starts.
 
-    Its variance is at least that of as many residuals as there are effective episodes; a few that are equal by chance
-    count as if two more had been as far apart as returns are. A mean weight m < 1 says that 1 - m of the candidate's
-    episodes are like none of the log: the model's error in these may differ from that in the others by as much as
-    residuals scatter.
+    Residuals of single starts would be smaller, and wrong: the model was fitted on the log, so it errs least where
+    logged episodes are like the candidate's. The variance is at least that of as many returns as there are effective
+    episodes; a few that are equal by chance count as if two more had been as far apart as returns are. A mean weight
+    m < 1 says that 1 - m of the candidate's episodes are like none of the log: the model's error in these may differ
+    from that in the others by as much as returns scatter.
     """
     check_imagined(log, imagined)
     final = log.last(weights)
     if np.isneginf(final).all():
         raise RefusalError(NO_EVIDENCE)
-    shares = np.exp(final - logsumexp(final))
-    residuals = log.returns(gamma) - imagined
-    mean = float(shares @ residuals)
-    scatter = max(float(residuals.var()), float(np.ptp(log.returns(gamma))) ** 2 / (4 * (log.episodes + 2)))
-    influence = log.episodes * shares * (residuals - mean) * left_out(shares)
-    units = task_units(influence[:, None], log.tasks)
+    values = weighted_per_decision(log, gamma, weights) - imagined.mean()
+    returns, squared_shares = log.returns(gamma), float(np.exp(2 * (final - logsumexp(final))).sum())
+    scatter = max(float(returns.var()), float(np.ptp(returns)) ** 2 / (4 * (log.episodes + 2)))
+    units = task_units(values[:, None], log.tasks)
     sampled = float(units.var(ddof=1) / len(units)) if len(units) > 1 else scatter
     mean_weight = float(exp(logsumexp(final) - np.log(log.episodes)))
-    unseen = max(0.0, scatter * float(shares @ shares) - sampled) + scatter * (1 - min(1.0, mean_weight)) ** 2
-    return ModelCorrection(mean + influence - influence.mean(), sampled, unseen)
+    unseen = max(0.0, scatter * squared_shares - sampled) + scatter * (1 - min(1.0, mean_weight)) ** 2
+    return ModelCorrection(values, sampled, unseen)
 
 
 def model_variance(corrections: Sequence[ModelCorrection], expected: float) -> float:
