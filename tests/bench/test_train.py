@@ -10,6 +10,8 @@ from scipy import stats
 
 from worldline.bench import train as bench
 from worldline.bench.train_plans import PLANS, TrainPlan, train_runs
+from worldline.config import validate
+from worldline.paw.world import WorldConfig
 from worldline.sft.small import SIZES
 from worldline.types import InputError, WorldlineError
 
@@ -41,6 +43,26 @@ def test_the_runs_are_those_of_the_paper() -> None:
     ablated = [run.name for run in train_runs("household", "ablate", 1)]
     assert "grpo-paw-lambda1-0" in ablated and "grpo-paw-0" in ablated
     assert [run.variant for run in train_runs("shop", "main", 1)] == ["grpo", "grpo+paw"]
+
+
+def test_what_is_beyond_the_paper_has_seeds_of_its_own() -> None:
+    runs = list(train_runs("household", "beyond", 2))
+    arms = [
+        "grpo",
+        "grpo+paw",
+        *(f"grpo+paw {name}" for name in ("failed", "novel", "alone 5", "schedule", "horizon 3")),
+    ]
+    assert [(run.variant, run.seed) for run in runs] == [(arm, seed) for seed in (20, 21) for arm in arms]
+    others = [run for case in ("main", "sparse", "ablate") for run in train_runs("household", case, 10)]
+    assert {run.seed for run in others} == set(range(10))
+    changes = {run.variant: validate(WorldConfig, dict(run.recipe.get("world", {}))) for run in runs}
+    assert changes["grpo+paw"] == WorldConfig() and runs[1].recipe["wm"] == "paw"
+    assert changes["grpo+paw failed"] == WorldConfig(coefficient="failed")
+    assert changes["grpo+paw novel"] == WorldConfig(novel=True)
+    assert changes["grpo+paw alone 5"] == WorldConfig(alone=5)
+    assert changes["grpo+paw schedule"] == WorldConfig(coefficient="schedule", start=1.0, end=0.0)
+    assert changes["grpo+paw horizon 3"] == WorldConfig(horizon=3)
+    assert runs[4].name == "grpo-paw-alone-5-20"
 
 
 @pytest.fixture

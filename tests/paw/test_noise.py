@@ -42,6 +42,17 @@ def test_what_the_user_skips_is_read_but_no_target(start: Path) -> None:
     assert (plain.skipped, skipping.skipped) == (frozenset(), frozenset({1}))
 
 
+def test_sentences_come_with_the_tokens_that_overlap_them(start: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    plain, novel = (encoder(tokenizer, "household", novel=wanted)(" at 3\nat 2 ") for wanted in (False, True))
+    assert novel.ids == plain.ids and len(novel.ids) == 5
+    assert plain.sentences == ()
+    assert [(part.text, part.places) for part in novel.sentences] == [
+        ("at 3", frozenset({0, 1, 2})),
+        ("at 2", frozenset({3, 4})),
+    ]
+
+
 def test_only_shops_have_labels(start: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(start)
     assert encoder(tokenizer, "household")(" at 3 \n").noisy == (False, False)  # stripped, as prompts show it

@@ -34,6 +34,15 @@ def test_lambda_is_one_minus_the_mean_return_clipped() -> None:
     assert objective.adaptive_coefficients(returns, groups, 10.0).tolist() == [0.5, 1.0, 0.0, 0.0, 1.0]
 
 
+def test_only_groups_that_all_fail_alike_count_as_failed() -> None:
+    """All 0: 1. Won and lost, all won, 3 and 4 of 10: 0. All 4 of 10: 1. One episode, lost or below 0: 1."""
+    returns = torch.tensor([0.0, 10.0, 0.0, 10.0, 4.0, 3.0, 0.0, 10.0, 4.0, 4.0, -2.0], dtype=torch.float64)
+    groups = torch.tensor([0, 1, 0, 2, 4, 3, 1, 2, 3, 4, 5])
+    assert objective.failed_coefficients(returns, groups, 10.0).tolist() == [1.0, 0.0, 0.0, 0.0, 1.0, 1.0]
+    one = objective.failed_coefficients(torch.tensor([10.0]), torch.tensor([0]), 10.0)
+    assert one.tolist() == [0.0]
+
+
 def test_echo_weighs_every_observation_token_alike() -> None:
     """Spread over its row's tokens, the weight of a token is c / (all tokens): a token mean times c."""
     targets = torch.tensor([3, 0, 5])

@@ -65,7 +65,10 @@ def test_a_packed_run_is_a_padded_one(start: Path, tmp_path: Path) -> None:
         {"algo": "ppo", "learner": {"critic": "own"}, "world": {"selection": "sampled"}},
         {"algo": "gigpo", "learner": {"lora": 4}, "credit": {"anchors": "similar"}},
         {"precision": "bf16", "rollout": {"dtype": "bfloat16", "max_new_tokens": 4, "device": "cpu"}},
-        {"world": {"horizon": 3, "deduplicate": True}, "learner": {"lora": 4, "gradient_checkpointing": True}},
+        {
+            "world": {"horizon": 3, "deduplicate": True, "novel": True, "coefficient": "failed"},
+            "learner": {"lora": 4, "gradient_checkpointing": True},
+        },
         {
             "wm": "echo",
             "refill": 2,
@@ -123,6 +126,29 @@ def test_every_update_says_how_well_the_start_is_predicted_and_how_the_gradients
     assert entropies["ce"][-1] < entropies["off"][-1]
     assert ["grad_cosine" in line for line in runs["ce"]] == [False, True, True, False, True]
     assert not any("grad_cosine" in line for line in runs["off"])
+
+
+@pytest.mark.parametrize("algo", ["grpo", "ppo"])
+def test_the_world_model_can_begin_alone(start: Path, tmp_path: Path, algo: str) -> None:
+    """No action is credited in the first update; the weights change all the same, and so do those of the critic."""
+    changes = {"algo": algo, "wm": "ce", "updates": 2, "checkpoint_every": 1, "evaluation": {"every": 0}}
+    changes |= {"update": {"lr": 2e-3, "mini_batch": 0, "kl": 0.0, "weight_decay": 0.0}}
+    train(recipe(start, tmp_path / "run", **changes, world={"alone": 1}))
+    first, second = lines(tmp_path / "run")
+    assert first["pg_loss"] == first["grad_norm_policy"] == 0.0
+    assert first["grad_norm_world"] > 0 and first["grad_norm"] == pytest.approx(first["grad_norm_world"], rel=1e-4)
+    assert second["pg_loss"] != 0.0
+    assert algo != "ppo" or first["critic_grad_norm"] > 0
+    before, after = _weights(start), _weights(tmp_path / "run" / "checkpoints" / "update-000001")
+    assert any(not torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_without_a_world_model_it_is_never_alone(start: Path, tmp_path: Path) -> None:
+    """Like all settings of the world, this one says nothing with --wm off."""
+    changes = {"wm": "off", "updates": 1, "evaluation": {"every": 0}}
+    for alone in (0, 1):
+        train(recipe(start, tmp_path / f"{alone}", **changes, world={"alone": alone}))
+    assert lines(tmp_path / "0") == lines(tmp_path / "1")
 
 
 def test_refilled_groups_all_vary_and_what_was_dropped_is_in_the_log(start: Path, tmp_path: Path) -> None:

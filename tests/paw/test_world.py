@@ -44,6 +44,16 @@ def test_constant_and_scheduled_coefficients() -> None:
     assert half_way.coefficients.tolist() == [0.5, 0.5]
 
 
+def test_only_failed_groups_teach_the_world_if_so_wanted() -> None:
+    """Group 0 is half won, group 1 lost, group 2 won: all weight, a third, is on the two rows of group 1."""
+    made = pool(
+        [episode(x, won, task=x) for x, won in zip("abcd", (True, False, False, True), strict=True)], [0, 0, 1, 2]
+    )
+    targets = select(made, WorldConfig(coefficient="failed", selection="all"))
+    assert targets.coefficients.tolist() == [0.0, 1.0, 0.0]
+    assert targets.weights.tolist() == pytest.approx([0, 0, 1 / 3, 0])
+
+
 def test_echo_selects_and_balances_nothing() -> None:
     """Every transition, won groups too, by its share of the observation tokens: 1, 1, 3 | 3."""
     made = pool([episode("abc", True), episode("x", False, task="2")], [0, 1])

@@ -32,18 +32,20 @@ class TrainBenchConfig(Config):
     """Train a small language model from one weak clone, with and without PaW, and compare success on unseen tasks.
 
     main: GRPO and GiGPO (household: also PPO and RLOO with two seeds). sparse: GRPO from a start that hardly ever
-    succeeds. ablate: GRPO with PaW changed in one thing at a time.
+    succeeds. ablate: GRPO with PaW changed in one thing at a time. beyond: attempts beyond the paper, with seeds 20,
+    21, ..., which no earlier comparison used.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
         "worldline bench train household --seeds 5 --jobs 16",
         "worldline bench train shop",
         "worldline bench train household --case sparse",
+        "worldline bench train household --case beyond --seeds 5 --jobs 9",
         "worldline bench train household --only grpo grpo+paw --taught action",
     )
 
     env: Literal["household", "shop", "searchqa"] = positional(help="household, shop or searchqa")
-    seeds: int = option(3, help="runs of each variant", ge=1)
+    seeds: int = option(3, help="runs of each variant: seeds 0, 1, ..., with --case beyond 20, 21, ...", ge=1)
     case: Comparison = option("main", help="which comparison")
     taught: Taught | None = option(None, help="what the start has learned; both: observations too; default: as planned")
     model: str = option("", help="what the start is made of: nano, micro, a folder or a hub id; default: as planned")
@@ -157,7 +159,7 @@ _PHASES = ("seconds_rollout", "seconds_logprob", "seconds_update", "seconds_eval
 
 
 def _place(settings: TrainBenchConfig) -> str:
-    """The folder of a comparison's runs: those of `main` and `ablate` have the same start and share their base."""
+    """The folder of a comparison's runs: those of all cases but `sparse` have the same start and share their base."""
     kind = "sparse" if settings.case == "sparse" else "runs"
     return kind if settings.taught in (None, PLANS[settings.env].taught) else f"{kind}-{settings.taught}"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Comparison = Literal["main", "sparse", "ablate"]
+Comparison = Literal["main", "sparse", "ablate", "beyond"]
 Taught = Literal["both", "action"]
 PAW = {"wm": "paw"}
 PLAIN = {"wm": "off"}
@@ -110,10 +110,24 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 """The paper's table 4 and figure 6, as changes to GRPO with PaW."""
 
+BEYOND: dict[str, dict[str, Any]] = {
+    "failed": {"world": {"coefficient": "failed"}},
+    "novel": {"world": {"novel": True}},
+    "alone 5": {"world": {"alone": 5}},
+    "schedule": {"world": {"coefficient": "schedule", "start": 1.0, "end": 0.0}},
+    "horizon 3": {"world": {"horizon": 3}},
+}
+"""Attempts beyond the paper, as changes to GRPO with PaW."""
+
+CHANGES: dict[Comparison, dict[str, dict[str, Any]]] = {"ablate": ABLATIONS, "beyond": BEYOND}
+FIRST_SEEDS: dict[Comparison, int] = {"beyond": 20}
+"""The first seed of a comparison, where that is not 0: what follows a look at the others has its own seeds."""
+
 
 def train_runs(env: str, comparison: Comparison, seeds: int) -> Iterator[TrainRun]:
     """The runs of a comparison, seed by seed: whatever is done when the bench is stopped can be compared."""
-    for seed in range(seeds):
+    first = FIRST_SEEDS.get(comparison, 0)
+    for seed in range(first, first + seeds):
         if comparison == "main":
             for algo, most in PLANS[env].algorithms.items():
                 if seed < most:
@@ -122,6 +136,5 @@ def train_runs(env: str, comparison: Comparison, seeds: int) -> Iterator[TrainRu
             continue
         yield TrainRun("grpo", seed, PLAIN)
         yield TrainRun("grpo+paw", seed, PAW)
-        if comparison == "ablate":
-            for name, changes in ABLATIONS.items():
-                yield TrainRun(f"grpo+paw {name}", seed, PAW | changes)
+        for name, changes in CHANGES.get(comparison, {}).items():
+            yield TrainRun(f"grpo+paw {name}", seed, PAW | changes)

@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from worldline.paw.loss import WorldLoss, logit_gradient
+from worldline.paw.novelty import sentences
 from worldline.paw.rows import Encode, Observed
 
 ASIN = re.compile(r"B[0-9A-Z]{9}")
@@ -31,16 +32,21 @@ def gradient_share(logprob: Tensor, noisy: Tensor, kind: WorldLoss, rho: float =
     return (gradient * noisy).sum() / gradient.sum()
 
 
-def encoder(tokenizer: Any, family: str, skip: Sequence[str] = ()) -> Encode:
-    """Turns an observation into its tokens and their noise labels; what a pattern of `skip` matches is no target."""
+def encoder(tokenizer: Any, family: str, skip: Sequence[str] = (), *, novel: bool = False) -> Encode:
+    """Turns an observation into its tokens and their noise labels; what a pattern of `skip` matches is no target.
+
+    `novel`: with its sentences, of which those that the episode has shown before will be no targets.
+    """
     patterns, unwanted = PATTERNS.get(family, ()), tuple(map(re.compile, skip))
+    places = bool(patterns or unwanted or novel)
 
     def encode(text: str) -> Observed:
         text = text.strip()  # as prompts show it
-        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=bool(patterns or unwanted))
+        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=places)
         ids = tuple(encoded["input_ids"])
         noisy = noisy_tokens(text, encoded["offset_mapping"], patterns) if patterns else [False] * len(ids)
         touched = noisy_tokens(text, encoded["offset_mapping"], unwanted) if unwanted else []
-        return Observed(ids, tuple(noisy), frozenset(at for at, hit in enumerate(touched) if hit))
+        skipped = frozenset(at for at, hit in enumerate(touched) if hit)
+        return Observed(ids, tuple(noisy), skipped, sentences(text, encoded["offset_mapping"]) if novel else ())
 
     return encode

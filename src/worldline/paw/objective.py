@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Coefficient = Literal["adaptive", "constant", "schedule"]
+Coefficient = Literal["adaptive", "constant", "schedule", "failed"]
 
 
 def adaptive_coefficients(
@@ -22,6 +22,21 @@ def adaptive_coefficients(
     count = torch.bincount(groups)
     mean = torch.zeros(len(count), dtype=returns.dtype).index_add_(0, groups, returns) / count.clamp(min=1)
     return (1 - mean / max_return).clamp(0, 1)
+
+
+def failed_coefficients(
+    returns: Tensor,  # (trajectories,) as the environment paid them: no invalid-action penalty
+    groups: Tensor,  # (trajectories,) numbered from 0
+    max_return: float,
+) -> Tensor:  # (groups,)
+    """lambda_g = 1 where all of g have the same return below R_max, 0 elsewhere. Not the paper's.
+
+    Returns without a spread give GRPO no gradient, so such a group teaches the policy nothing (but penalties).
+    """
+    unset = returns.new_zeros(int(groups.max()) + 1)
+    low = unset.scatter_reduce(0, groups, returns, "amin", include_self=False)
+    high = unset.scatter_reduce(0, groups, returns, "amax", include_self=False)
+    return ((low == high) & (high < max_return)).to(returns.dtype)
 
 
 def scheduled_coefficient(start: float, end: float, update: int, updates: int) -> float:

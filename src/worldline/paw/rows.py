@@ -7,9 +7,10 @@ actions are context, the observations are targets (the paper's first limitation)
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from worldline.paw.novelty import Sentence, repeated_places
 from worldline.types import InputError, Step, Trajectory
 
 
@@ -21,6 +22,8 @@ class Observed:
     noisy: tuple[bool, ...]
     skipped: frozenset[int] = frozenset()
     """Places of the tokens that are read, but not learned."""
+    sentences: tuple[Sentence, ...] = ()
+    """Where those that the episode has shown before are no targets; none: all are."""
 
 
 Encode = Callable[[str], Observed]
@@ -49,8 +52,8 @@ class StepRow:
 
     @property
     def transition(self) -> tuple[tuple[int, ...], ...]:
-        """(h_t, a_t, o_{t+1}): two rows that agree here teach the world model the same thing."""
-        return self.prompt, self.response, self.continuation
+        """(h_t, a_t, o_{t+1}) and its targets: two rows that agree here teach the world model the same thing."""
+        return self.prompt, self.response, self.continuation, self.observed
 
 
 def to_rows(
@@ -71,9 +74,10 @@ def to_rows(
     encode = lru_cache(maxsize=None)(encode)  # most observations occur many times
     rows = []
     for index, trajectory in enumerate(trajectories):
+        answers = _answers(trajectory, encode, last_answer)
         for t, step in enumerate(trajectory.steps):
             prompt, response = _tokens(trajectory, t, step)
-            tokens, observed, noisy = _continuation(trajectory, t, encode, horizon, last_answer)
+            tokens, observed, noisy = _continuation(trajectory, t, answers, horizon)
             room = max_continuation
             if max_length is not None:
                 room = max(0, min(room, max_length - len(prompt) - len(response)))
@@ -90,8 +94,18 @@ def _tokens(trajectory: Trajectory, t: int, step: Step) -> tuple[tuple[int, ...]
     return step.prompt_ids, step.token_ids
 
 
+def _answers(trajectory: Trajectory, encode: Encode, last_answer: bool) -> list[Observed]:
+    """o_0, o_1, ...; in each, the sentences that an earlier one had are skipped too."""
+    observations = [encode(_observation(trajectory, t, last_answer)) for t in range(len(trajectory) + 1)]
+    repeated = repeated_places(observation.sentences for observation in observations)
+    return [
+        replace(observation, skipped=observation.skipped | places) if places else observation
+        for observation, places in zip(observations, repeated, strict=True)
+    ]
+
+
 def _continuation(
-    trajectory: Trajectory, t: int, encode: Encode, horizon: int, last_answer: bool
+    trajectory: Trajectory, t: int, answers: Sequence[Observed], horizon: int
 ) -> tuple[tuple[int, ...], tuple[bool, ...], tuple[bool, ...]]:
     """Tokens, which of them are the world's, which of them are noisy."""
     tokens: list[int] = []
@@ -99,7 +113,7 @@ def _continuation(
     noisy: list[bool] = []
     for ahead in range(t + 1, min(t + horizon, len(trajectory)) + 1):
         action = (trajectory.steps[ahead - 1].token_ids or ()) if ahead > t + 1 else ()
-        answer = encode(_observation(trajectory, ahead, last_answer))
+        answer = answers[ahead]
         tokens += [*action, *answer.ids]
         observed += [False] * len(action) + [at not in answer.skipped for at in range(len(answer.ids))]
         noisy += [False] * len(action) + list(answer.noisy)

@@ -69,7 +69,7 @@ class Session:
         """The full learning rate of each of the optimizer's groups."""
         self.warmup = defaults.warmup if config.update.warmup is None else config.update.warmup
         self.learner, self.optimizer = self.accelerator.prepare(learner, optimizer)
-        self.encode = noise.encoder(self.tokenizer, self.world.family, config.world.skip)
+        self.encode = noise.encoder(self.tokenizer, self.world.family, config.world.skip, novel=config.world.novel)
         self.context = getattr(learner.plain.config.get_text_config(), "max_position_embeddings", None)
 
     def refresh(self, update: int) -> None:

@@ -141,6 +141,8 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
                     updates=config.updates,
                     seed=derive_seed(config.seed, "selection", number),
                 )
+            if number <= config.world.alone:  # the policy waits until the world is learned a little
+                credit = replace(credit, advantages=torch.zeros_like(credit.advantages))
 
         with clock("update"):  # eq. 11
             experience = _experience(rows, credit, targets, old, reference, config)

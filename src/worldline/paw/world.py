@@ -17,6 +17,7 @@ from worldline.paw.objective import (
     Coefficient,
     adaptive_coefficients,
     echo_weights,
+    failed_coefficients,
     scheduled_coefficient,
     world_weights,
 )
@@ -39,11 +40,21 @@ class WorldConfig(Config):
     skip: tuple[str, ...] = option(
         (), help="regular expressions: observation tokens that touch a match are read, but no targets"
     )
+    novel: bool = option(
+        False, help="sentences that an earlier observation of the episode had are read, but no targets"
+    )
+    alone: int = option(
+        0, help="in this many first updates only the world model learns: the advantages of all actions are 0", ge=0
+    )
 
     alpha: float = option(0.75, help="share of the update's transitions that the world model learns from", gt=0, le=1)
     rho: float = option(0.2, help="tokens predicted with more than this probability get no gradient", ge=0, le=1)
     selection: Selector = option("entropy", help="how transitions are ranked; sampled: the printed formula")
-    coefficient: Coefficient = option("adaptive", help="1 - return / best return of each group, or a number")
+    coefficient: Coefficient = option(
+        "adaptive",
+        help="1 - return / best return of each group, or a number; failed: 1 for groups whose episodes all have the "
+        "same return below the best, else 0",
+    )
     start: float = option(1.0, help="the constant coefficient, or where the schedule starts", ge=0)
     end: float = option(0.0, help="where the schedule ends", ge=0)
     deduplicate: bool = option(False, help="count equal transitions of an update once")
@@ -122,6 +133,8 @@ def _ranking(pool: Pool, entropies: Tensor, selector: Selector, seed: int) -> Te
 def _coefficients(pool: Pool, config: WorldConfig, update: int, updates: int) -> Tensor:
     if config.coefficient == "adaptive":
         return adaptive_coefficients(pool.episode_returns, pool.episode_groups, pool.max_return)
+    if config.coefficient == "failed":
+        return failed_coefficients(pool.episode_returns, pool.episode_groups, pool.max_return)
     groups = int(pool.episode_groups.max()) + 1
     value = config.start
     if config.coefficient == "schedule":
