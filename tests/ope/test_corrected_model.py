@@ -37,8 +37,8 @@ def test_a_model_that_the_weighted_log_agrees_with_is_left_alone() -> None:
     assert result.values.mean() == pytest.approx(imagined[0])
 
 
-def test_the_correction_is_pdwis_less_the_models_mean() -> None:
-    """Two steps each: what the first step earned does not wait for the weights of the second."""
+def test_the_correction_is_wis_less_the_models_mean_and_doubted_by_as_much_as_pdwis_differs() -> None:
+    """Two steps each: of the second episode the first step counts in PDWIS alone."""
     rewards, ratios = np.array([1.0, 0.0, 0.0, 1.0]), np.array([0.5, 4.0, 1.5, 0.0])
     log = RaggedLog(
         rewards=rewards,
@@ -51,7 +51,9 @@ def test_the_correction_is_pdwis_less_the_models_mean() -> None:
     with np.errstate(divide="ignore"):
         weights = np.log([ratios[0], ratios[0] * ratios[1], ratios[2], ratios[2] * ratios[3]])
     against = correction(log, 1.0, weights, np.array([0.1, 0.3]))
-    assert against.size == pytest.approx(0.5 / (0.5 + 1.5) - 0.2)
+    assert against.size == pytest.approx(1.0 - 0.2)
+    pdwis = 0.5 / (0.5 + 1.5)
+    assert against.unseen == pytest.approx((1.0 - pdwis) ** 2)  # returns are equal: no other doubt is left
 
 
 def test_an_equal_error_in_every_episode_is_taken_out() -> None:
