@@ -49,3 +49,12 @@ def test_returns_that_are_all_alike_are_not_certain() -> None:
         if highest == 1.0:
             success = tally.success()
             assert (mean.low, mean.high) == (pytest.approx(success.low), pytest.approx(success.high))
+
+
+def test_the_interval_of_wins_and_losses_ends_at_these() -> None:
+    """Two of three tasks: 2/3 +- 4.303 x 1/3 without an end."""
+    tally = Tally()
+    for number in range(3):
+        tally.add(episode(f"t{number}", [float(number > 0)], number > 0))
+    mean = tally.mean_return()
+    assert (mean.value, mean.low, mean.high) == (pytest.approx(2 / 3), 0.0, 1.0)

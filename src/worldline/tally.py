@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from worldline import store
-from worldline.ope.intervals import Interval, interval
+from worldline.ope.intervals import Interval, interval, two_outcomes, within
 from worldline.types import Trajectory
 
 ALIKE = 1e-9
@@ -80,10 +80,11 @@ class Tally:
         return _wilson(self.success_rate, len(set(tasks)), len(tasks))
 
     def mean_return(self, highest: float = 1.0) -> Interval:
-        """Student's interval over tasks. Where all tasks have the same return, his formula would be certain: then other
-        tasks, whose share is Wilson's bound, may have 0, or `highest`."""
+        """Student's interval over tasks; of wins and losses it ends at these. Where all tasks have the same return, his
+        formula would be certain: then other tasks, whose share is Wilson's bound, may have 0, or `highest`."""
         codes = np.unique(self.tasks, return_inverse=True)[1]
-        mean = interval(np.array(self.returns), codes, "student-t")
+        returns = np.array(self.returns)
+        mean = within(interval(returns, codes, "student-t"), two_outcomes(returns))
         if mean.low is None or mean.high is None or mean.high - mean.low > ALIKE:
             return mean
         others = _wilson(0.0, len(set(self.tasks)), mean.n).high or 0.0

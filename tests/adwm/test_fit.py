@@ -93,6 +93,16 @@ def test_a_saved_ensemble_answers_the_same(fitted: Fitted, tmp_path: Path) -> No
             assert torch.equal(weight, new.model.state_dict()[name])
 
 
+def test_what_was_measured_is_read_with_the_ensemble(fitted: Fitted, tmp_path: Path) -> None:
+    fitted.ensemble.save(tmp_path / "wm")
+    figures = '{"wm_replay_error": 0.3, "wm_left_out_error": null}'
+    (tmp_path / "wm" / "figures.json").write_text(f'{{"figures": {figures}, "notes": []}}')
+    again = Ensemble.load(tmp_path / "wm")
+    assert again.figures == {"wm_replay_error": 0.3, "wm_left_out_error": None}
+    facts = LogFacts(env="toy", horizon=8, reward_low=0.0, reward_high=1.0)
+    assert kernel_notes(again.figures, facts)[0].startswith("wm misses the log's own returns by 0.3 in replay")
+
+
 def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(log: list[Trajectory], tmp_path: Path) -> None:
     _write(log[::8], tmp_path / "log")
     given = {"log": (tmp_path / "log",), "members": 1, "epochs": 3, "text_steps": 20, "rivals": False}

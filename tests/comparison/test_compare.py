@@ -67,6 +67,20 @@ def test_by_hand_on_three_tasks(tmp_path: Path) -> None:
         comparison.pair("x")
 
 
+def test_differences_of_wins_and_losses_end_where_they_must(tmp_path: Path) -> None:
+    wins = {"v2": (0.0, 0.0, 1.0), "v3": (1.0, 0.0, 1.0)}
+    episodes = [episode(p, f"t{k}", won) for p, values in wins.items() for k, won in enumerate(values)]
+    log = log_of(tmp_path / "log", episodes)
+    difference = compare(CompareConfig(log=(log,))).pair("v3").difference
+    assert (difference.value, difference.low, difference.high) == (pytest.approx(1 / 3), -1.0, 1.0)
+    returned = compare(CompareConfig(log=(log,), metric="return"))
+    assert (returned.pair("v3").difference.low, returned.pair("v3").difference.high) == (-1.0, 1.0)
+    assert [(each.low, each.high) for each in returned.policies] == [(0.0, 1.0)] * 2
+    more = log_of(tmp_path / "more", [episode("v2", "t3", 0.5), episode("v3", "t3", 0.5)])
+    wide = compare(CompareConfig(log=(log, more), metric="return")).policies
+    assert any(each.low is not None and each.low < 0 for each in wide), "a return of a half: there may be any other"
+
+
 def test_costs_and_groups(tmp_path: Path) -> None:
     log = log_of(
         tmp_path / "log",

@@ -38,6 +38,17 @@ def test_tasks_that_all_differ_alike_leave_room() -> None:
     assert paired(np.array([0.3])).low is None
 
 
+def test_an_interval_ends_at_the_largest_difference_that_there_can_be() -> None:
+    """Of three tasks one is won more: 1/3 + 4.303 / 3, Student's limit, is no difference of two rates."""
+    differences = np.array([1.0, 0.0, 0.0])
+    assert paired(differences).high == pytest.approx((1 + stats.t.ppf(0.975, 2)) / 3)
+    ended = paired(differences, limit=1.0)
+    assert (ended.low, ended.high) == (-1.0, 1.0)
+    assert ended.p_better == paired(differences).p_better
+    apart = unpaired(np.array([0.0, 1.0]), np.array([1.0, 1.0]), limit=1.0)
+    assert (apart.value, apart.low, apart.high) == (0.5, -1.0, 1.0)
+
+
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     """Success of two policies on tasks of different difficulty, paired: 95 % of the intervals hold the difference."""
     rng = np.random.default_rng(2)

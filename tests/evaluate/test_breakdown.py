@@ -6,8 +6,8 @@ from goal_seekers import GoalSeeker, Write
 from scipy import stats
 
 from worldline.evaluate import EvaluateConfig, evaluate, views
-from worldline.evaluate.breakdown import heterogeneity
-from worldline.evaluate.result_parts import DifferenceResult, GroupResult
+from worldline.evaluate.breakdown import ended_row, heterogeneity
+from worldline.evaluate.result_parts import DifferenceResult, Estimate, GroupResult
 from worldline.types import Trajectory
 
 
@@ -33,6 +33,24 @@ def test_a_group_is_valued_as_if_it_were_the_log(episodes: list[Trajectory], wri
         sign = 1 if row.difference.a == "keen" else -1
         assert row.difference.value == pytest.approx(sign * (values[0] - values[1]))
     assert any("Cochran" in part for part in views(result) if isinstance(part, str))
+
+
+def test_a_groups_intervals_end_at_a_win_and_a_loss(episodes: list[Trajectory], write: Write) -> None:
+    """Groups of six episodes each: intervals of so few are wider than what a rate can be."""
+    some = [t.model_copy(update={"meta": {"part": str(i % 5)}}) for i, t in enumerate(episodes[480:510])]
+    assert {t.episode_return for t in some} == {0.0, 1.0}
+    seekers = {"keen": GoalSeeker(2.0, "keen"), "lazy": GoalSeeker(1.2, "lazy")}
+    config = EvaluateConfig(log=(write(some),), by="part", estimators=("wis",), certificate=False)
+    split = evaluate(config, seekers).breakdown
+    assert split is not None
+    differences = [row.difference for row in split.groups if row.difference is not None]
+    assert differences and all(-1 <= (d.low or 0) <= (d.high or 0) <= 1 for d in differences)
+    values = [each for row in split.groups for each in row.estimates.values() if each.value is not None]
+    assert values and all(0 <= (e.low or 0) <= (e.high or 0) <= 1 for e in values)
+    apart = group(0.5, 2.0).model_copy(update={"estimates": {"a": Estimate(value=1.0, low=0.2, high=3.0, n=9)}})
+    ended = ended_row(apart, (0.0, 1.0))
+    assert ended.difference is not None
+    assert (ended.difference.low, ended.difference.high, ended.estimates["a"].high) == (-1.0, 1.0, 1.0)
 
 
 def test_heterogeneity_is_uniform_where_groups_are_alike() -> None:

@@ -36,7 +36,8 @@ def test_one_missing_log_prob_costs_its_episode_only(episodes: list[Trajectory],
 
 def test_where_most_log_probs_are_missing_weights_refuse(episodes: list[Trajectory], write: Write) -> None:
     log = [*map(blank, episodes[:60]), *episodes[60:80]]
-    result = evaluate(EvaluateConfig(log=(write(log),), policy=("random",), estimators=("wis",), certificate=False))
+    settings = {"policy": ("random",), "estimators": ("naive", "wis"), "certificate": False}
+    result = evaluate(EvaluateConfig(log=(write(log),), **settings))
     assert "column 'logprob' is empty" in (result.value("random", "wis").refused or "")
     assert any("--logger NAME=clone estimates it" in note for note in result.warnings)
 

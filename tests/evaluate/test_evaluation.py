@@ -15,6 +15,7 @@ from rich.console import Console
 import faults
 import worldline.evaluate
 from worldline import files, policies, store
+from worldline.cli import main
 from worldline.evaluate import EvaluateConfig, Evaluation, evaluate, read_evaluation, views
 from worldline.evaluate import evaluation as module
 from worldline.evaluate.candidates import Candidate
@@ -156,10 +157,37 @@ def test_a_logger_that_is_not_the_one_gives_a_warning(episodes: list[Trajectory]
         evaluate(EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), logger=("nobody=random",)))
 
 
-def test_every_estimator_refuses(episodes: list[Trajectory], write: Write) -> None:
-    folder = write(without_logprobs(episodes[:80]))
-    result = evaluate(EvaluateConfig(log=(folder,), policy=("random",), estimators=("wis",), certificate=False))
-    assert result.value("random", "wis").value is None
+def test_every_estimator_refuses(
+    episodes: list[Trajectory], write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is estimated: the command fails in one line, and writes nothing."""
+    given = ["--log", str(write(without_logprobs(episodes[:80]))), "--policy", "random", "--no-certificate"]
+    assert main(["evaluate", *given, "--estimators", "wis", "pdwis", "--out", str(tmp_path / "run")]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "--estimators: none of these values any candidate: wis, pdwis: needs behaviour log-probs" in line
+    assert "NAME=clone estimates it" in line
+    assert not (tmp_path / "run" / "evaluation.json").exists()
+    assert main(["evaluate", *given, "--estimators", "wis", "naive"]) == 0, "one value is something"
+
+
+def test_logprobs_are_not_missed_where_no_weights_are_used(episodes: list[Trajectory], write: Write) -> None:
+    result = evaluate(EvaluateConfig(log=(write(without_logprobs(episodes[200:280])),), policy=("seeker0.6",)))
+    assert result.estimators == ("logged",)
+    assert not [note for note in result.warnings if "logprob" in note]
+
+
+def test_no_interval_of_the_comparison_goes_beyond_a_win_and_a_loss(episodes: list[Trajectory], write: Write) -> None:
+    ends = [[t for t in episodes if t.episode_return == outcome][:3] for outcome in (0.0, 1.0)]
+    few = [t.model_copy(update={"task_id": f"t{i}"}) for i, t in enumerate([*ends[0], *ends[1]])]
+    seekers = {"keen": GoalSeeker(2.0, "keen"), "lazy": GoalSeeker(1.2, "lazy")}
+    result = evaluate(EvaluateConfig(log=(write(few),), estimators=("wis",), certificate=False), seekers).comparison
+    assert result is not None
+    winner = result.winner
+    assert winner is not None
+    assert 0 <= winner.low <= winner.corrected <= winner.high <= 1
+    assert all(0 <= (each.low or 0) <= (each.high or 0) <= 1 for each in result.simultaneous.values())
+    assert all(-1 <= (each.low or 0) <= (each.high or 0) <= 1 for each in result.differences)
+    assert any(each.high == 1 or each.low == -1 for each in result.differences), "so few say next to nothing"
 
 
 def test_a_candidate_with_a_loggers_name_is_scored_as_itself(episodes: list[Trajectory], write: Write) -> None:
@@ -276,6 +304,14 @@ def test_an_interval_is_refused_where_it_is_not_proven(
         evaluate(config.model_copy(update={"bounds": (0, 0.5)}))
 
 
+def test_expected_error_is_explained_beside_the_error_of_the_certificate(
+    episodes: list[Trajectory], write: Write
+) -> None:
+    config = EvaluateConfig(log=(write(episodes[:80]),), policy=("random",), estimators=("naive", "wis"))
+    printed = [part for part in views(evaluate(config)) if isinstance(part, str)]
+    assert any(part.startswith("Expected error, by which an estimator is recommended, is") for part in printed)
+
+
 def test_the_answer_is_printed_first(episodes: list[Trajectory], write: Write) -> None:
     config = EvaluateConfig(log=(write(episodes),), estimators=("naive", "wis", "pdwis"), certificate=False)
     result = evaluate(config, {"keen": GoalSeeker(1.6, "keen"), "lazy": GoalSeeker(0.6, "lazy")})
@@ -293,6 +329,7 @@ def test_the_answer_is_printed_first(episodes: list[Trajectory], write: Write) -
     text = console.export_text()
     assert text.lstrip().startswith("Who is better")
     assert "P(best): " in text
+    assert text.index("P(> 0) is of values that are drawn towards those of all") < text.index("P(best): ")
     assert result.recommended is not None and "not recommended" not in text
     console.print(views(result.model_copy(update={"recommended": None}))[0])
     assert f"Who is better, by {result.comparison.estimator}, which is not recommended" in console.export_text()
@@ -334,6 +371,9 @@ class Dream:
         return {}
 
     def null(self, names: Sequence[str]) -> list[Any]:
+        return []
+
+    def weak_points(self, name: str) -> list[str]:
         return []
 
     def leave_out(self, names: Sequence[str]) -> list[Any]:

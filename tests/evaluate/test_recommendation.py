@@ -92,6 +92,68 @@ def test_the_words_say_among_which_estimators_an_error_is_the_smallest() -> None
     assert best.reason.startswith("the only estimator that may be recommended here, expected error 0.200; on 1 ")
 
 
+def refused() -> Estimate:
+    return Estimate(value=None, low=None, high=None, n=9, refused="needs the target's log-probs")
+
+
+def test_the_words_say_who_was_passed_over_for_refusing_a_candidate() -> None:
+    """A function has no log-probs: only `wm` values it, though others have a smaller error for the other candidate."""
+    wm = {"a": sound(0.2, 0.3), "fn": sound(0.3, 0.1)}
+    one = candidate("a", wm=wm["a"], mis=sound(0.2, 0.085), wis=flagged(0.2, 0.001))
+    fn = candidate("fn", wm=wm["fn"], mis=refused(), wis=refused())
+    best = recommend(["naive", "wis", "mis", "wm"], [trial(wm=0.1)], [one, fn])
+    assert isinstance(best, Recommendation)
+    own = ((0.3**2 + 0.1**2) / 2) ** 0.5
+    assert best.reason.startswith(
+        f"the only estimator with a value of every candidate, expected error {own:.3f}; mis has 0.085 but does not "
+        "value fn; on 1 policies"
+    )
+    two = [
+        p.model_copy(update={"estimates": p.estimates | {"lfqe": sound(p.estimates["wm"].value, 0.9)}})
+        for p in (one, fn)
+    ]
+    best = recommend(["naive", "wis", "mis", "wm", "lfqe"], [trial(wm=0.1)], two)
+    assert isinstance(best, Recommendation)
+    assert best.reason.startswith("smallest expected error of the 2 estimators with a value of every candidate, 0.224")
+    surer = [
+        p.model_copy(update={"estimates": p.estimates | {"dr": flagged(p.estimates["wm"].value, 0.01)}}) for p in two
+    ]
+    best = recommend(["naive", "mis", "wm", "lfqe", "dr"], [trial(wm=0.1)], surer)
+    assert isinstance(best, Recommendation)
+    assert best.reason.startswith(
+        "smallest expected error of the 2 estimators with a value of every candidate and no flag, 0.224; next is lfqe"
+    )
+    alone = recommend(["naive", "wis", "wm"], [trial(wm=0.1)], [fn])
+    assert isinstance(alone, Recommendation)
+    assert alone.reason.startswith("the only estimator with a value of every candidate, expected error 0.100; on 1 ")
+
+
+def test_what_fit_said_against_a_world_model_is_repeated() -> None:
+    policies = [candidate(name, wm=sound(value), wis=flagged(value)) for name, value in (("a", 0.2), ("b", 0.3))]
+    points = ["wm misses the log's own returns by 0.127 in replay: do not trust its values", "wm does not beat the bag"]
+    best = recommend(["wis", "wm"], [trial(9.0, wm=0.1)], policies, weak_points={"wm": points, "wis": []})
+    assert isinstance(best, Recommendation)
+    assert best.reason.endswith(f"; but fit warned: {points[0]} (and 1 more, see the notes)")
+    assert best.doubts == tuple(points)
+    best = recommend(["wis", "wm"], [trial(9.0, wm=0.1)], policies, weak_points={"wm": points[:1]})
+    assert isinstance(best, Recommendation)
+    assert best.reason.endswith(f"; but fit warned: {points[0]}")
+    best = recommend(["wis"], [trial(9.0, wis=0.1)], policies, weak_points={"wm": points})
+    assert isinstance(best, Recommendation)
+    assert "fit" not in best.reason and not best.doubts
+
+
+def test_intervals_that_missed_in_the_trials_are_counted() -> None:
+    """The truth is 0: an estimate of .3 with a lower limit of .2 misses it, one with -.1 does not."""
+    policies = [candidate(name, wis=sound(value)) for name, value in (("a", 0.2), ("b", 0.3))]
+    best = recommend(["wis"], [trial(0.1, wis=0.3), trial(0.1, wis=0.3)], policies)
+    assert isinstance(best, Recommendation)
+    assert best.reason.endswith("on 2 policies of known value 0.300 ± 0.000, 0 of 2 intervals hold the value")
+    best = recommend(["wis"], [trial(0.4, wis=0.3), trial(wis=0.3)], policies)
+    assert isinstance(best, Recommendation)
+    assert best.reason.endswith("0.300 ± 0.000"), "one holds it, the other has no interval"
+
+
 def test_a_world_model_that_lost_to_the_behaviour_mean_is_not_recommended() -> None:
     policies = [candidate(name, wm=sound(value), lfqe=flagged(value, 0.5)) for name, value in (("a", 0.2), ("b", 0.3))]
     none = recommend(["naive", "lfqe", "wm"], [trial(9.0, naive=0.41, lfqe=0.6, wm=0.43)] * 3, policies)

@@ -29,7 +29,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     written.write(tmp_path / "evaluation.json")
     content = json.loads((tmp_path / "evaluation.json").read_text())
     assert content["policies"][0]["estimates"]["naive"] == {"value": 0.1, "low": None, "high": None, "n": 9}
-    assert content["recommended"] == {"estimator": "dr", "policy": "a", "reason": "why"}
+    assert content["recommended"] == {"estimator": "dr", "policy": "a", "reason": "why", "doubts": []}
     assert "truth" not in content["policies"][0]
     assert read_evaluation(tmp_path / "evaluation.json") == written
     assert Evaluation.model_validate(written.as_dict()) == written

@@ -23,7 +23,7 @@ from worldline.adwm.model import PRESETS
 from worldline.adwm.soft_tokens.connect import PolicyInterface
 from worldline.adwm.value import Imagined
 from worldline.adwm.world_model_env import ImaginedEnvironment
-from worldline.evaluate import Evaluation, evaluate, imagination, world_model
+from worldline.evaluate import Evaluation, evaluate, imagination, views, world_model
 from worldline.evaluate.case import Case
 from worldline.evaluate.evaluation import EvaluateConfig
 from worldline.evaluate.world_model import WorldModelEstimators
@@ -256,6 +256,30 @@ def test_intervals_know_of_the_models_own_error(folder: Path, house: World) -> N
         assert estimate.value is not None
         assert estimate.low == pytest.approx(max(0.0, estimate.value - 1.96 * estimate.error), abs=0.15)
         assert 0.0 <= estimate.low <= estimate.high <= 1.0
+
+
+def test_what_fit_said_against_the_model_is_repeated(
+    folder: Path, house: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By figures made for the purpose: returns are 0 or 1, and an error of .127 in replay is more than a tenth."""
+    point = "wm misses the log's own returns by 0.127 in replay: do not trust its values"
+    measured = replace(loaded(folder / "wm", "auto"), figures={"wm_replay_error": 0.127, "wm_left_out_error": None})
+    monkeypatch.setattr(Ensemble, "load", lambda *given: measured)
+
+    def warnings(*names: str) -> list[str]:
+        config = EvaluateConfig(log=(folder / "short",), world_model=folder / "wm", estimators=names, rollouts=1)
+        result = evaluate(config.model_copy(update={"certificate": False}), {"expert": expert(house, 0.0)})
+        printed = [part for part in views(result) if isinstance(part, str)]
+        assert all((f"note: {warning}" in printed) for warning in result.warnings)
+        return [warning for warning in result.warnings if warning.startswith("fit warned")]
+
+    assert warnings("naive", "wm", "wm-dr") == [f"fit warned: {point}"]
+    assert warnings("naive") == []
+    member = measured.members[0]
+    collapsed = replace(member, figures={"effective_rank": 1.1, "nats_diffusion": 0.1, "nats_noise": 1.0})
+    measured = replace(measured, members=(collapsed,))
+    (latents,) = warnings("adwm")
+    assert latents.startswith("fit warned: the latents collapsed")
 
 
 def test_the_models_error_is_of_its_trials_and_of_what_it_can_say(folder: Path) -> None:

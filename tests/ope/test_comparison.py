@@ -81,6 +81,21 @@ def test_a_models_error_makes_differences_less_sure() -> None:
     assert (unsure.differences[0].low or 0) < 0 < (sure.differences[0].low or 0)
 
 
+def test_no_interval_goes_beyond_a_win_and_a_loss() -> None:
+    """Losses of -1 and wins of 1, of which the normal model knows nothing: two values differ by 2 at most."""
+    nearly, seldom = np.array([1.0] * 5 + [-1.0]), np.array([-1.0] * 5 + [1.0])
+    given = {"c0": nearly, "c1": seldom}, {"v1": seldom}, np.arange(6), {"c0": 2.0, "c1": 2.0}, 2.0
+    free, ended = compare(*given), compare(*given, ends=(-1.0, 1.0))
+    assert free.winner.high > 1
+    assert (ended.winner.low, ended.winner.high) == (-1.0, 1.0)
+    assert ended.winner.corrected == free.winner.corrected
+    assert all((each.low, each.high) == (-1.0, 1.0) for each in ended.simultaneous.values())
+    assert [(d.low, d.high, d.at_least) for d in ended.differences] == [(-2.0, 2.0, -2.0)] * 3
+    assert [d.p for d in ended.differences] == [d.p for d in free.differences]
+    beyond = compare({"c0": nearly + 1.0, "c1": seldom}, *given[1:], ends=(-1.0, 1.0))
+    assert beyond.winner.high > 1, "an estimate of weights may lie there itself"
+
+
 def test_identical_candidates_are_a_toss() -> None:
     column = np.random.default_rng(0).normal(size=100)
     result = comparison(np.stack([column, column], axis=1))

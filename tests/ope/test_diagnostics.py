@@ -7,7 +7,7 @@ import pytest
 from four_loggers import POLICIES
 from tabular_world import TabularLog
 
-from worldline.ope.diagnostics import diagnostics, distrust
+from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
 from worldline.ope.estimation import EstimatorInput, estimate
 from worldline.ope.log import Choices, TargetLog
 
@@ -51,3 +51,12 @@ def test_an_interval_without_width_is_flagged(evidence: EstimatorInput) -> None:
     assert flag is not None
     assert "have the same return" in flag
     assert "1.0 effective episodes" in flag
+
+
+def test_what_is_under_its_limit_is_shown_under_it() -> None:
+    """A support of .496 is under a half, and 24.97 effective episodes are under 25."""
+    measured = Diagnostics(300, 50, ess=24.97, support=0.496)
+    flag = distrust("lfqe", np.zeros(300), measured, np.array([0.0, 1.0] * 150))
+    assert flag is not None
+    assert "24.97 effective episodes of 300" in flag
+    assert "only 49.6% of the target's choices are in the log" in flag

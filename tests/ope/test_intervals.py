@@ -14,8 +14,9 @@ from worldline.ope.intervals import (
     interval,
     intervals,
     task_units,
+    two_outcomes,
     widened,
-    within_outcomes,
+    within,
 )
 from worldline.ope.weights import cumulative, log_ratios
 
@@ -155,12 +156,13 @@ def test_the_limit_that_there_is_is_widened() -> None:
 
 
 def test_no_interval_goes_beyond_a_win_and_a_loss() -> None:
-    wins = np.array([0.0, 1.0, 1.0, 0.0])
-    assert within_outcomes(Interval(0.9, 0.4, 1.3, 4), wins) == Interval(0.9, 0.4, 1.0, 4)
-    assert within_outcomes(Interval(0.1, -0.4, 0.5, 4), wins) == Interval(0.1, 0.0, 0.5, 4)
-    assert within_outcomes(Interval(0.5, None, None, 1), wins) == Interval(0.5, None, None, 1)
+    wins = two_outcomes(np.array([0.0, 1.0, 1.0, 0.0]))
+    assert wins == (0.0, 1.0)
+    assert within(Interval(0.9, 0.4, 1.3, 4), wins) == Interval(0.9, 0.4, 1.0, 4)
+    assert within(Interval(0.1, -0.4, 0.5, 4), wins) == Interval(0.1, 0.0, 0.5, 4)
+    assert within(Interval(0.5, None, None, 1), wins) == Interval(0.5, None, None, 1)
     beyond = Interval(1.2, 0.4, 1.9, 4)
-    assert within_outcomes(beyond, wins) is beyond, "an estimate of weights may lie there itself"
+    assert within(beyond, wins) is beyond, "an estimate of weights may lie there itself"
     wide = Interval(0.9, -0.4, 1.3, 4)
-    assert within_outcomes(wide, np.array([0.0, 0.5, 1.0])) is wide, "of three values the log may lack a fourth"
-    assert within_outcomes(wide, np.ones(3)) is wide
+    assert within(wide, two_outcomes(np.array([0.0, 0.5, 1.0]))) is wide, "of three values the log may lack a fourth"
+    assert within(wide, two_outcomes(np.ones(3))) is wide

@@ -73,6 +73,32 @@ def test_it_says_what_to_collect(diagnostics: dict[str, float], line: str) -> No
     assert any(part.startswith(line) for part in answer.lines)
 
 
+def test_a_share_under_a_half_is_not_shown_as_a_half() -> None:
+    content = evaluation({"new": (0.6, 0.5, 0.7)}).as_dict()
+    content["policies"][0]["diagnostics"] = {"episodes": 40, "tasks": 9, "support": 0.496}
+    assert headline(Evaluation.model_validate(content)).lines[0].startswith("only 49.6% of what new would do was ever")
+
+
+def test_what_fit_said_against_the_model_is_said_first() -> None:
+    content = evaluation({"new": (0.6, 0.5, 0.7), "old": (0.1, 0.0, 0.2)}).as_dict()
+    point = "wm misses the log's own returns by 0.127 in replay: do not trust its values"
+    content["recommended"]["doubts"] = [point]
+    content["warnings"] = [*(f"note {number}" for number in range(9)), f"fit warned: {point}"]
+    answer = headline(Evaluation.model_validate(content))
+    assert answer.tone == "doubt" and answer.lines[0] == f"fit warned: {point}"
+    assert answer.lines.count(f"fit warned: {point}") == 1
+
+
+def test_intervals_that_missed_in_the_trials_are_counted() -> None:
+    content = evaluation({"new": (0.6, 0.5, 0.7), "old": (0.1, 0.0, 0.2)}).as_dict()
+    own = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 40}
+    covers = (False, True, None)
+    trials = [{"policy": "a", "truth": 0.2, "estimates": {"dr": own | {"covers": hit}}} for hit in covers]
+    content["meta"]["certificate"]["trials"] = trials
+    text = headline(Evaluation.model_validate(content)).text
+    assert text.endswith("off by 0.040 on average (3 trials, 1 of 2 intervals hold the value).")
+
+
 def test_a_flag_of_the_best_is_said_at_once() -> None:
     content = evaluation({"new": (0.6, 0.5, 0.7), "old": (0.1, 0.0, 0.2)}).as_dict()
     content["policies"][0]["estimates"]["dr"]["flag"] = "2.1 effective episodes of 120"

@@ -42,9 +42,17 @@ def test_a_probability_that_leans_the_other_way_than_its_difference_is_explained
         each["value"], each["p"] = 0.2, 0.9
     assert "leans the other way" not in page(content, tmp_path).page
     one["p"] = 0.41
-    assert f"P(&gt; 0) leans the other way than the value for {pair}: it is of values" in page(content, tmp_path).page
+    assert f"and leans the other way than the value for {pair}." in page(content, tmp_path).page
     one["value"], one["p"] = -0.2, 0.4999
     assert "leans the other way" not in page(content, tmp_path).page
+    one["value"], one["p"] = 0.0, 0.5165
+    assert "leans the other way" not in page(content, tmp_path).page, "a tie leans nowhere"
+
+
+def test_the_table_says_why_a_probability_is_not_that_of_its_interval(content: dict[str, Any], tmp_path: Path) -> None:
+    """P(> 0) of .960 beside a 95 % interval that leaves out 0."""
+    content["comparison"]["differences"][0] |= {"value": 0.2, "low": 0.001, "high": 0.409, "p": 0.96}
+    assert "P(&gt; 0) is of values that are drawn towards those of all policies" in page(content, tmp_path).page
 
 
 def test_groups_are_shown(content: dict[str, Any], tmp_path: Path) -> None:

@@ -86,11 +86,22 @@ def test_the_ranking_is_by_the_recommended_estimator(content: dict[str, Any], sh
 
 def test_the_ranking_says_where_hardly_anything_of_a_policy_was_tried(content: dict[str, Any], tmp_path: Path) -> None:
     best, policy = content["recommended"]["estimator"], copy.deepcopy(content["policies"][0])
-    policy["diagnostics"] |= {"support": 0.29}
     policy["estimates"][best].pop("flag", None)
-    rows = page(changed(content | {"policies": [policy, *content["policies"][1:]]}, tmp_path)).tables["Ranking"]
-    (own,) = (row for row in rows if row[1].text == label(policy))
-    assert own[-1].text == f"none against {best}, though only 29% of what it would do was ever tried"
+
+    def reason(**diagnostics: float) -> str:
+        policy["diagnostics"] |= diagnostics
+        shown = page(changed(content | {"policies": [policy, *content["policies"][1:]]}, tmp_path))
+        (own,) = (row for row in shown.tables["Ranking"] if row[1].text == label(policy))
+        return own[-1].text
+
+    assert reason(support=0.29) == f"none against {best}, though only 29% of what it would do was ever tried in the log"
+    few = f"none against {best}, though only 4.3 episodes' worth of the log is like it (at least 25 are needed)"
+    assert reason(support=0.9, ess=4.3) == few
+    assert reason(ess=60.0) == "none"
+
+
+def test_the_table_says_what_an_expected_error_is(shown: PageReader) -> None:
+    assert "Expected error, by which an estimator is recommended, is of its values of these candidates" in shown.text
 
 
 def test_what_the_evaluation_recommends_is_shown_whatever_the_numbers_are(

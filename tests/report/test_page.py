@@ -184,6 +184,17 @@ def test_cloning_has_its_loss(tmp_path: Path) -> None:
     assert "6.5" in shown.text
 
 
+def test_figures_of_a_fit_are_named_in_words(world_model: Path) -> None:
+    figures = {"wm_nats": 0.5, "wm_nats_with_expectations": 0.4, "wm_nats_without_expectations": 0.5}
+    (world_model / "figures.json").write_text(json.dumps({"figures": figures, "notes": []}))
+    rows = [row[0].text for row in page(world_model).tables["On held-out tasks, mean of the members"][1:]]
+    assert rows == [
+        "wm: nats per step of what was answered",
+        "the same with expectations by the whole episode so far",
+        "the same without expectations by the whole episode so far",
+    ]
+
+
 def test_a_world_model(world_model: Path) -> None:
     shown = page(world_model)
     held_out = [row[1].text for row in shown.tables["On held-out tasks, mean of the members"][1:]]

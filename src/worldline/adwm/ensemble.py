@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -60,6 +60,8 @@ class Ensemble:
     """Of `wm`: the share of held-out answers that it can give, times that of the answers that ended an episode."""
     sample: LogSample | None = None
     """What the kernel model has of its log; None: all of it."""
+    figures: Mapping[str, float | None] = field(default_factory=dict)
+    """What was measured of it, as `figures.json` has it; empty where it was not read from a folder."""
 
     @property
     def episodes(self) -> tuple[Trajectory, ...]:
@@ -95,7 +97,9 @@ class Ensemble:
         names = ("replay_error", "wm_replay_error", "wm_left_out_error")
         error, *kernel_errors = (float(measured.get(name) or 0.0) for name in names)
         members = tuple(load_member(part, kernel, device) for part in parts)
-        return cls(members, kernel, error, max(kernel_errors), possible_answers(measured), load_sample(folder))
+        return cls(
+            members, kernel, error, max(kernel_errors), possible_answers(measured), load_sample(folder), measured
+        )
 
 
 def possible_answers(figures: Mapping[str, float | None]) -> float:

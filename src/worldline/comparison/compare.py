@@ -18,7 +18,7 @@ from worldline.comparison.result import (
     write_comparison,
 )
 from worldline.config import Config, Folder, listed, option, positional
-from worldline.ope.intervals import interval
+from worldline.ope.intervals import Range, interval, two_outcomes, within
 from worldline.types import LARGEST_REWARD, InputError
 
 Task = tuple[str, str]
@@ -66,7 +66,9 @@ def compare(config: CompareConfig) -> LogComparison:
     for side in sides.values():
         if not side.values:
             raise InputError(_no_outcome(side.name, metric, outcomes))
-    pairs = [_pair(sides[baseline], sides[name], config, metric) for name in others]
+    ends = (0.0, 1.0) if metric == "success" else two_outcomes(np.concatenate([s.values for s in sides.values()]))
+    limit = None if ends is None else ends[1] - ends[0]
+    pairs = [_pair(sides[baseline], sides[name], config, limit) for name in others]
     if len(pairs) > 1:
         pairs.sort(key=lambda pair: -pair.difference.value)
     comparison = LogComparison(
@@ -75,7 +77,7 @@ def compare(config: CompareConfig) -> LogComparison:
         confidence=config.confidence,
         baseline=baseline,
         episodes=len(outcomes),
-        policies=tuple(side.summary(config.confidence) for side in sides.values()),
+        policies=tuple(side.summary(config.confidence, ends) for side in sides.values()),
         pairs=tuple(pairs),
         warnings=tuple(_warnings(sides, pairs, config.confidence)),
     )
@@ -148,10 +150,11 @@ class PolicySide:
     def group(self, task: Task) -> str:
         return self.episodes[self.by_task[task][0]].group
 
-    def summary(self, confidence: float) -> LoggedPolicy:
+    def summary(self, confidence: float, ends: Range | None) -> LoggedPolicy:
+        """Over all its episodes; `ends`: a loss and a win, where every episode is one of these."""
         tasks = {task: code for code, task in enumerate(self.by_task)}
         codes = np.array([tasks[outcome.env, outcome.task_id] for outcome in self.episodes])
-        mean = interval(np.array(self.values), codes, "student-t", confidence)
+        mean = within(interval(np.array(self.values), codes, "student-t", confidence), ends)
         low, high = proportion(mean.value, len(tasks), confidence) if self.rates else (mean.low, mean.high)
         costs = [outcome.cost for outcome in self.episodes if outcome.cost is not None]
         steps = [outcome.steps for outcome in self.episodes if outcome.steps is not None]
@@ -168,15 +171,16 @@ class PolicySide:
         )
 
 
-def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, metric: str) -> Pair:
+def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, limit: float | None) -> Pair:
+    """`limit`: the largest difference that there can be, None where nobody can say."""
     shared = [task for task in baseline.by_task if task in policy.by_task]
     only = len(shared) == len(baseline.by_task) == len(policy.by_task) == 1
     if len(shared) < 2 and not only:
-        return _unpaired(baseline, policy, config, len(shared))
+        return _unpaired(baseline, policy, config, len(shared), limit)
     before, after = baseline.means(shared), policy.means(shared)
     differences = after - before
-    most = 1.0 if metric == "success" else float(max(np.abs([*before, *after]).max(), np.ptp([*before, *after])))
-    difference = PairedDifferenceResult.of(paired(differences, config.confidence, most))
+    most = float(max(np.abs([*before, *after]).max(), np.ptp([*before, *after])))
+    difference = PairedDifferenceResult.of(paired(differences, config.confidence, most, limit))
     won, tied, lost = wins(differences)
     return Pair(
         policy=policy.name,
@@ -192,13 +196,15 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, metri
         steps=_secondary(baseline, policy, shared, "steps", config.confidence),
         cost=_secondary(baseline, policy, shared, "cost", config.confidence),
         needed=_needed(differences, difference, config.confidence),
-        groups=_groups(baseline, shared, before, after, config, most) if config.by else (),
+        groups=_groups(baseline, shared, before, after, config, most, limit) if config.by else (),
         differing=_differing(baseline, policy, shared, before, after),
         warnings=(_one_task(baseline, policy),) if only else tuple(_doubts(baseline, policy, len(shared))),
     )
 
 
-def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, shared: int) -> Pair:
+def _unpaired(
+    baseline: PolicySide, policy: PolicySide, config: CompareConfig, shared: int, limit: float | None
+) -> Pair:
     """All tasks of each; the averages of each task are the units."""
     before, after = (side.means(list(side.by_task)) for side in (baseline, policy))
     steps_before, steps_after = (side.means(list(side.by_task), "steps") for side in (baseline, policy))
@@ -210,7 +216,7 @@ def _unpaired(baseline: PolicySide, policy: PolicySide, config: CompareConfig, s
         tasks=shared,
         value=float(after.mean()),
         baseline_value=float(before.mean()),
-        difference=PairedDifferenceResult.of(unpaired(before, after, config.confidence)),
+        difference=PairedDifferenceResult.of(unpaired(before, after, config.confidence, limit)),
         wins=0,
         ties=0,
         losses=0,
@@ -259,13 +265,19 @@ def _needed(differences: Values, difference: PairedDifferenceResult, confidence:
 
 
 def _groups(
-    baseline: PolicySide, tasks: Sequence[Task], before: Values, after: Values, config: CompareConfig, most: float
+    baseline: PolicySide,
+    tasks: Sequence[Task],
+    before: Values,
+    after: Values,
+    config: CompareConfig,
+    most: float,
+    limit: float | None,
 ) -> tuple[TaskGroup, ...]:
     names = np.array([baseline.group(task) or "(none)" for task in tasks])
     groups = []
     for name in sorted(set(names.tolist())):
         inside = names == name
-        difference = paired((after - before)[inside], config.confidence, most)
+        difference = paired((after - before)[inside], config.confidence, most, limit)
         groups.append(
             TaskGroup(
                 group=name,

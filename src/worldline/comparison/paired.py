@@ -3,7 +3,7 @@
 Pure functions of arrays. A task is the unit: episodes of one task are averaged before anything is compared.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,19 +28,22 @@ class PairedDifference:
     """Units: tasks, or the smaller side's tasks where they are not paired."""
 
 
-def paired(differences: Values, confidence: float = 0.95, most: float = 1.0) -> PairedDifference:
+def paired(
+    differences: Values, confidence: float = 0.95, most: float = 1.0, limit: float | None = None
+) -> PairedDifference:
     """The mean of one difference per task. `most`: the largest difference a task can have, for the case that all are
-    alike, of which Student's formula would be certain."""
+    alike, of which Student's formula would be certain; `limit`: the same where it is certain, and the interval ends
+    there."""
     n, mean = len(differences), float(differences.mean())
     if n == 1:
         return PairedDifference(mean, None, None, None, 1)
     error = float(differences.std(ddof=1)) / np.sqrt(n)
     if error <= EQUAL:
-        return _alike(mean, n, confidence, most)
-    return _student(mean, error, n - 1, confidence, n)
+        return _alike(mean, n, confidence, limit or most)
+    return _ended(_student(mean, error, n - 1, confidence, n), limit)
 
 
-def unpaired(first: Values, second: Values, confidence: float = 0.95) -> PairedDifference:
+def unpaired(first: Values, second: Values, confidence: float = 0.95, limit: float | None = None) -> PairedDifference:
     """mean(second) - mean(first) of policies that share no task, by Welch's formula; a value per task."""
     smaller = min(len(first), len(second))
     mean = float(second.mean() - first.mean())
@@ -48,11 +51,11 @@ def unpaired(first: Values, second: Values, confidence: float = 0.95) -> PairedD
         return PairedDifference(mean, None, None, None, smaller)
     parts = [values.var(ddof=1) / len(values) for values in (first, second)]
     if sum(parts) <= EQUAL**2:
-        return _alike(mean, smaller, confidence, max(abs(mean), 1.0))
+        return _alike(mean, smaller, confidence, limit or max(abs(mean), 1.0))
     freedom = sum(parts) ** 2 / sum(
         part**2 / (len(values) - 1) for part, values in zip(parts, (first, second), strict=True)
     )
-    return _student(mean, float(np.sqrt(sum(parts))), freedom, confidence, smaller)
+    return _ended(_student(mean, float(np.sqrt(sum(parts))), freedom, confidence, smaller), limit)
 
 
 def proportion(rate: float, units: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -87,6 +90,13 @@ def tasks_needed(differences: Values, confidence: float, half_width: float) -> i
 def _student(mean: float, error: float, freedom: float, confidence: float, n: int) -> PairedDifference:
     half = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
     return PairedDifference(mean, mean - half, mean + half, float(special.stdtr(freedom, mean / error)), n)
+
+
+def _ended(difference: PairedDifference, limit: float | None) -> PairedDifference:
+    """The difference, its interval without what lies beyond the largest that there can be."""
+    if limit is None or difference.low is None or difference.high is None:
+        return difference
+    return replace(difference, low=max(difference.low, -limit), high=min(difference.high, limit))
 
 
 def _alike(mean: float, n: int, confidence: float, most: float) -> PairedDifference:

@@ -1,27 +1,48 @@
 """What an evaluation advises: what its comparison rests on, which log would help, how wrong the log-probs may be."""
 
 from worldline.evaluate.result import Evaluation
-from worldline.evaluate.result_parts import SensitivityResult
+from worldline.evaluate.result_parts import PolicyResult, SensitivityResult
+from worldline.number_text import below
 from worldline.ope.diagnostics import LEAST_ESS, LEAST_SUPPORT
 
-SHOWN = 0.0005
-"""A probability this far from a half is shown as another."""
+SHOWN, EQUAL = 0.0005, 1e-9
+"""A probability this far from a half is shown as another; values that differ by less than the second are one."""
+EXPECTED_ERROR = (
+    "Expected error, by which an estimator is recommended, is of its values of these candidates (sampling, and a "
+    "model's measured bias); its error on the log's own policies is of other policies, and may be smaller for an "
+    "estimator that is less sure of these candidates, or flagged"
+)
 
 
 def what_to_collect(evaluation: Evaluation) -> list[str]:
     """What log would help: for each candidate that this one hardly covers."""
     lines = []
     for policy in evaluation.policies:
-        seen = policy.diagnostics
-        if seen is None:
-            continue
-        if seen.support is not None and seen.support < LEAST_SUPPORT:
-            share = f"only {seen.support:.0%} of what {policy.label} would do was ever tried in the log"
-            lines.append(f"{share}: collect episodes of {policy.label} itself, or of a policy near it")
-        elif seen.ess is not None and seen.ess < LEAST_ESS:
-            count = f"only {seen.ess:.1f} episodes' worth of the log is like {policy.label}"
-            lines.append(f"{count} (at least {LEAST_ESS:g} are needed): collect more episodes of policies near it")
+        if untried := _untried(policy, policy.label):
+            lines.append(f"{untried}: collect episodes of {policy.label} itself, or of a policy near it")
+        elif unlike := _unlike(policy, policy.label):
+            lines.append(f"{unlike}: collect more episodes of policies near it")
     return lines
+
+
+def thin_evidence(policy: PolicyResult) -> str:
+    """What the log has too little of that is like the policy; empty where it has enough."""
+    return _untried(policy, "it") or _unlike(policy, "it")
+
+
+def _untried(policy: PolicyResult, name: str) -> str:
+    support = policy.diagnostics.support if policy.diagnostics is not None else None
+    if support is None or support >= LEAST_SUPPORT:
+        return ""
+    return f"only {below(100 * support, 100 * LEAST_SUPPORT)}% of what {name} would do was ever tried in the log"
+
+
+def _unlike(policy: PolicyResult, name: str) -> str:
+    ess = policy.diagnostics.ess if policy.diagnostics is not None else None
+    if ess is None or ess >= LEAST_ESS:
+        return ""
+    worth = f"only {below(ess, LEAST_ESS, 1)} episodes' worth of the log is like {name}"
+    return f"{worth} (at least {LEAST_ESS:g} are needed)"
 
 
 def compared_by(evaluation: Evaluation) -> str:
@@ -37,15 +58,17 @@ def compared_by(evaluation: Evaluation) -> str:
     return ", ".join([name, *doubts])
 
 
-def leaning(evaluation: Evaluation) -> str:
-    """Why a probability leans the other way than the difference beside it; empty where none does."""
+def about_probabilities(evaluation: Evaluation) -> str:
+    """Why P(> 0) is not what the interval beside it says, or leans the other way; empty without differences."""
     differences = evaluation.comparison.differences if evaluation.comparison is not None else ()
-    odd = [f"{d.a} - {d.b}" for d in differences if (d.value > 0) != (d.p > 0.5) and abs(d.p - 0.5) >= SHOWN]
-    if not odd:
+    if not differences:
         return ""
+    sided = [d for d in differences if abs(d.value) > EQUAL and abs(d.p - 0.5) >= SHOWN]
+    odd = [f"{d.a} - {d.b}" for d in sided if (d.value > 0) != (d.p > 0.5)]
+    leaning = f", and leans the other way than the value for {', '.join(odd)}" if odd else ""
     return (
-        f"P(> 0) leans the other way than the value for {', '.join(odd)}: it is of values that are drawn towards those "
-        "of all policies, each by as much as it is uncertain"
+        "P(> 0) is of values that are drawn towards those of all policies, each by as much as it is uncertain: it may "
+        f"be nearer 0.5 than the interval says{leaning}"
     )
 
 

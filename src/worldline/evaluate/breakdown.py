@@ -11,8 +11,9 @@ from scipy import special
 
 from worldline.evaluate.judgement import IntervalSettings, Judged, judged
 from worldline.evaluate.result_parts import Breakdown, DifferenceResult, Estimate, GroupResult
+from worldline.ope.bounds import PROVEN
 from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput
-from worldline.ope.intervals import interval
+from worldline.ope.intervals import Interval, Range, differences_of, interval, two_outcomes, within
 from worldline.ope.log import Episodes
 from worldline.ope.names import Coded
 
@@ -43,7 +44,24 @@ def breakdown(
         _group(groups, code, estimator, inputs, judgements, settings, reasons, (first, second), tables)
         for code in shown
     ]
-    return Breakdown(column=column, estimator=estimator, groups=tuple(rows), p=heterogeneity(rows, settings.confidence))
+    p = heterogeneity(rows, settings.confidence)
+    log, gamma = next((evidence.log, evidence.gamma) for evidence in inputs.values())
+    ends = two_outcomes(log.returns(gamma)) if settings.method not in PROVEN else None
+    return Breakdown(column=column, estimator=estimator, groups=tuple(ended_row(row, ends) for row in rows), p=p)
+
+
+def ended_row(row: GroupResult, ends: Range | None) -> GroupResult:
+    """The row, its intervals without what no policy of the log can be worth."""
+
+    def limits(of: Estimate | DifferenceResult, between: Range | None) -> dict[str, float | None]:
+        ended = within(Interval(of.value or 0.0, of.low, of.high, 0), between)
+        return {"low": ended.low, "high": ended.high}
+
+    estimates = {label: each.model_copy(update=limits(each, ends)) for label, each in row.estimates.items()}
+    difference = row.difference
+    if difference is not None:
+        difference = difference.model_copy(update=limits(difference, differences_of(ends)))
+    return row.model_copy(update={"estimates": estimates, "difference": difference})
 
 
 def _leaders(judgements: Mapping[str, Judged], estimator: str) -> tuple[str, str | None]:

@@ -186,7 +186,7 @@ class Case:
     def _filled(self) -> RaggedLog:
         if not self._lacks_logprobs:
             return self.log
-        note = missing_logprobs(self.log, self.loggers, self.why_unused)
+        note = None if self._needs_no_logprobs else missing_logprobs(self.log, self.loggers, self.why_unused)
         self.notes += [note] if note else []
 
         def filled(part: RaggedLog, steps: slice) -> Steps:

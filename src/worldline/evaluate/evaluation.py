@@ -33,6 +33,7 @@ from worldline.evaluate.result_parts import (
     CertificateRecord,
     PolicyResult,
     audit_result,
+    check_estimated,
     comparison_result,
     ranked_policies,
     trial_result,
@@ -63,6 +64,9 @@ class ModelBasedEstimators(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The estimators it adds."""
+
+    def weak_points(self, name: str) -> list[str]:
+        """What `fit` said against the model behind an estimator."""
 
     def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]: ...
 
@@ -109,6 +113,8 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     specs = [candidate.spec for candidate in case.candidates]
     case.notes += case.policies.uncached([*specs, *(spec for _, spec, _ in case.logger_specs.values())])
     names = _names(case, world, extra)
+    weak_points = {name: world.weak_points(name) for name in names} if world is not None else {}
+    case.notes += dict.fromkeys(f"fit warned: {point}" for points in weak_points.values() for point in points)
     groups = case.columns.groups(config.by) if config.by else Coded(case.log.tasks, ())
     how = IntervalSettings(config.interval, config.confidence, config.bootstrap, config.seed, config.bounds)
 
@@ -138,11 +144,12 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         judgements[candidate.label] = judgement
         policies.append(_policy_result(candidate, own, judgement, truth.get((candidate.name, candidate.epsilon))))
         case.watch("estimates", len(policies), len(case.candidates))
+    check_estimated(policies)
     policies = ranked_policies(policies, names)
     agreed = _agreement(policies, [each.values.values for each in judgements.values()], case, names)
 
     # which to go by, and what follows from it
-    recommended = recommend(names, trials, policies, checked, in_log)
+    recommended = recommend(names, trials, policies, checked, in_log, weak_points)
     decisive = recommended.estimator if isinstance(recommended, Recommendation) else fallback(names, policies)
     comparison = compared(judgements, decisive, evidence, how, list(in_log.values())) if decisive else None
     robust = robustness(judgements, decisive, inputs) if decisive else None

@@ -17,7 +17,7 @@ from worldline.ope.certificate import Trial, balanced, leave_out, null_test
 from worldline.ope.comparison import Comparison, compare, logged_values
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput, Values
-from worldline.ope.intervals import Interval, Method, intervals, within_outcomes
+from worldline.ope.intervals import Interval, Method, intervals, two_outcomes, within
 from worldline.ope.log import Codes, Episodes, RefusalError, TargetLog
 from worldline.ope.model_error import estimated
 from worldline.ope.sensitivity import Sensitivity, sensitivity
@@ -100,12 +100,13 @@ def judged(
     figures = diagnostics(evidence, places)
     rows, unproven = _intervals(values, evidence, settings)
     returns = evidence.log.returns(evidence.gamma)
+    ends = two_outcomes(returns)
     estimates: dict[str, Estimate] = {}
     for name, row in rows.items():
         doubt = values.doubts.get(name, Doubt())
         error = _expected_error(row, doubt, settings.confidence)
         if settings.method not in PROVEN:
-            row = within_outcomes(values.widened(name, row, settings.confidence), returns)
+            row = within(values.widened(name, row, settings.confidence), ends)
         doubts = [distrust(name, values.values[name], figures, returns, table, reasons)]
         flag = "; ".join(reason for reason in (*doubts, doubt.caveat) if reason) or None
         estimates[name] = Estimate(value=row.value, low=row.low, high=row.high, n=row.n, error=error, flag=flag)
@@ -203,4 +204,5 @@ def compared(
         settings.confidence,
         settings.replicates,
         settings.seed,
+        two_outcomes(returns),
     )

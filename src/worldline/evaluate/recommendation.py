@@ -41,8 +41,10 @@ def recommend(
     policies: Sequence[PolicyResult],
     audit: Audit | None = None,
     in_log: Collection[str] = (),
+    weak_points: Mapping[str, Sequence[str]] | None = None,
 ) -> Recommendation | str:
-    """The recommendation, or why there is none. `in_log` are the candidates that are valued by their own episodes."""
+    """The recommendation, or why there is none. `in_log` are the candidates that are valued by their own episodes;
+    `weak_points` is what `fit` said against its world model, by estimator."""
     valued = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
     able = [name for name in valued if MIXTURE not in valued or name not in REFERENCES]
     if not able:
@@ -71,29 +73,74 @@ def recommend(
         return _unmeasured(pool, policies)
     best, *others = sorted(errors, key=lambda name: errors[name])
     following = f"; next is {others[0]}, {errors[others[0]]:.3f}" if others else ""
-    claims = {name: _error(name, policies, () if sound else trials) for name in valued}
-    smallest = _smallest(best, errors, claims, policies)
+    depending = [name for name in estimators if name not in TARGET_INDEPENDENT]
+    claims = {
+        name: _error(name, own, () if sound else trials) for name in depending if (own := _valued_by(name, policies))
+    }
+    smallest = _smallest(best, errors, claims, policies, len(depending))
+    passed_over = _passed_over(errors[best], claims, policies)
     caveat = "" if sound else _caveat(beaten)
-    reason = f"{smallest} {errors[best]:.3f}{following}{_certified(trials, best)}{caveat}"
+    doubts = tuple((weak_points or {}).get(best, ()))
+    reason = f"{smallest} {errors[best]:.3f}{following}{passed_over}{_certified(trials, best)}{caveat}{_warned(doubts)}"
     top = max(policies, key=lambda policy: policy.estimates[best].value or 0.0)
-    return Recommendation(estimator=best, policy=top.label, reason=reason)
+    return Recommendation(estimator=best, policy=top.label, reason=reason, doubts=doubts)
 
 
 def _smallest(
-    best: str, errors: Mapping[str, float], claims: Mapping[str, float | None], policies: Sequence[PolicyResult]
+    best: str,
+    errors: Mapping[str, float],
+    claims: Mapping[str, float | None],
+    policies: Sequence[PolicyResult],
+    estimators: int,
 ) -> str:
-    """Among which estimators the error of `best` is the smallest; `claims` has those that were passed over, too."""
-    smaller = {name for name, claim in claims.items() if claim is not None and claim < errors[best]}
-    unflagged = [name for name in claims if not flagged_for(name, policies)]
+    """Among which of the `estimators` the error of `best` is the smallest; `claims` has those passed over, too."""
+    able = {name: claim for name, claim in claims.items() if len(_valued_by(name, policies)) == len(policies)}
+    smaller = {name for name, claim in able.items() if claim is not None and claim < errors[best]}
+    unflagged = [name for name in able if not flagged_for(name, policies)]
     if not smaller:
-        return "smallest expected error on this log,"
+        if len(able) == estimators:
+            return "smallest expected error on this log,"
+        return _among(able, "with a value of every candidate")
     if best in unflagged and not smaller.intersection(unflagged):
-        if len(unflagged) == 1:
-            return "the only estimator without a flag, expected error"
-        return f"smallest expected error of the {len(unflagged)} estimators without a flag,"
-    if len(errors) > 1:
-        return f"smallest expected error of the {len(errors)} estimators that may be recommended here,"
-    return "the only estimator that may be recommended here, expected error"
+        flagless = "without a flag" if len(able) == estimators else "with a value of every candidate and no flag"
+        return _among(unflagged, flagless)
+    return _among(errors, "that may be recommended here")
+
+
+def _among(names: Collection[str], which: str) -> str:
+    """In words, that the error is the smallest one of these estimators."""
+    if len(names) == 1:
+        return f"the only estimator {which}, expected error"
+    return f"smallest expected error of the {len(names)} estimators {which},"
+
+
+def _passed_over(error: float, claims: Mapping[str, float | None], policies: Sequence[PolicyResult]) -> str:
+    """The smallest error of an estimator without a flag that was passed over because it refuses a candidate."""
+    refusing = {
+        name: claim
+        for name, claim in claims.items()
+        if claim is not None
+        and claim < error
+        and not flagged_for(name, policies)
+        and len(_valued_by(name, policies)) < len(policies)
+    }
+    if not refusing:
+        return ""
+    least = min(refusing, key=lambda name: refusing[name])
+    refused = [policy.label for policy in policies if policy.estimates[least].value is None]
+    return f"; {least} has {refusing[least]:.3f} but does not value {', '.join(refused)}"
+
+
+def _valued_by(name: str, policies: Sequence[PolicyResult]) -> list[PolicyResult]:
+    return [policy for policy in policies if policy.estimates[name].value is not None]
+
+
+def _warned(weak_points: Sequence[str]) -> str:
+    """What `fit` said against the world model: its first words, and how many more there are."""
+    if not weak_points:
+        return ""
+    more = f" (and {len(weak_points) - 1} more, see the notes)" if len(weak_points) > 1 else ""
+    return f"; but fit warned: {weak_points[0]}{more}"
 
 
 def _caveat(beaten: Sequence[str]) -> str:
@@ -261,7 +308,9 @@ def _certified(trials: Sequence[Trial], name: str) -> str:
     spread = f" ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.3f}" if len(errors) > 1 else ""
     floor = _floor_error(trials, name)
     beaten = "" if floor is None else f", no better than the behaviour mean, {floor:.3f}"
-    return f"; on {len(errors)} policies of known value {np.mean(errors):.3f}{spread}{beaten}"
+    hits = [hit for trial in trials if name in trial.estimates and (hit := trial.covers(name)) is not None]
+    missed = "" if all(hits) else f", {sum(hits)} of {len(hits)} intervals hold the value"
+    return f"; on {len(errors)} policies of known value {np.mean(errors):.3f}{spread}{beaten}{missed}"
 
 
 def _tells_apart(name: str, policies: Sequence[PolicyResult]) -> bool:

@@ -32,6 +32,8 @@ class Recommendation(ResultModel):
     estimator: str
     policy: str
     reason: str
+    doubts: tuple[str, ...] = ()
+    """What `fit` said against its world model, where it is one."""
 
 
 class Meta(ResultModel):
@@ -91,6 +93,12 @@ class Evaluation(ResultModel):
         if estimator not in self.estimators:
             raise InputError(f"no estimator '{estimator}' was run: {', '.join(self.estimators)}")
         return self.meta.certificate.record.get(estimator)
+
+    def covered(self, estimator: str) -> tuple[int, int]:
+        """Of how many trials of the certificate the interval holds the logger's value, and how many have one."""
+        trials = [trial.estimates[estimator] for trial in self.meta.certificate.trials if estimator in trial.estimates]
+        hits = [each.covers for each in trials if each.covers is not None]
+        return sum(hits), len(hits)
 
     def null_error(self, estimator: str) -> float | None:
         """The mean error of an estimator on each logger's own episodes; None where none was valued."""

@@ -10,7 +10,7 @@ from worldline.ope.certificate import Trial
 from worldline.ope.comparison import Comparison
 from worldline.ope.diagnostics import Diagnostics
 from worldline.ope.sensitivity import Sensitivity
-from worldline.types import policy_label
+from worldline.types import InputError, policy_label
 
 
 class ResultModel(BaseModel):
@@ -223,6 +223,18 @@ def audit_result(audit: Audit) -> AuditResult:
         reasons=audit.reasons,
         probes=tuple(ProbeResult.model_validate(probe) for probe in audit.probes),
     )
+
+
+def check_estimated(policies: Sequence[PolicyResult]) -> None:
+    """InputError where every estimator refuses every candidate: there is nothing to show."""
+    estimates = [(name, each) for policy in policies for name, each in policy.estimates.items()]
+    if any(each.value is not None for _, each in estimates):
+        return
+    names: dict[str, list[str]] = {}
+    for name, each in dict(estimates).items():
+        names.setdefault(each.refused or "", []).append(name)
+    why = "; ".join(f"{', '.join(those)}: {reason}" for reason, those in names.items())
+    raise InputError(f"--estimators: none of these values any candidate: {why}")
 
 
 def ranked_policies(policies: Sequence[PolicyResult], names: Sequence[str]) -> list[PolicyResult]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from worldline.evaluate.advice import compared_by, leaning, robustness, what_to_collect
+from worldline.evaluate.advice import EXPECTED_ERROR, about_probabilities, compared_by, robustness, what_to_collect
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import Estimate, TrialResult
 from worldline.number_text import probability
@@ -32,7 +32,7 @@ def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
     parts += [f"note: {line}" for line in dict.fromkeys([*evaluation.warnings, *what_to_collect(evaluation)])]
     parts += _diagnostics(evaluation)
     if evaluation.meta.null_test:
-        parts.append(_certificate(evaluation))
+        parts += [_certificate(evaluation), EXPECTED_ERROR]
     parts += _estimates(evaluation)
     parts += _breakdown(evaluation)
     parts += _doubts(evaluation)
@@ -53,7 +53,7 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
         span = "-" if each.low is None or each.high is None else f"[{_signed(each.low)}, {_signed(each.high)}]"
         limit = "-" if each.at_least is None else _signed(each.at_least)
         table.add_row(f"{each.a} - {each.b}", _signed(each.value), span, limit, probability(each.p))
-    parts: list[RenderableType] = [table] if comparison.differences else []
+    parts: list[RenderableType] = [table, about_probabilities(evaluation)] if comparison.differences else []
     if len(comparison.p_best) > 1:
         ordered = sorted(comparison.p_best.items(), key=lambda item: -item[1])
         parts.append("P(best): " + ", ".join(f"{label} {probability(p)}" for label, p in ordered))
@@ -62,7 +62,6 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
             f"highest: {winner.policy}, {_number(winner.value)}; corrected for having been picked "
             f"{_number(winner.corrected)} [{_number(winner.low)}, {_number(winner.high)}]"
         )
-    parts += [line] if (line := leaning(evaluation)) else []
     if (robust := comparison.sensitivity) is not None:
         parts.append(robustness(robust) or f"by weights alone, {robust.a} is not above {robust.b}")
     return parts

@@ -15,6 +15,7 @@ import numpy as np
 
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
+from worldline.adwm.fitting.weak_points import kernel_notes, latent_notes
 from worldline.adwm.imagination import IMAGINATION_PRESETS
 from worldline.adwm.kernel_env import BAG, KERNEL
 from worldline.adwm.rivals.latent import RIVALS
@@ -80,6 +81,12 @@ class WorldModelEstimators:
         """The estimators that are worlds to play in."""
         text = (TEXT_MODEL,) if self.case.config.text_model else ()
         return (KERNEL, BAG, *self.presets, *text)
+
+    def weak_points(self, name: str) -> list[str]:
+        """What `fit` said against the model that an estimator values policies by, from the figures it kept."""
+        if name in (KERNEL, KERNEL_CRITIC, CORRECTED_KERNEL):
+            return kernel_notes(self.ensemble.figures, self.ensemble.facts)
+        return latent_notes(self.ensemble.members) if name in (*self.presets, CORRECTED) else []
 
     def table(self, candidate: Candidate, evidence: EstimatorInput) -> dict[str, Estimator]:
         """For one candidate."""

@@ -14,7 +14,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from worldline.ope.intervals import Interval, bootstrap_means, column_means, intervals, stretches, widened
+from worldline.ope.intervals import (
+    Interval,
+    Range,
+    bootstrap_means,
+    column_means,
+    differences_of,
+    intervals,
+    stretches,
+    widened,
+    within,
+)
 from worldline.ope.log import Codes, Episodes, Matrix, RaggedLog
 
 GRID = 60
@@ -127,8 +137,12 @@ def compare(
     confidence: float = 0.95,
     replicates: int = 1000,
     seed: int = 0,
+    ends: Range | None = None,
 ) -> Comparison:
-    """`candidates` and `loggers` are per-episode values; `errors` the standard errors that no resample shows."""
+    """`candidates` and `loggers` are per-episode values; `errors` the standard errors that no resample shows.
+
+    `ends`: the lowest and the highest that a policy can be worth, where that is certain.
+    """
     labels = [*candidates, *(_reference(name) for name in loggers)]
     columns = [*candidates.values(), *loggers.values()]
     resampled = bootstrap_means(columns, tasks, replicates, seed)
@@ -143,14 +157,19 @@ def compare(
     drawn = after.draws(DRAWS, seed)
     top = int(np.argmax(estimates[:count]))
     wins = best_shares(drawn[:, :count])
-    low, high = np.quantile(drawn[:, top], [(1 - confidence) / 2, (1 + confidence) / 2])
+    limits = np.quantile(drawn[:, top], [(1 - confidence) / 2, (1 + confidence) / 2])
+    value, corrected = float(estimates[top]), float(after.mean[top])
+    if ends is not None and ends[0] <= value <= ends[1]:  # the normal model does not stop there
+        limits, corrected = np.clip(limits, *ends), float(np.clip(corrected, *ends))
     single = intervals(columns[:count], tasks, confidence=confidence, replicates=replicates, seed=seed)
     simultaneous = _simultaneous(single, resampled[:, :count], stretch[:count], own[:count], confidence)
     return Comparison(
-        differences=tuple(_differences(pairs, labels, count, columns, tasks, own, after, confidence, replicates, seed)),
+        differences=tuple(
+            _differences(pairs, labels, count, columns, tasks, own, after, confidence, replicates, seed, ends)
+        ),
         p_best=dict(zip(labels[:count], wins, strict=True)),
-        simultaneous=dict(zip(labels, simultaneous, strict=False)),
-        winner=Winner(labels[top], float(estimates[top]), float(after.mean[top]), float(low), float(high)),
+        simultaneous={label: within(each, ends) for label, each in zip(labels, simultaneous, strict=False)},
+        winner=Winner(labels[top], value, corrected, float(limits[0]), float(limits[1])),
     )
 
 
@@ -191,6 +210,7 @@ def _differences(
     confidence: float,
     replicates: int,
     seed: int,
+    ends: Range | None,
 ) -> list[Difference]:
     """Of two candidates the better one first; a logger is always the second."""
     if not pairs:
@@ -204,8 +224,8 @@ def _differences(
     differences = []
     for (a, b), row, limited in zip(better, rows, lower, strict=True):
         error = float(np.hypot(errors[a], errors[b]))
-        both = widened(row, error, confidence)
-        limit = widened(limited, error, one_sided).low
+        both = within(widened(row, error, confidence), differences_of(ends))
+        limit = within(widened(limited, error, one_sided), differences_of(ends)).low
         differences.append(Difference(labels[a], labels[b], both.value, both.low, both.high, limit, after.above(a, b)))
     return differences
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from worldline.number_text import below
 from worldline.ope.audit import step_mean
 from worldline.ope.estimation import ESTIMATORS, FITTED, WEIGHTED, Estimator, EstimatorInput
 from worldline.ope.log import Choices, Episodes, RefusalError
@@ -110,7 +111,8 @@ def distrust(
     if needs & WEIGHTED or estimators[name].modelled:
         reasons += [*audit, *([] if estimators[name].guarded else bad_weights(measured))]
     if needs & FITTED and not needs & WEIGHTED and measured.support is not None and measured.support < LEAST_SUPPORT:
-        reasons.append(f"only {measured.support:.0%} of the target's choices are in the log")
+        share = below(100 * measured.support, 100 * LEAST_SUPPORT)
+        reasons.append(f"only {share}% of the target's choices are in the log")
     low, high = float(returns.min()), float(returns.max())
     mean = float(values.mean())
     alike = needs & WEIGHTED and not estimators[name].guarded
@@ -128,7 +130,7 @@ def bad_weights(measured: Diagnostics) -> list[str]:
     """What speaks against importance weights."""
     reasons: list[str] = []
     if measured.ess is not None and measured.ess < LEAST_ESS:
-        reasons.append(f"{measured.ess:.1f} effective episodes of {measured.episodes:,}")
+        reasons.append(f"{below(measured.ess, LEAST_ESS, 1)} effective episodes of {measured.episodes:,}")
     if measured.pareto_k is not None and measured.pareto_k > LARGEST_PARETO_K:
         reasons.append(f"importance-weight tail index k = {measured.pareto_k:.3g} > {LARGEST_PARETO_K}")
     pairs = (

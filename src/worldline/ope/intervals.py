@@ -17,6 +17,8 @@ import scipy  # its `special` loads when it is first used: not in every command
 from worldline.ope.log import Codes, Episodes, Matrix
 
 Method = Literal["bootstrap", "student-t"]
+Range = tuple[float, float]
+"""The lowest and the highest that a value can be."""
 Columns = Annotated[Matrix, "episodes estimators"] | Sequence[Episodes]
 CHUNK = 1 << 17
 """Resampled units, or values of columns, held at once: bounds the bootstrap's memory."""
@@ -138,17 +140,24 @@ def widened(interval: Interval, error: float, confidence: float) -> Interval:
     return Interval(value, low, high, interval.n)
 
 
-def within_outcomes(interval: Interval, returns: Episodes) -> Interval:
-    """The interval without what lies beyond a win and a loss, where every logged return is one of two.
-
-    An estimate that lies there itself keeps its limits.
-    """
+def two_outcomes(returns: Episodes) -> Range | None:
+    """A loss and a win, where every logged return is one of two; None of any other log."""
     outcomes = np.unique(returns)
-    if len(outcomes) != 2 or not outcomes[0] <= interval.value <= outcomes[1]:
+    return (float(outcomes[0]), float(outcomes[1])) if len(outcomes) == 2 else None
+
+
+def within(interval: Interval, ends: Range | None) -> Interval:
+    """The interval without what lies beyond `ends`; an estimate that lies there itself keeps its limits."""
+    if ends is None or not ends[0] <= interval.value <= ends[1]:
         return interval
-    low = None if interval.low is None else max(interval.low, float(outcomes[0]))
-    high = None if interval.high is None else min(interval.high, float(outcomes[1]))
+    low = None if interval.low is None else max(interval.low, ends[0])
+    high = None if interval.high is None else min(interval.high, ends[1])
     return Interval(interval.value, low, high, interval.n)
+
+
+def differences_of(ends: Range | None) -> Range | None:
+    """Between which a difference of two values lies that lie between `ends`."""
+    return None if ends is None else (ends[0] - ends[1], ends[1] - ends[0])
 
 
 def error_by(errors: Sequence[float], confidence: float) -> float:

@@ -49,7 +49,8 @@ def log_ratios(log: RaggedLog, target: TargetLog) -> Steps:
         least = min(least, float(part.behaviour.min()))
     if unknown:
         raise RefusalError(
-            f"needs behaviour log-probs: column 'logprob' is empty in {unknown:,} of {log.steps:,} steps"
+            f"needs behaviour log-probs: column 'logprob' is empty in {unknown:,} of {log.steps:,} steps "
+            "(--logger NAME=SPEC gives it, NAME=clone estimates it)"
         )
     if least < NEVER:
         raise RefusalError(f"column 'logprob' holds {least:g}: the logged action would have had probability 0")

@@ -28,7 +28,7 @@ def headline(evaluation: Evaluation) -> Headline:
         return Headline(text, "doubt", lines[:_MOST_LINES])
     reasons = _reasons(evaluation, best, recommended)
     text = f"{_standing(best, valued, recommended)} {_trust(evaluation, recommended)}"
-    return Headline(text, "doubt" if reasons else "sure", [*reasons, *lines][:_MOST_LINES])
+    return Headline(text, "doubt" if reasons else "sure", list(dict.fromkeys([*reasons, *lines]))[:_MOST_LINES])
 
 
 def _standing(best: PolicyResult, valued: Sequence[PolicyResult], recommended: Recommendation) -> str:
@@ -57,6 +57,8 @@ def _trust(evaluation: Evaluation, recommended: Recommendation) -> str:
     if record is None or record.mae is None:
         return "The error of this estimator on this log is not measured."
     trials = f"{record.trials} trial{'s' if record.trials != 1 else ''}"
+    hits, tried = evaluation.covered(recommended.estimator)
+    trials += "" if hits == tried else f", {hits} of {tried} intervals hold the value"
     return (
         f"On the log's own policies, whose values are known, {recommended.estimator} was off by "
         f"{number(record.mae)} on average ({trials})."
@@ -66,7 +68,8 @@ def _trust(evaluation: Evaluation, recommended: Recommendation) -> str:
 def _reasons(evaluation: Evaluation, best: PolicyResult, recommended: Recommendation) -> list[str]:
     """Why the number may be wrong, as far as the file tells."""
     own = best.estimates[recommended.estimator]
-    reasons = [f"{best.label}: {own.doubt}"] if own.doubt else []
+    reasons = [f"fit warned: {doubt}" for doubt in recommended.doubts]
+    reasons += [f"{best.label}: {own.doubt}"] if own.doubt else []
     if own.low is not None and own.low == own.high:
         alike = "every logged episode it rests on ended alike"
         reasons.append(

@@ -1,6 +1,6 @@
 """Who is better, and how sure: the comparison of an evaluation, its breakdown by group, as tables."""
 
-from worldline.evaluate.advice import compared_by, leaning, robustness
+from worldline.evaluate.advice import about_probabilities, compared_by, robustness
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import DifferenceResult
 from worldline.number_text import probability
@@ -18,8 +18,7 @@ def comparison(evaluation: Evaluation) -> list[Block]:
         for d in compared.differences
     ]
     columns = ("difference", f"value and {sure} interval", f"at least, with {sure}", "P(> 0)")
-    caption = f"By {compared_by(evaluation)}, on shared resamples of the tasks."
-    caption += f" {line}." if (line := leaning(evaluation)) else ""
+    caption = f"By {compared_by(evaluation)}, on shared resamples of the tasks. {about_probabilities(evaluation)}."
     if (robust := compared.sensitivity) is not None and (line := robustness(robust)):
         caption += f" {line[0].upper()}{line[1:]}."
     blocks: list[Block] = [Table("Who is better", columns, rows, caption)]

@@ -6,6 +6,7 @@ It shows what the evaluation says and decides nothing: without a recommended est
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from worldline.evaluate.advice import EXPECTED_ERROR, thin_evidence
 from worldline.evaluate.result import Evaluation, Recommendation, read_evaluation
 from worldline.evaluate.result_parts import Estimate, PolicyResult
 from worldline.ope.diagnostics import LARGEST_PARETO_K, LEAST_ESS, LEAST_SUPPORT, MEAN_WEIGHT
@@ -142,14 +143,11 @@ def _ranking(ranked: Sequence[PolicyResult], recommended: Recommendation) -> Tab
 
 
 def _doubt(policy: PolicyResult, estimator: str, estimate: Estimate) -> Cell:
-    """Why not to trust the estimate; where nothing speaks against it, still how little of the policy was tried."""
+    """Why not to trust the estimate; where nothing speaks against it, still how little of the log is like it."""
     if estimate.doubt:
         return Cell(estimate.doubt, tone="doubt")
-    support = policy.diagnostics.support if policy.diagnostics else None
-    if support is not None and support < LEAST_SUPPORT:
-        tried = f"only {support:.0%} of what it would do was ever tried"
-        return Cell(f"none against {estimator}, though {tried}", tone="faint")
-    return Cell("none", tone="faint")
+    thin = thin_evidence(policy)
+    return Cell(f"none against {estimator}, though {thin}" if thin else "none", tone="faint")
 
 
 def _cell(estimate: Estimate, notes: Notes | None = None) -> Cell:
@@ -186,7 +184,7 @@ def _every_estimator(evaluation: Evaluation, policies: Sequence[PolicyResult], b
     caption = (
         f"Value and {meta.confidence:.0%} interval. Null test: how many loggers' own values lie in the interval, "
         "and the mean error there. Certified error: mean error when each logger is valued from the episodes of the "
-        "others. Orange: do not trust; the small number names the reason below."
+        f"others. {EXPECTED_ERROR}. Orange: do not trust; the small number names the reason below."
     )
     columns = ("estimator", "null test", "null error", "certified error", *(policy.label for policy in policies))
     rules = (len(rows) - len(predictors),) if predictors else ()

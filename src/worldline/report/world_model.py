@@ -40,6 +40,8 @@ LABELS = {
     "value_error": "error of the mean return",
     "replay_error": "error of the mean return, replayed",
     "wm_nats": "wm: nats per step of what was answered",
+    "wm_nats_with_expectations": "the same with expectations by the whole episode so far",
+    "wm_nats_without_expectations": "the same without expectations by the whole episode so far",
     "wm_exact": "wm: share of answers that it gives the highest chance",
     "wm_possible": "wm: share of answers that it can give",
     "wm_possible_ends": "wm: share of answers at the end of an episode that it can give",

@@ -14,12 +14,14 @@ LEAST_RANK, USEFUL = 2.0, 0.02
 """Effective rank below which latents do not tell observations apart; nats by which they must be better than noise."""
 
 
-def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
-    """What its figures say against the kernel model."""
+def kernel_notes(figures: Mapping[str, float | None], facts: LogFacts) -> list[str]:
+    """What its figures say against the kernel model, the gravest first."""
     error, bag = figures.get("wm_replay_error"), figures.get("wm_replay_error_of_the_bag")
     left_out, bag_left_out = (figures.get(f"wm_left_out_error{of}") for of in ("", "_of_the_bag"))
     span = facts.reward_high - facts.reward_low
     notes = []
+    if error is not None and error > WIDE * span:
+        notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
     if possible_answers(figures) < LEAST_POSSIBLE:
         steps, ends = figures.get("wm_possible"), figures.get("wm_possible_ends")
         shares = [] if steps is None else [f"{steps:.0%} of the answers of held-out steps"]
@@ -28,8 +30,6 @@ def kernel_notes(figures: Mapping[str, float], facts: LogFacts) -> list[str]:
             f"wm can give {' and '.join(shares)}: what it imagines in place of the others may end differently, so "
             "intervals are wider"
         )
-    if error is not None and error > WIDE * span:
-        notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
     if error is not None and bag is not None and error > bag + NARROW * span:
         notes.append(f"wm does not beat the bag (wm-bag): their errors in replay are {error:.3g} and {bag:.3g}")
     if left_out is not None and left_out > WIDE * span:
