@@ -30,6 +30,24 @@ def import_user_module(name: str, source: str) -> ModuleType:
         raise InputError(f"{source}: importing it failed: {error_text(error)}") from None
 
 
+def has_attribute(module: str, attribute: str, source: str) -> bool:
+    """Whether `module:attribute` is there to be imported; InputError, as above, if importing the module fails."""
+    names = [*module.split("."), *attribute.split(".")]
+    if not all(name.isidentifier() for name in names):
+        return False
+    try:
+        value: object = import_user_module(module, source)
+        for name in attribute.split("."):
+            value = getattr(value, name)
+    except ModuleNotFoundError as error:
+        if f"{module}.".startswith(f"{error.name}."):
+            return False
+        raise InputError(f"{source}: importing it failed: {error_text(error)}") from None
+    except AttributeError:
+        return False
+    return True
+
+
 def error_text(error: BaseException) -> str:
     """`ValueError: no key (mine.py, line 8)`: an error on one line, with the place in the user's code it came from."""
     text = " ".join(f"{type(error).__name__}: {error}".split())

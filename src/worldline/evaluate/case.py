@@ -66,7 +66,9 @@ class Case:
         self._contradictions: dict[str, str] = {}
         objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
         objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
-        self.policies = CasePolicies(self.config, objects, lambda: self._whole.worlds)
+        self.policies = CasePolicies(
+            self.config, objects, lambda: self._whole.worlds, lambda: called(self._whole.loggers)
+        )
         self.log  # noqa: B018 - a bad log is refused before anything is computed
 
     @cached_property
@@ -242,17 +244,24 @@ class Case:
         """Name, specification and epsilon of the loggers that are given, by their label in the log."""
         specs = {n: spec for n, spec in self._policy_specs.items() if not spec.startswith(LOGGED)}
         specs |= dict.fromkeys(self.given, CANDIDATE)
-        given = {n: CLONE if spec == "clone" else spec for n, spec in named(self.config.logger, "--logger").items()}
+        given = {n: CLONE if spec == "clone" else spec for n, spec in self._named_loggers.items()}
         specs |= given | dict.fromkeys(self.given_loggers, LOGGER)
         loggers = self._whole.loggers
-        for name in named(self.config.logger, "--logger"):
-            if name not in (policies := {policy for policy, _ in loggers.values()}):
-                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(policies))}")
         return {
             label: (policy, specs[policy], epsilon)
             for label, (policy, epsilon) in sorted(loggers.items())
             if policy in specs
         }
+
+    @cached_property
+    def _named_loggers(self) -> dict[str, str]:
+        """The specifications of --logger by name."""
+        policies = {policy for policy, _ in self._whole.loggers.values()}
+        loggers = named(self.config.logger, "--logger", policies)
+        for name in loggers:
+            if name not in policies:
+                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(policies))}")
+        return loggers
 
     def _logger(self, label: str) -> TargetLog | None:
         """A logger's log-probs, if they are those it logged with: another checkpoint or temperature is a warning."""
@@ -279,7 +288,7 @@ class Case:
         if not difference <= CLOSE_ENOUGH:
             self._unused[label] = NOT_THE_LOGGER
             given = name if (name, spec) in self.policies.objects else spec
-            if name in self.given_loggers or name in named(self.config.logger, "--logger"):
+            if name in self.given_loggers or name in self._named_loggers:
                 self._contradictions[label] = (
                     f"the logged log-probs of '{label}' contradict --logger {name}={given}, by "
                     f"{difference:.2g} nats per step: one of them is wrong"
