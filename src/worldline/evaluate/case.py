@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from worldline import envs, store
+from worldline.collect_notes import other_options
 from worldline.evaluate.candidates import (
     ELSEWHERE,
     Candidate,
@@ -126,6 +127,7 @@ class Case:
             line = f"the log is of {worlds[0]}: leave it out, or give another --log"
             raise InputError(f"--env {self.config.env}: {line}")
         log = self.columns.log
+        self.notes += self._other_options()
         if self._whole.cut:
             self.notes.append(
                 f"{self._whole.cut} episodes neither terminated nor ran out of steps: their return counts as it stands"
@@ -137,6 +139,20 @@ class Case:
         if not log.summed(lambda part, _: np.count_nonzero(part.rewards)):
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
         return log
+
+    def _other_options(self) -> list[str]:
+        """A note where an environment that is given is not as it was when the log was played."""
+        config = self.config
+        if not self._whole.worlds or not (config.env or config.options):
+            return []
+        name = config.env or self._whole.worlds[0]
+        differing = {folder: other_options(folder, name, config.options) for folder in config.log}
+        return [
+            f"{folder}: its episodes of {name} were played with {there}, which is not what this evaluation has: give "
+            "the same --options"
+            for folder, there in differing.items()
+            if there
+        ]
 
     @cached_property
     def text(self) -> TextLog:
