@@ -238,12 +238,14 @@ def test_steps_that_were_not_logged_are_no_figure(tmp_path: Path, capsys: pytest
 def test_what_is_left_off_is_where_the_caption_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = log_of(tmp_path / "log", [episode(p, str(k), float(p == "v3")) for p in ("v2", "v3") for k in range(17)])
     assert main(["compare", str(log)]) == 0
-    out = capsys.readouterr().out
-    assert "9 more: --json, or --out FOLDER" in " ".join(out.split()) and "comparison.json" not in out
-    assert "task" in out and "┃  v3┃  v2┃" in out  # the columns of the values, by name
-    assert main(["compare", str(log), "--out", str(tmp_path / "out")]) == 0
-    caption = "".join(capsys.readouterr().out.split())
-    assert "9more:" in caption and str(tmp_path / "out" / "comparison.json") in caption
+    shown = capsys.readouterr().out
+    assert "9 more: --json, or --out FOLDER" in " ".join(shown.split()) and "comparison.json" not in shown
+    assert "task" in shown and "┃  v3┃  v2┃" in shown  # the columns of the values, by name
+    out = tmp_path / ("a long way to it " * 6) / "out"
+    assert main(["compare", str(log), "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "9 more: comparison.json" in " ".join(shown.split())
+    assert f"all of it: {out / 'comparison.json'}" in shown.splitlines()  # whole, to be copied
 
 
 def test_an_unclear_result_says_what_is_missing(tmp_path: Path) -> None:
