@@ -49,7 +49,7 @@ def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50) -> None:
     patch.setattr(fit, "replay_error", replayed_briefly)
     patch.setattr(training, "_SCORE_UPDATES", updates)
     patch.setattr(decoder, "_UPDATES", updates)
-    patch.setattr(fitting, "measuring_left_out", lambda *given: nullcontext(lambda: None))
+    patch.setattr(fitting, "measuring_left_out", lambda *given: nullcontext(lambda watch: None))
 
 
 def make_networks_small(patch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from worldline import envs, files, store
 from worldline.cli import main
 from worldline.cli.verb_result import Speed
 from worldline.collect import CollectConfig, collect, collect_tasks
+from worldline.evaluate import EvaluateConfig, evaluate
 from worldline.types import Decision, InputError, Trajectory, Turn, WorldlineError, policy_label
 
 
@@ -98,6 +100,73 @@ def test_a_folder_holds_episodes_of_one_set_of_options(tmp_path: Path) -> None:
         shard.unlink()
     collect(config(tmp_path / "log", **{**tiny, "options": {"level": "small"}}))
     assert len(content(tmp_path / "log")) == 2, "an emptied folder is free again"
+
+
+VENDING = """
+class Vending:
+    tasks = ("a", "b", "c", "d")
+
+    def __init__(self, jam=0.1):
+        self.jam = jam
+
+    def reset(self, *, seed=None, task=None):
+        return "a machine", {"admissible": ("press", "wait")}
+
+    def step(self, action):
+        return "done", 1.0, True, False, {"won": True}
+"""
+
+
+@pytest.fixture
+def vending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of the user's own in the working directory."""
+    (tmp_path / "vending.py").write_text(VENDING)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "vending", raising=False)
+    return tmp_path / "vending.py"
+
+
+def test_an_environment_that_was_changed_is_noted(vending: Path, tmp_path: Path) -> None:
+    """By its file, whoever goes on in the folder; a run that replaces all that was there is told nothing."""
+    log, own = tmp_path / "log", {"env": "vending:Vending", "policy": "random"}
+    assert collect(config(log, **own, episodes=2)).notes == ()
+    assert collect(config(log, **own, episodes=3, resume=True)).notes == ()
+    vending.write_text(VENDING.replace("1.0", "0.5"))
+    for given in ({"resume": True}, {"name": "another"}):
+        (note,) = collect(config(log, **own, episodes=4, **given)).notes
+        assert note.startswith("vending.py was changed since the first episodes of vending:Vending in")
+    alone = tmp_path / "alone"
+    collect(config(alone, **own, episodes=2))
+    vending.write_text(VENDING)
+    assert collect(config(alone, **own, episodes=2, overwrite=True)).notes == ()
+    assert collect(config(alone, **own, episodes=3, resume=True)).notes == ()
+
+
+@pytest.mark.usefixtures("vending")
+def test_an_evaluation_at_other_options_than_its_log_says_so(tmp_path: Path) -> None:
+    own = {"env": "vending:Vending", "policy": "random", "episodes": 4}
+    collect(config(tmp_path / "own", **own, options={"jam": 0.1}))
+    collect(config(tmp_path / "house", env="household", policy="random", episodes=4, options={"level": "tiny"}))
+    cases: list[tuple[str, dict[str, object], str]] = [
+        ("own", {"options": {"jam": 0.9}}, "--options.jam 0.1"),
+        ("own", {"options": {"jam": 0.1}}, ""),
+        ("own", {"env": "vending:Vending"}, "--options.jam 0.1"),
+        ("own", {}, ""),
+        ("house", {"options": {"level": "small"}}, "--options.level tiny"),
+        ("house", {"env": "household", "options": {"level": "tiny"}}, ""),
+    ]
+    for log, given, there in cases:
+        settings = {"policy": ("random",), "estimators": ("naive",), "certificate": False, **given}
+        warnings = evaluate(EvaluateConfig(log=(tmp_path / log,), **settings)).warnings
+        notes = [line for line in warnings if "were played with" in line]
+        assert [there in line for line in notes] == [True] * bool(there), (log, given)
+
+
+def test_an_empty_slice_of_tasks_is_called_one(tmp_path: Path) -> None:
+    tiny = {"env": "household", "policy": "random", "options": {"level": "tiny"}}
+    with pytest.raises(InputError, match=r"--tasks: '5:2' is an empty slice of the \d+ tasks"):
+        collect(config(tmp_path / "log", **tiny, tasks="5:2"))
 
 
 def test_a_name_in_a_folder_stands_for_one_policy(start: Path, tmp_path: Path) -> None:

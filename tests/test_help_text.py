@@ -4,9 +4,9 @@ from typing import Literal
 
 import pytest
 
-from worldline.cli import VERBS, command_of, main
+from worldline.cli import VERBS, bench, command_of, main
 from worldline.collect import CollectConfig
-from worldline.config import Config, Flag, option
+from worldline.config import Config, Flag, dashed, flags_of, option
 from worldline.help_text import _listing as options_lines
 from worldline.help_text import usage
 
@@ -27,6 +27,26 @@ def test_settings_fit_80_columns(
     lines = capsys.readouterr().out.partition("examples:")[0].splitlines()
     flags = [line for line in lines if line.startswith("  ")]
     assert max(map(len, flags), default=0) <= 80
+
+
+def test_help_names_the_estimators_and_one_default_of_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert all(f" {name}," in shown for name in ("wis", "pdwis", "dr", "is-clip", "fqe")) and " magic," in shown
+    assert main(["fit", "--help"]) == 0
+    jobs = capsys.readouterr().out.partition("--jobs")[2].partition("--resume")[0]
+    assert jobs.count("default") == 1 and "one a core" in jobs
+
+
+def test_the_overview_of_the_benches_has_examples_that_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    examples = capsys.readouterr().out.partition("examples:")[2].split("\n")
+    commands = [line.split()[2:] for line in examples if line.strip()]
+    assert len(commands) >= 3
+    for name, *words in commands:
+        settings = bench.choose([name]).Settings
+        flags = {f"--{dashed(flag.name)}" for flag in flags_of(settings)} | {"--json"}
+        assert {word for word in words if word.startswith("--")} <= flags
 
 
 def test_the_settings_of_an_environment_are_shown_with_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from worldline import envs, policies
 from worldline.ope.features import featuriser
 from worldline.types import InputError
-from worldline.user_module import error_text, import_user_module, is_of_the_machine
+from worldline.user_module import error_text, has_attribute, import_user_module, is_of_the_machine
 
 SOURCE = """
 from worldline.ope.features import HashedNgrams
@@ -45,6 +45,18 @@ def test_a_module_of_the_working_directory_is_imported(tmp_path: Path) -> None:
     assert import_user_module("beside", "beside:first").__file__ == str(tmp_path / "beside.py")
     with pytest.raises(ModuleNotFoundError, match="elsewhere"):
         import_user_module("elsewhere", "elsewhere:first")
+
+
+@pytest.mark.usefixtures("_here")
+def test_whether_there_is_such_code(tmp_path: Path) -> None:
+    assert has_attribute("beside", "Door.reset", "--policy")
+    for module, attribute in (("beside", "second"), ("beside.door", "first"), ("elsewhere", "first")):
+        assert not has_attribute(module, attribute, "--policy")
+    for module, attribute in (("openai", "gpt-5"), ("./beside", "first"), ("", "first"), ("beside", "")):
+        assert not has_attribute(module, attribute, "--policy")
+    (tmp_path / "needy.py").write_text("import elsewhere")
+    with pytest.raises(InputError, match="--policy: importing it failed: .*elsewhere"):
+        has_attribute("needy", "first", "--policy")
 
 
 @pytest.mark.usefixtures("_here")

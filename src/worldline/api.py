@@ -147,7 +147,7 @@ class FitSettingsOfLog(TypedDict, total=False):
     replayed_episodes: int
     seed: int
     device: str
-    jobs: int
+    jobs: int | None
     resume: bool
     overwrite: bool
 

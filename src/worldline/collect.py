@@ -16,7 +16,7 @@ from typing import Any
 
 from worldline import envs, files, policies, store
 from worldline.callable_module import CallableModule
-from worldline.collect_notes import refuse_other_options, refuse_other_settings
+from worldline.collect_notes import changed_code, refuse_other_options, refuse_other_settings
 from worldline.collect_settings import CollectConfig as CollectConfig  # part of what this module offers
 from worldline.collect_settings import run_name
 from worldline.notebook import html_table
@@ -44,6 +44,7 @@ class Collection:
     truncated_prompts: int
     max_return: float = 1.0
     """The most that the world gives in an episode."""
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         summary = self.summary()
@@ -103,8 +104,8 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
     play = _here(world, config) if local else _by_ray(config)
     run = run_name(config)
     episodes = plan(world, split, config.episodes, seed=config.seed, run=run, tasks=_tasks(world, split, config))
-    tally = Tally()
-    with _log(config, run, tally) as (writer, done):
+    tally, notes = Tally(), list[str]()
+    with _log(config, run, tally, notes) as (writer, done):
         missing = [episode for episode in episodes if episode.id not in done]
         watch(tally)
         started = time.perf_counter()
@@ -124,6 +125,7 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         failed=tuple(outcome.failed),
         truncated_prompts=outcome.truncated_prompts,
         max_return=world.max_return,
+        notes=tuple(notes),
     )
 
 
@@ -242,13 +244,17 @@ def _tasks(world: World, split: str, config: CollectConfig) -> tuple[int, ...]:
             chosen = tuple(int(part) for part in config.tasks.split(","))
     except ValueError:
         raise InputError(f"--tasks: give START:STOP or indices such as 3,5,8, got '{config.tasks}'") from None
-    if not chosen or not all(0 <= index < size for index in chosen):
+    if not chosen:
+        raise InputError(f"--tasks: '{config.tasks}' is an empty slice of the {size} tasks of split '{split}'")
+    if not all(0 <= index < size for index in chosen):
         raise InputError(f"--tasks: '{config.tasks}' is not within the {size} tasks of split '{split}'")
     return chosen
 
 
 @contextmanager
-def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.StoreWriter | None, set[str]]]:
+def _log(
+    config: CollectConfig, run: str, tally: Tally, notes: list[str]
+) -> Iterator[tuple[store.StoreWriter | None, set[str]]]:
     """The writer of the run's log and the ids it holds already, which are entered in the tally.
 
     The lock is released after the writer's last flush: who takes it next sees every episode.
@@ -262,6 +268,8 @@ def _log(config: CollectConfig, run: str, tally: Tally) -> Iterator[tuple[store.
     taken = f"{config.out}: another process is collecting this very run; give another --seed"
     with files.locked(config.out / f".{config.settings_name}.lock", taken=taken):
         done = _kept(config, run)
+        changed = changed_code(config.env, config.out)
+        notes += [changed] if changed else []
         tally.recall(config.out, done)
         with writer:
             yield writer, done

@@ -1,10 +1,12 @@
 """What `collect` notes in a log's folder, so that a name in it stands for one thing.
 
-The options of each environment, since tasks of the same name are others at other options; and the settings of each
-policy, since a model that plays otherwise is another policy. Nothing is noted of a log that was imported.
+The options of each environment, since tasks of the same name are others at other options; a digest of the file of an
+environment of the user's own, since it may change; and the settings of each policy, since a model that plays otherwise
+is another policy. Nothing is noted of a log that was imported.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,12 @@ from worldline import envs, files, store
 from worldline.collect_settings import CollectConfig
 from worldline.config import dashed
 from worldline.types import InputError
+from worldline.user_module import module_file
 
 OPTIONS_FILE = ".options.json"
 """The options of each environment whose episodes are there."""
+CODE_FILE = ".code.json"
+"""A digest of the file of each environment of the user's own, as it was when the first of its episodes was played."""
 POLICIES_FILE = ".policies.json"
 """The settings of each policy, by its name, whose episodes are there."""
 BEHAVIOUR = ("prompt", "history", "mode", "temperature", "max_prompt_tokens", "max_new_tokens")
@@ -25,17 +30,53 @@ def refuse_other_options(config: CollectConfig, folder: Path) -> None:
     """Refuse a folder with episodes of the environment at other options: tasks of the same name would be others."""
     path = folder / OPTIONS_FILE
     options_of = _noted(path, "have the options")
-    own = envs.settings(config.env, config.options) if config.env in envs.WORLDS else config.options
-    own = json.loads(json.dumps(own, default=str))
+    own = _options(config.env, config.options)
     there = options_of.setdefault(config.env, own)
     if there != own:
-        differing = [name for name in sorted({*there, *own}) if there.get(name) != own.get(name)]
-        flags = (f"--options.{name} {there[name]}" if name in there else f"no --options.{name}" for name in differing)
         raise InputError(
-            f"{folder}: holds episodes of {config.env} with {' '.join(flags)}, whose tasks are not those of this run: "
-            "give another --out"
+            f"{folder}: holds episodes of {config.env} with {_differing(there, own)}, whose tasks are not those of "
+            "this run: give another --out"
         )
     files.write_json(path, options_of)
+
+
+def other_options(folder: Path, env: str, options: Mapping[str, Any]) -> str:
+    """The options that the episodes of `env` in a log were played with, where those given here are others."""
+    there = _noted(folder / OPTIONS_FILE, "have the options").get(env)
+    own = _options(env, options)
+    return "" if there is None or there == own else _differing(there, own)
+
+
+def _options(env: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """As they are noted; those of a built-in environment with its defaults."""
+    own = envs.settings(env, options) if env in envs.WORLDS else dict(options)
+    return dict(json.loads(json.dumps(own, default=str)))
+
+
+def _differing(there: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """Those of `there` that are others, as flags."""
+    names = [name for name in sorted({*there, *own}) if there.get(name) != own.get(name)]
+    return " ".join(f"--options.{name} {there[name]}" if name in there else f"no --options.{name}" for name in names)
+
+
+def changed_code(env: str, folder: Path) -> str:
+    """Note the file of an environment of the user's own; a line where the folder's episodes are of another version.
+
+    What else the file imports is not looked at.
+    """
+    file = module_file(env.partition(":")[0]) if ":" in env and envs.source_of(env) is None else None
+    if file is None:
+        return ""
+    path = folder / CODE_FILE
+    digests = _noted(path, f"are of {env} as it is now")
+    own = files.digest([file])
+    if digests.setdefault(env, own) == own:
+        files.write_json(path, digests)
+        return ""
+    return (
+        f"{file.name} was changed since the first episodes of {env} in {folder} were played: if the change matters, "
+        "the log mixes two environments: another --out keeps them apart, --overwrite plays this run anew"
+    )
 
 
 def refuse_other_settings(config: CollectConfig, folder: Path) -> None:

@@ -5,6 +5,7 @@ or Python, never from data.
 """
 
 import importlib
+import importlib.util
 import os
 import sys
 import sysconfig
@@ -28,6 +29,35 @@ def import_user_module(name: str, source: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:
         raise InputError(f"{source}: importing it failed: {error_text(error)}") from None
+
+
+def module_file(name: str) -> Path | None:
+    """The file that a module of the user's own is in; None where there is none."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin is not None and os.path.isfile(spec.origin) else None
+
+
+def has_attribute(module: str, attribute: str, source: str) -> bool:
+    """Whether `module:attribute` is there to be imported; InputError, as above, if importing the module fails."""
+    names = [*module.split("."), *attribute.split(".")]
+    if not all(name.isidentifier() for name in names):
+        return False
+    try:
+        value: object = import_user_module(module, source)
+        for name in attribute.split("."):
+            value = getattr(value, name)
+    except ModuleNotFoundError as error:
+        if f"{module}.".startswith(f"{error.name}."):
+            return False
+        raise InputError(f"{source}: importing it failed: {error_text(error)}") from None
+    except AttributeError:
+        return False
+    return True
 
 
 def error_text(error: BaseException) -> str:

@@ -20,6 +20,7 @@ from worldline.adwm.fitting import training
 from worldline.adwm.model import PRESETS
 from worldline.adwm.rivals.latent import Rivals
 from worldline.kernel import gate, lists, outcome, outlook, wordings
+from worldline.kernel.fitting import Stage
 from worldline.types import InputError, Trajectory, WorldlineError
 
 TINY = PRESETS["small"].model_copy(
@@ -83,11 +84,11 @@ def _once(work: Callable[..., Any]) -> Callable[..., Any]:
     """`work`, done once for each log and settings, which are all that it reads."""
     done: dict[tuple[str, ...], Any] = {}
 
-    def remembered(episodes: Sequence[Trajectory], config: FitConfig, jobs: int) -> Any:
+    def remembered(episodes: Sequence[Trajectory], config: FitConfig, jobs: int, stage: Stage) -> Any:
         settings = config.model_dump_json(include=set(FitSettings.model_fields))
         key = settings, *(episode.model_dump_json() for episode in episodes)
         if key not in done:
-            done[key] = work(episodes, config, jobs)
+            done[key] = work(episodes, config, jobs, stage)
         return done[key]
 
     return remembered

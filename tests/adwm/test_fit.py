@@ -128,6 +128,31 @@ def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(log: list[Trajectory],
     assert resumed.figures == whole.figures
 
 
+def test_every_part_of_a_fit_that_takes_long_is_heard_of(log: list[Trajectory], tmp_path: Path) -> None:
+    """In order, each from 0 and never more than all of it."""
+    _write(log[::8], tmp_path / "log")
+    heard: list[tuple[str, int, int]] = []
+    given = {"members": 1, "epochs": 1, "text_steps": 20, "replayed_episodes": 1, "out": tmp_path / "wm"}
+    fit(
+        FitConfig(log=(tmp_path / "log",), **given),
+        lambda row: heard.append(("epochs", 0, 1)),
+        lambda what, done, of: heard.append((what, done, of)),
+    )
+    assert list(dict.fromkeys(what for what, _, _ in heard)) == [
+        "wm: reading the log",
+        "wm: fitting its parts",
+        "wm: replaying episodes",
+        "epochs",
+        "member 1 of 1: score network",
+        "member 1 of 1: rivals",
+        "member 1 of 1: decoder",
+        "replaying held-out episodes",
+    ]
+    for what, _, of in heard:
+        done = [done for name, done, _ in heard if name == what]
+        assert done == sorted(done) and done[0] == 0 and done[-1] < of, what
+
+
 def test_a_large_log_is_sampled_and_streamed_and_goes_on_when_killed(log: list[Trajectory], tmp_path: Path) -> None:
     """The kernel has 100 of some 250 steps; the networks see the rest too, and facts are of the whole log."""
     log = log[::2]

@@ -53,7 +53,7 @@ EVALUATE = "evaluate --log x --policy random"
         (PLAY, ["--tasks", "0:" + "9" * 5000], "--tasks: give START:STOP"),
         (PLAY, ["--tasks", "-1"], "--tasks: '-1' is not within"),
         (PLAY, ["--tasks", "9" * 30], "is not within"),
-        (PLAY, ["--tasks", "5:2"], "is not within"),
+        (PLAY, ["--tasks", "5:2"], "is an empty slice"),
         ("collect household --policy random", ["--episodes", "²"], "--episodes: Input should be a valid integer"),
         (PLAY, [""], "unexpected argument ''"),
         (PLAY, ["--"], "unknown flag '--'"),

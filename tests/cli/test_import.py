@@ -54,6 +54,27 @@ def test_repeated_ids_are_bad_rows(tmp_path: Path, capsys: pytest.CaptureFixture
     assert store.count(tmp_path / "log") == 1
 
 
+def test_one_bad_row_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_log(tmp_path / "log.jsonl", 1)
+    file.write_text(file.read_text() * 2)
+    assert run(file, tmp_path / "log") == 2
+    assert "1 bad row, nothing was written" in capsys.readouterr().err
+
+
+def test_a_resumed_import_counts_what_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With nothing new there is no table."""
+    words = ["import", "jsonl", str(write_log(tmp_path / "a.jsonl", 6)), "--out", str(tmp_path / "log"), "--resume"]
+    assert main(words) == 0
+    assert "already" not in capsys.readouterr().out
+    assert main(words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "6 episodes of the import there already, left out" in shown and "mean return" not in shown
+    write_log(tmp_path / "a.jsonl", 8)
+    assert main(words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "6 episodes of the import there already, left out" in shown and "mean return" in shown
+
+
 def test_what_is_there_already_is_refused_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

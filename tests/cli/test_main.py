@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worldline.cli import VERBS, main
+from worldline.cli import VERBS, main, verb_result
 from worldline.cli.env import EXTRAS
 from worldline.types import InputError, WorldlineError
 
@@ -86,6 +86,19 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 6  # the start and five episodes
     assert lines[-1].startswith("episodes 5 of 5 ")
+
+
+def test_another_stage_of_the_work_is_named_soon(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seconds of work, and nobody at a terminal: a stage is named when it begins, and heard of again much later."""
+    times = iter((0.0, 1.0, 6.0, 12.0, 22.0))
+    monkeypatch.setattr("worldline.cli.verb_result.time.monotonic", lambda: next(times))
+    with verb_result.progress() as bar:
+        line = bar.add_task("reading", total=None, detail="")
+        for what, done in (("reading", 9), ("rivals", 0), ("rivals", 3), ("rivals", 5)):
+            bar.update(line, description=what, completed=done, total=10)
+    assert capsys.readouterr().err.splitlines() == ["rivals 0 of 10", "rivals 5 of 10"]
 
 
 def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,7 @@ def test_training_and_cloning_say_which_checkpoint_is_kept(
 
 
 def test_fitting_says_which_epoch_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    def cut(settings: Any, watch: Any) -> None:
+    def cut(settings: Any, watch: Any, stage: Any) -> None:
         losses = {f"held_out_{name}": 0.0 for name in fit._WATCHED}
         watch({"member": 1, "epoch": 3, "of": 9, **losses})
         raise KeyboardInterrupt

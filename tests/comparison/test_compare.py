@@ -100,6 +100,28 @@ def test_costs_and_groups(tmp_path: Path) -> None:
     assert pair.difference.value == 0.5
 
 
+def test_a_breakdown_splits_the_episodes_of_a_task(tmp_path: Path) -> None:
+    """24 of 30 tasks have a day and a night episode of each policy, 6 a day episode alone. By day v3 wins 20 of 30
+    and v2 10; by night v3 wins 6 of 24 and v2 18, whatever group a task's first episode is of."""
+    episodes = []
+    for task in range(30):
+        for policy, day, night in (("v2", task < 10, task < 18), ("v3", task < 20, task < 6)):
+            episodes.append(episode(policy, str(task), float(day), trial=0, meta={"shift": "day"}))
+            if task < 24:
+                episodes.append(episode(policy, str(task), float(night), trial=1, meta={"shift": "night"}))
+    episodes.append(episode("v3", "0", 0.0, trial=2, meta={"shift": "dusk"}))
+    for order, ordered in enumerate((episodes, episodes[::-1])):
+        log = log_of(tmp_path / str(order), ordered)
+        pair = compare(CompareConfig(log=(log,), by="shift")).pair("v3")
+        day, night = pair.groups
+        assert (day.group, day.tasks, night.group, night.tasks) == ("day", 30, "night", 24)
+        assert (day.value, day.baseline_value) == (pytest.approx(20 / 30), pytest.approx(10 / 30))
+        assert (night.value, night.baseline_value) == (pytest.approx(6 / 24), pytest.approx(18 / 24))
+        limits = stats.ttest_1samp([-1] * 12 + [0] * 12, 0).confidence_interval()
+        assert (night.difference.low, night.difference.high) == (pytest.approx(limits.low), pytest.approx(limits.high))
+        assert "--by shift: v3 and v2 have no task in common within dusk" in pair.warnings
+
+
 def test_episodes_without_an_outcome_are_left_out_with_a_warning(tmp_path: Path) -> None:
     episodes = [episode(policy, str(k), float(k % 2)) for policy in ("v2", "v3") for k in range(6)]
     log = log_of(tmp_path / "log", [*episodes, episode("v3", "9", None)])
@@ -230,12 +252,14 @@ def test_steps_that_were_not_logged_are_no_figure(tmp_path: Path, capsys: pytest
 def test_what_is_left_off_is_where_the_caption_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = log_of(tmp_path / "log", [episode(p, str(k), float(p == "v3")) for p in ("v2", "v3") for k in range(17)])
     assert main(["compare", str(log)]) == 0
-    out = capsys.readouterr().out
-    assert "9 more: --json, or --out FOLDER" in " ".join(out.split()) and "comparison.json" not in out
-    assert "task" in out and "┃  v3┃  v2┃" in out  # the columns of the values, by name
-    assert main(["compare", str(log), "--out", str(tmp_path / "out")]) == 0
-    caption = "".join(capsys.readouterr().out.split())
-    assert "9more:" in caption and str(tmp_path / "out" / "comparison.json") in caption
+    shown = capsys.readouterr().out
+    assert "9 more: --json, or --out FOLDER" in " ".join(shown.split()) and "comparison.json" not in shown
+    assert "task" in shown and "┃  v3┃  v2┃" in shown  # the columns of the values, by name
+    out = tmp_path / ("a long way to it " * 6) / "out"
+    assert main(["compare", str(log), "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "9 more: comparison.json" in " ".join(shown.split())
+    assert f"all of it: {out / 'comparison.json'}" in shown.splitlines()  # whole, to be copied
 
 
 def test_an_unclear_result_says_what_is_missing(tmp_path: Path) -> None:

@@ -220,3 +220,17 @@ def test_the_text_of_a_log_is_not_read_for_weights_from_a_file(
 def test_breakdown_columns_that_are_not_there_are_named(episodes: list[Trajectory], write: Write) -> None:
     with pytest.raises(InputError, match="--by colour: the log has no such column: there are family"):
         evaluate(EvaluateConfig(log=(write(episodes[:20]),), policy=("random",), by="colour"))
+
+
+@pytest.mark.parametrize("name", ["mine:Hasty", "hf:../clone/model", "meta-llama/Llama-3", "a=b", "a"])
+def test_a_logger_may_have_any_name(episodes: list[Trajectory], write: Write, name: str) -> None:
+    """The names that `collect` gives by default, and those of API agents: what stands before `=SPEC`."""
+    log = write([blank(t).model_copy(update={"policy": name}) for t in episodes[:60]])
+    settings = {"policy": ("random",), "estimators": ("wis",), "certificate": False}
+    filled = evaluate(EvaluateConfig(log=(log,), logger=(f"{name}=clone",), **settings))
+    assert filled.value("random", "wis").refused is None
+    spec = f"{name}=sample_functions:first"
+    given = evaluate(EvaluateConfig(log=(log,), logger=(spec,), **settings))
+    assert any("was given, and gives no log-probs" in note for note in given.warnings)
+    with pytest.raises(InputError, match="--logger b:c=clone: no policy of the log is called so"):
+        evaluate(EvaluateConfig(log=(log,), logger=("b:c=clone",), **settings))

@@ -114,6 +114,43 @@ def test_an_api_agent_needs_no_log_probs(episodes: list[Trajectory], write: Writ
         judged(folder, "gpt", "random")
 
 
+def test_a_name_with_a_colon_is_a_policy_of_the_log_where_no_such_code_is(
+    episodes: list[Trajectory], write: Write
+) -> None:
+    """API agents, no log-probs. `sample_functions:first` is there to be played; its episodes are logged:NAME."""
+    names = {"seeker0.6": "meta-llama/Llama-3", "seeker1": "openai:gpt-5", "seeker1.6": "sample_functions:first"}
+    silent = [
+        t.model_copy(
+            update={
+                "steps": tuple(s.model_copy(update={"logprob": None}) for s in t.steps),
+                "policy": names[t.policy],
+            }
+        )
+        for t in episodes[::3]
+    ]
+    log = write(silent)
+    result = judged(log, "meta-llama/Llama-3", "openai:gpt-5", "old=openai:gpt-5", "mine=logged:sample_functions:first")
+    assert result.value("openai:gpt-5", "logged").value == pytest.approx(mean(log, "openai:gpt-5"))
+    assert result.value("old", "logged").value == result.value("openai:gpt-5", "logged").value
+    assert result.value("mine", "logged").value == pytest.approx(mean(log, "sample_functions:first"))
+    played = judged(log, "sample_functions:first", estimators=("naive",))
+    assert not any("is in the log" in note for note in played.warnings)
+    # which of two is not in the log is said, and how to write one that is
+    few = write([*silent[:60], *episodes[240:540]])
+    line = (
+        r"--policy meta-llama/Llama-3: all .* because openai:gpt-6 would need them and is not in the log \(logged:NAME"
+    )
+    with pytest.raises(InputError, match=line):
+        judged(few, "meta-llama/Llama-3", "openai:gpt-6")
+
+
+def test_a_model_of_the_log_that_is_gone_is_offered_as_logged(episodes: list[Trajectory], write: Write) -> None:
+    log = write([t.model_copy(update={"policy": "hf:gone/model"}) for t in episodes[:60]])
+    with pytest.raises(InputError, match="gone/model.*; for its episodes in the log write logged:hf:gone/model"):
+        judged(log, "hf:gone/model")
+    assert judged(log, "mine=logged:hf:gone/model").value("mine", "logged").value == mean(log, "hf:gone/model")
+
+
 def test_epsilons_and_names(episodes: list[Trajectory], write: Write) -> None:
     log = write(
         [t.model_copy(update={"policy": "v2", "epsilon": 0.1 * (1 + i % 2)}) for i, t in enumerate(episodes[:60])]

@@ -50,7 +50,7 @@ def _log(policies: str) -> list[Trajectory]:
 
 def left_out_errors(episodes: Sequence[Trajectory], fit: Fit, seed: int) -> LeftOutErrors | None:
     with measuring_left_out(episodes, fit, seed) as errors:
-        return errors()
+        return errors(lambda done, of: None)
 
 
 def flatterer(episodes: Sequence[Trajectory]) -> KernelModel:
@@ -59,7 +59,9 @@ def flatterer(episodes: Sequence[Trajectory]) -> KernelModel:
 
 def test_other_processes_measure_the_same(forked_workers: None) -> None:
     with measuring_left_out(_log("abcd"), flatterer, 0, jobs=2) as errors:
-        assert errors() == left_out_errors(_log("abcd"), flatterer, seed=0)
+        watched: list[tuple[int, int]] = []
+        assert errors(lambda done, of: watched.append((done, of))) == left_out_errors(_log("abcd"), flatterer, seed=0)
+        assert watched == [(0, 3), (1, 3), (2, 3)]
 
 
 def test_errors_are_those_of_each_policy_in_a_model_of_the_others() -> None:

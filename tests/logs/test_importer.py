@@ -41,7 +41,10 @@ def test_bad_rows_are_all_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     assert "not JSON" in bad[0].reason
     assert "JSON object, this is str" in bad[1].reason
     assert "not UTF-8: 0xff at byte 1" in bad[2].reason
-    assert "task: Field required (and 1 more)" in bad[3].reason
+    assert bad[3].reason == (
+        "task, steps: Field required: 'task' is the instruction to the agent (--map goal=FIELD); "
+        "'steps' is the list of its steps (--map steps=FIELD)"
+    )
     with pytest.raises(InputError, match=r"log.jsonl: line 2: not JSON"):
         list(logs.read("episodes", path))
 
@@ -164,3 +167,24 @@ def test_what_cannot_be_read_at_all(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=reason):
             list(logs.read(format_, path))
+
+
+def test_the_flag_that_a_bad_row_names_mends_it(tmp_path: Path) -> None:
+    path, options = tmp_path / "log.jsonl", logs.Options(map=("goal=instruction",))
+    path.write_bytes(GOOD.replace(b'"task"', b'"instruction"'))
+    (bad,) = logs.bad_rows("episodes", path)
+    assert bad.reason == "task: Field required: 'task' is the instruction to the agent (--map goal=FIELD)"
+    (mended,), (right,) = logs.read("episodes", path, options=options), logs.read("episodes", _written(tmp_path))
+    assert mended.goal == right.goal != ""
+
+
+def _written(folder: Path) -> Path:
+    (folder / "good.jsonl").write_bytes(GOOD)
+    return folder / "good.jsonl"
+
+
+def test_json_that_is_cut_off_says_where_in_one_at(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"task_id": "un')
+    (bad,) = logs.bad_rows("episodes", path)
+    assert bad.reason == "not JSON: Unterminated string starting at character 13"

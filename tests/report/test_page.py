@@ -58,6 +58,13 @@ def test_a_folder_of_everything_becomes_one_page(
     harmless(PageReader(written))
 
 
+def test_sections_of_one_kind_are_counted(tmp_path: Path, capsys: Captured) -> None:
+    for number in range(3):
+        write_log(tmp_path / f"logs{number}", [episode(number)])
+    assert main(["report", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("log (3) -> ")
+
+
 def test_hostile_text_is_shown_and_not_run(judged: Path, tmp_path: Path) -> None:
     evaluation = json.loads((judged / "evaluation.json").read_text())
     for policy in evaluation["policies"]:

@@ -22,6 +22,7 @@ from worldline.kernel.compared_rows import KEPT
 from worldline.kernel.features import Features
 from worldline.kernel.fitting import DescribedStep, described_steps
 from worldline.kernel.gate import Exercise, Gate
+from worldline.kernel.left_out import Watch
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.types import Trajectory, derive_seed
 
@@ -95,24 +96,29 @@ def fit_decoder(
     kernel: KernelModel,
     data: Sequence[EpisodeData],
     seed: int,
+    watch: Watch = lambda done, of: None,
 ) -> dict[str, float]:
-    """Fit a gate for each dynamics on steps of the held-out episodes `data`.
+    """Fit a gate for each dynamics on steps of the held-out episodes `data`; `watch` hears of its parts.
 
     Nats per step of what was answered, on episodes that the gates were not fitted on: of each dynamics; of noise with
     the diffusion's gate; and of `wm` there, alone and with the diffusion's latent: what the latent adds to it.
     """
+    parts = 2 * len(decoder.dynamics) + 3  # the steps, a latent and a gate of each dynamics, noise, the kernel
+    watch(0, parts)
     steps = described_steps(kernel, seed, STEPS, [one.number for one in data])
     judged = frozenset(sorted({one.row.episode for one in steps})[::_JUDGED])
     latents = _read_candidates(model, steps, kernel.log.episodes)
     exercises: dict[DynamicsName, list[Exercise]] = {}
     names: tuple[DynamicsName, ...] = (*decoder.dynamics, "noise")
-    for name in names:
+    for done, name in enumerate(names, start=1):
+        watch(done, parts)
         drawn = predicted_latents(model, rivals, ImaginationConfig(name), kernel, data, seed)
         exercises[name] = _exercises(steps, latents, drawn)
-    nats: dict[str, float] = {
-        name: decoder.gate(name).fit(exercises[name], judged, derive_seed(seed, name) % 2**31, _UPDATES)
-        for name in decoder.dynamics
-    }
+    nats: dict[str, float] = {}
+    for done, name in enumerate(decoder.dynamics, start=1 + len(names)):
+        watch(done, parts)
+        nats[name] = decoder.gate(name).fit(exercises[name], judged, derive_seed(seed, name) % 2**31, _UPDATES)
+    watch(parts - 1, parts)
     nats["noise"] = decoder.gate("noise").score([one for one in exercises["noise"] if one.episode in judged])
     return nats | _beside_kernel(kernel, steps, exercises["diffusion"], judged, seed)
 

@@ -12,6 +12,7 @@ which everything is measured that looks at single steps; the networks train on a
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -45,7 +46,7 @@ from worldline.adwm.model import MAX_TABLE, PRESETS, Architecture, WorldModel
 from worldline.adwm.rivals.latent import Rivals, pairs
 from worldline.config import Config, Folder, option, positional
 from worldline.kernel.bag import Bag
-from worldline.kernel.fitting import fit_kernel, fit_once
+from worldline.kernel.fitting import Stage, fit_kernel, fit_once, unwatched
 from worldline.kernel.model import KernelModel
 from worldline.kernel.replay import replay_error
 from worldline.notebook import html_table
@@ -142,15 +143,17 @@ def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: W
 
 
 def measured_kernel(
-    episodes: Sequence[Trajectory], settings: FitSettings, jobs: int = 1
+    episodes: Sequence[Trajectory], settings: FitSettings, jobs: int = 1, stage: Stage = unwatched
 ) -> tuple[KernelModel, dict[str, float]]:
     """The kernel model of the log, and what it and the bag are worth on held-out episodes and in replay."""
     given = episodes, settings.seed, settings.text_steps
-    model, figures = fit_kernel(*given, jobs) if settings.left_out else fit_once(*given)
+    model, figures = fit_kernel(*given, jobs, stage) if settings.left_out else fit_once(*given, stage)
     order = np.random.default_rng(derive_seed(settings.seed, "replay")).permutation(len(episodes))
     numbers = order[: settings.replayed_episodes].tolist()
     if numbers:
+        stage("wm: replaying episodes", 0, 2)
         figures["replay error"] = replay_error(model, numbers, settings.seed)
+        stage("wm: replaying episodes", 1, 2)
         figures["replay error of the bag"] = replay_error(Bag(model.log), numbers, settings.seed)
     return model, {f"wm_{name.replace(' ', '_')}": value for name, value in figures.items()}
 
@@ -169,9 +172,11 @@ class FittingLog:
     folds: Numbers
     """The fold of every episode of the log."""
     device: str
+    stage: Stage = unwatched
+    """Hears of what takes long beside the epochs."""
 
     @classmethod
-    def of(cls, kernel: KernelModel, log: DrawnLog, settings: FitSettings) -> "FittingLog":
+    def of(cls, kernel: KernelModel, log: DrawnLog, settings: FitSettings, stage: Stage = unwatched) -> "FittingLog":
         episodes, architecture = kernel.log.episodes, settings.architecture
         counted = Counter(step.action for episode in episodes for step in episode.steps)
         actions = () if architecture.text else tuple(action for action, _ in counted.most_common(MAX_TABLE))
@@ -185,6 +190,7 @@ class FittingLog:
             data,
             log.survey.folds(FOLDS, settings.seed, log.numbers),
             usable_device(settings.device),
+            stage,
         )
 
     def held_out(self, index: int) -> list[EpisodeData]:
@@ -207,6 +213,7 @@ class FittingLog:
         Training goes on from `checkpoint` where that is a file, and keeps its state there.
         """
         settings, seed = self.settings, derive_seed(self.settings.seed, "fit", index)
+        name = f"member {index + 1} of {settings.members}"
         tested = self.held_out(index)
         torch.manual_seed(derive_seed(settings.seed, "member", index))
         model = WorldModel(settings.architecture, self.log.survey.facts, self.actions).to(self.device)
@@ -222,14 +229,16 @@ class FittingLog:
         )
         taught = pairs(model, training.sample())
         if model.architecture.text:
-            train_score(model, taught, pairs(model, tested), seed=seed)
+            watched = partial(self.stage, f"{name}: score network")
+            train_score(model, taught, pairs(model, tested), seed=seed, watch=watched)
         rivals = None
         if settings.rivals:
             rivals = Rivals(model, len(self.kernel.log)).to(model.device)
-            rivals.fit(taught, pairs(model, self.data), seed)
+            rivals.fit(taught, pairs(model, self.data), seed, partial(self.stage, f"{name}: rivals"))
         decoder = new_decoder(model, self.kernel, rivals=settings.rivals)
         decoder.latents.copy_(answer_latents(model, self.data))
-        nats = fit_decoder(decoder, model, rivals, self.kernel, tested, seed)
+        watched = partial(self.stage, f"{name}: decoder")
+        nats = fit_decoder(decoder, model, rivals, self.kernel, tested, seed, watched)
         tasks = tuple(sorted({one.task for one in tested}))
         rank = effective_rank(latents(model, tested, settings.schedule.batch))
         figures = {"effective_rank": rank} | {f"nats_{name}": value for name, value in nats.items()}
@@ -240,7 +249,8 @@ class FittingLog:
         possible = possible_answers(kernel_figures)
         ensemble = Ensemble(tuple(members), self.kernel, kernel_possible=possible, sample=self.log.sample)
         replayed = self.settings.replayed_episodes if members else 0
-        curves = horizon_curves(ensemble, episodes=replayed, seed=self.settings.seed)
+        watch = partial(self.stage, "replaying held-out episodes")
+        curves = horizon_curves(ensemble, episodes=replayed, seed=self.settings.seed, watch=watch)
         error = curves["adwm"].value_error if "adwm" in curves else 0.0
         return Fitted(replace(ensemble, replay_error=error), curves, kernel_figures=kernel_figures)
 
@@ -276,15 +286,18 @@ class FitConfig(FitSettings):
 
     log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
     out: Folder = option(help="folder of the world model")
-    jobs: int = option(
-        1, help="processes that fit wm without each policy; on the command line: as many as there are cores", ge=1
+    jobs: int | None = option(
+        None, help="processes that fit wm without some policies; default: one a core, from Python 1", ge=1
     )
     resume: bool = option(False, help="go on with a fit that was interrupted")
     overwrite: bool = option(False, help="throw away what the folder holds")
 
 
-def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
-    """Fit on the log in `config.log` and keep everything in `config.out`."""
+def fit(config: FitConfig, watch: Watch = lambda row: None, stage: Stage = unwatched) -> Fitted:
+    """Fit on the log in `config.log` and keep everything in `config.out`.
+
+    `watch` hears of every epoch, `stage` of all else that takes long.
+    """
     inputs = {str(folder): files.digest(store.shards(folder)) for folder in config.log}
     run = Run(config, "world model", ADJUSTABLE, inputs)
     run.goes_on()
@@ -294,8 +307,8 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
     with run.opened():
         save_log(episodes, config.out, drawn.sample)
         torn: list[str] = []
-        kernel, figures = _kept_kernel(episodes, config)
-        log = FittingLog.of(kernel, drawn, config)
+        kernel, figures = _kept_kernel(episodes, config, stage)
+        log = FittingLog.of(kernel, drawn, config, stage)
         notes += kernel_notes(figures, drawn.survey.facts)
         members = [_kept_member(log, index, config.out, watch, torn) for index in range(config.members)]
         notes += latent_notes(members)
@@ -304,12 +317,14 @@ def fit(config: FitConfig, watch: Watch = lambda row: None) -> Fitted:
     return replace(fitted, notes=(*notes, *torn))
 
 
-def _kept_kernel(episodes: Sequence[Trajectory], config: FitConfig) -> tuple[KernelModel, dict[str, float]]:
+def _kept_kernel(
+    episodes: Sequence[Trajectory], config: FitConfig, stage: Stage
+) -> tuple[KernelModel, dict[str, float]]:
     """The kernel model, fitted and saved in the run's folder unless it is there; what was measured of it."""
     path = config.out / KERNEL_FIGURES
     if path.is_file():
         return load_kernel(config.out, episodes), read_figures(path, "delete it, and --resume fits wm anew")
-    model, figures = measured_kernel(episodes, config, config.jobs)
+    model, figures = measured_kernel(episodes, config, config.jobs or 1, stage)
     save_kernel(model, config.out)
     files.write_json(path, figures)
     return model, figures

@@ -14,6 +14,12 @@ from worldline.config import Config, suggest
 from worldline.signals import kept
 from worldline.types import InputError
 
+EXAMPLES = (
+    "worldline bench env --steps 20000",
+    "worldline bench ope --steps 10000 100000 --json",
+    "worldline bench train household --seeds 5",
+)
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -40,7 +46,8 @@ class Bench:
 def overview() -> str:
     """What there is to measure."""
     lines = [f"  {name:<14}{text}" for name, text in BENCHES.items()]
-    return "\n".join(["usage: worldline bench NAME [--flag value ...]", "", *lines, "", "worldline bench NAME --help"])
+    usage = ["usage: worldline bench NAME [--flag value ...]", "", *lines, "", "worldline bench NAME --help"]
+    return "\n".join([*usage, "", "examples:", *(f"  {example}" for example in EXAMPLES)])
 
 
 def choose(words: list[str]) -> Bench:

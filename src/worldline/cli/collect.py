@@ -28,6 +28,8 @@ def run(settings: CollectConfig) -> VerbResult:
             bar.update(line, completed=count, detail=f"{speed.at(count, time.monotonic()):.1f}/s{rate}")
 
         done = collect(settings, watch)
+    for text in done.notes:
+        note(text)
     if done.retried > len(done.failed):
         note(f"{done.retried} episodes failed once and were played again, the first: {done.mishap}")
     for reason in done.failed:

@@ -1,6 +1,6 @@
 """`worldline compare`: is one logged policy better than another, from their episodes alone."""
 
-from worldline.cli.verb_result import VerbResult
+from worldline.cli.verb_result import Verbatim, VerbResult, visible
 from worldline.comparison import CompareConfig, views
 from worldline.comparison import compare as judge
 
@@ -9,4 +9,7 @@ Settings = CompareConfig
 
 def run(settings: CompareConfig) -> VerbResult:
     comparison = judge(settings)
-    return VerbResult(comparison.as_dict(), tuple(views(comparison, settings.out)))
+    view = tuple(views(comparison, settings.out))
+    if settings.out is not None:
+        view += (Verbatim(visible(f"all of it: {settings.out / 'comparison.json'}\n")),)
+    return VerbResult(comparison.as_dict(), view)

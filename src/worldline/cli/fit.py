@@ -13,7 +13,7 @@ _WATCHED = ("diffusion", "reward", "termination")
 
 
 def run(settings: FitConfig) -> VerbResult:
-    if "jobs" not in settings.model_fields_set:
+    if settings.jobs is None:
         settings = settings.model_copy(update={"jobs": os.cpu_count() or 1})
     reached = ""
     with kept(lambda: _kept(settings, reached)), progress() as bar:
@@ -26,7 +26,10 @@ def run(settings: FitConfig) -> VerbResult:
             member = f"member {row['member'] + 1} of {settings.members}"
             bar.update(line, description=member, total=row["of"], completed=row["epoch"], detail=losses)
 
-        fitted = fit(settings, watch)
+        def stage(what: str, done: int, of: int) -> None:
+            bar.update(line, description=what, total=of, completed=done, detail="")
+
+        fitted = fit(settings, watch, stage)
     for text in fitted.notes:
         note(text)
     data = {"out": str(settings.out), "figures": fitted.figures, "notes": fitted.notes}

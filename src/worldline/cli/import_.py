@@ -95,7 +95,7 @@ def run(settings: ImportConfig) -> VerbResult:
                 if episode.id not in there:
                     writer.append(episode)
                     policies.setdefault(episode.policy, _PolicyCount()).add(episode)
-    return _result(settings, inputs, bad.total, policies)
+    return _result(settings, inputs, bad.total, policies, len(there))
 
 
 class _PolicyCount:
@@ -112,7 +112,11 @@ class _PolicyCount:
 
 
 def _result(
-    settings: ImportConfig, inputs: list[tuple[Path, str]], bad_rows: int, policies: dict[str, _PolicyCount]
+    settings: ImportConfig,
+    inputs: list[tuple[Path, str]],
+    bad_rows: int,
+    policies: dict[str, _PolicyCount],
+    there: int,
 ) -> VerbResult:
     rows = [
         {"policy": name, "episodes": own.episodes, "steps": own.steps, "mean_return": own.returned / own.episodes}
@@ -122,6 +126,7 @@ def _result(
         "episodes": sum(own.episodes for own in policies.values()),
         "steps": sum(own.steps for own in policies.values()),
         "bad_rows": bad_rows,
+        "there_already": there,
         "formats": {str(path): name for path, name in inputs},
         "policies": rows,
         "out": str(settings.out),
@@ -131,7 +136,9 @@ def _result(
         ("policy", "episodes", "steps", "mean return"),
         [(str(r["policy"]), str(r["episodes"]), str(r["steps"] or "-"), _mean(r["mean_return"])) for r in rows],
     )
-    return VerbResult(data, (drawn,))
+    already = f"{settings.out}: {there} episode{'s' if there > 1 else ''} of the import there already, left out"
+    view = (drawn, already) if there and policies else (already,) if there else (drawn,)
+    return VerbResult(data, view)
 
 
 def _mean(value: object) -> str:
@@ -237,4 +244,5 @@ class _BadRows:
             note(f"... and {self.total - self._alike.total()} more bad rows for other reasons")
         if not settings.skip_bad:
             where = next(iter(self._first.values()))[0]
-            raise InputError(f"{where}: {self.total} bad rows, nothing was written: --skip-bad leaves them out")
+            rows = "1 bad row" if self.total == 1 else f"{self.total} bad rows"
+            raise InputError(f"{where}: {rows}, nothing was written: --skip-bad leaves them out")

@@ -1,5 +1,6 @@
 """`worldline report`: one HTML file about an evaluation, a run, a world model or a log."""
 
+from collections import Counter
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,4 +36,6 @@ def run(settings: ReportConfig) -> VerbResult:
     with kept(lambda: "no report was written"):
         report = write_report(settings.path, settings.out, overwrite=settings.overwrite)
     data = {"report": str(report.path), "sections": list(report.sections)}
-    return VerbResult(data, (f"{', '.join(report.sections)} -> {report.path}",))
+    counts = Counter(report.sections).items()
+    sections = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in counts)
+    return VerbResult(data, (f"{sections} -> {report.path}",))

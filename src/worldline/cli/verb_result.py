@@ -92,21 +92,27 @@ class _Words(ProgressColumn):
 
 EVERY = 15.0
 """Seconds between the lines that tell of progress where there is no terminal."""
+EVERY_STAGE = 5.0
+"""The same before a line that names another stage of the work."""
 
 
 class _ProgressLines(Progress):
-    """Progress where nobody watches a bar: now and then a line on stderr, none for work that is done at once."""
+    """Progress where nobody watches a bar: now and then a line on stderr, none for work that is done at once.
+
+    What begins after some seconds is named: it may take long to be heard of again.
+    """
 
     def __init__(self) -> None:
         super().__init__(disable=True)
         self._written = time.monotonic()
+        self._stage = ""
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)
-        now = time.monotonic()
-        if now - self._written >= EVERY:
-            self._written = now
-            task = self.tasks[task_id]
+        now, task = time.monotonic(), self.tasks[task_id]
+        another = task.description != self._stage and now - self._written >= EVERY_STAGE
+        if another or now - self._written >= EVERY:
+            self._written, self._stage = now, task.description
             done = f"{task.completed:g}" + (f" of {task.total:g}" if task.total else "")
             note(f"{task.description} {done} {task.fields.get('detail', '')}".strip())
 

@@ -28,6 +28,8 @@ FEW_TASKS = 20
 MOST_NEEDED = 1_000_000
 MOST_TASK = 80
 """Characters of a task id in a note."""
+MOST_APART = 8
+"""Groups in a note."""
 
 
 class CompareConfig(Config):
@@ -121,7 +123,7 @@ class PolicySide:
         own = [outcome for outcome in outcomes if outcome.policy == name]
         valued = [(outcome, outcome.value(metric)) for outcome in own]
         self.name = name
-        self.rates = metric == "success"
+        self.metric = metric
         for outcome, value in valued:
             if value is not None and abs(value) > LARGEST_REWARD:
                 fault = f"too large to compare (at most {LARGEST_REWARD:g}): give rewards in another unit"
@@ -147,15 +149,21 @@ class PolicySide:
     def names(self, task: Task) -> tuple[str, ...]:
         return tuple(self.episodes[number].id for number in self.by_task[task])
 
-    def group(self, task: Task) -> str:
-        return self.episodes[self.by_task[task][0]].group
+    def groups(self) -> "dict[str, PolicySide]":
+        """The same policy within each group of the breakdown; episodes of one task may be of several."""
+        members: dict[str, list[EpisodeOutcome]] = {}
+        for outcome in self.episodes:
+            members.setdefault(outcome.group or "(none)", []).append(outcome)
+        return {name: PolicySide(self.name, outcomes, self.metric) for name, outcomes in members.items()}
 
     def summary(self, confidence: float, ends: Range | None) -> LoggedPolicy:
         """Over all its episodes; `ends`: a loss and a win, where every episode is one of these."""
         tasks = {task: code for code, task in enumerate(self.by_task)}
         codes = np.array([tasks[outcome.env, outcome.task_id] for outcome in self.episodes])
         mean = within(interval(np.array(self.values), codes, "student-t", confidence), ends)
-        low, high = proportion(mean.value, len(tasks), confidence) if self.rates else (mean.low, mean.high)
+        low, high = (
+            proportion(mean.value, len(tasks), confidence) if self.metric == "success" else (mean.low, mean.high)
+        )
         costs = [outcome.cost for outcome in self.episodes if outcome.cost is not None]
         steps = [outcome.steps for outcome in self.episodes if outcome.steps is not None]
         return LoggedPolicy(
@@ -179,9 +187,11 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, limit
         return _unpaired(baseline, policy, config, len(shared), limit)
     before, after = baseline.means(shared), policy.means(shared)
     differences = after - before
-    most = float(max(np.abs([*before, *after]).max(), np.ptp([*before, *after])))
+    most = _most(before, after)
     difference = PairedDifferenceResult.of(paired(differences, config.confidence, most, limit))
     won, tied, lost = wins(differences)
+    groups, apart = _groups(baseline, policy, config, most, limit) if config.by else ([], [])
+    doubts = [_one_task(baseline, policy)] if only else _doubts(baseline, policy, len(shared))
     return Pair(
         policy=policy.name,
         baseline=baseline.name,
@@ -196,9 +206,9 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, limit
         steps=_secondary(baseline, policy, shared, "steps", config.confidence),
         cost=_secondary(baseline, policy, shared, "cost", config.confidence),
         needed=_needed(differences, difference, config.confidence),
-        groups=_groups(baseline, shared, before, after, config, most, limit) if config.by else (),
+        groups=tuple(groups),
         differing=_differing(baseline, policy, shared, before, after),
-        warnings=(_one_task(baseline, policy),) if only else tuple(_doubts(baseline, policy, len(shared))),
+        warnings=(*doubts, *apart),
     )
 
 
@@ -264,30 +274,38 @@ def _needed(differences: Values, difference: PairedDifferenceResult, confidence:
     return needed if len(differences) < needed < MOST_NEEDED else None
 
 
+def _most(before: Values, after: Values) -> float:
+    """The largest difference that a task may have, as far as values go."""
+    return float(max(np.abs([*before, *after]).max(), np.ptp([*before, *after])))
+
+
 def _groups(
-    baseline: PolicySide,
-    tasks: Sequence[Task],
-    before: Values,
-    after: Values,
-    config: CompareConfig,
-    most: float,
-    limit: float | None,
-) -> tuple[TaskGroup, ...]:
-    names = np.array([baseline.group(task) or "(none)" for task in tasks])
-    groups = []
-    for name in sorted(set(names.tolist())):
-        inside = names == name
-        difference = paired((after - before)[inside], config.confidence, most, limit)
+    baseline: PolicySide, policy: PolicySide, config: CompareConfig, most: float, limit: float | None
+) -> tuple[list[TaskGroup], list[str]]:
+    """The comparison over the episodes of each group, and a note on the groups in which no task was played by both."""
+    groups, apart = [], []
+    sides = baseline.groups(), policy.groups()
+    for name in sorted({*sides[0], *sides[1]}):
+        first, second = (side.get(name) for side in sides)
+        shared = [task for task in first.by_task if task in second.by_task] if first and second else []
+        if not first or not second or not shared:
+            apart.append(name)
+            continue
+        before, after = first.means(shared), second.means(shared)
+        largest = max(most, _most(before, after))
+        difference = paired(after - before, config.confidence, largest, limit)
         groups.append(
             TaskGroup(
                 group=name,
-                tasks=int(inside.sum()),
-                value=float(after[inside].mean()),
-                baseline_value=float(before[inside].mean()),
+                tasks=len(shared),
+                value=float(after.mean()),
+                baseline_value=float(before.mean()),
                 difference=PairedDifferenceResult.of(difference),
             )
         )
-    return tuple(groups)
+    shown = ", ".join(name[:MOST_TASK] for name in apart[:MOST_APART]) + (", ..." if len(apart) > MOST_APART else "")
+    names = f"{policy.name} and {baseline.name}"
+    return groups, [f"--by {config.by}: {names} have no task in common within {shown}"] if apart else []
 
 
 def _differing(

@@ -17,9 +17,10 @@ MOST_HEADER = 12
 def views(comparison: LogComparison, out: Path | None = None, shown: int = 8) -> list[RenderableType]:
     """The answer first, then who played what, the pairs, the breakdown, and the tasks to look at.
 
-    `out` is the folder where comparison.json was written, which has what is left off here.
+    `out` is the folder where comparison.json was written, which has what is left off here. A caption is as narrow as
+    its table and would break a path.
     """
-    rest = "--json, or --out FOLDER" if out is None else str(out / "comparison.json")
+    rest = "--json, or --out FOLDER" if out is None else "comparison.json"
     parts: list[RenderableType] = [comparison.answer, _policies(comparison, rest)]
     parts.append(_pairs(comparison, rest))
     for pair in comparison.pairs[:3]:

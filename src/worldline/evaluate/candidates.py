@@ -57,17 +57,27 @@ def named(entries: Sequence[str], flag: str, in_log: Container[str] = ()) -> dic
     """`NAME=SPEC` entries by name; a bare specification is its own name, and so is what the log calls a policy."""
     specs: dict[str, str] = {}
     for entry in entries:
-        name, equals, spec = entry.partition("=")
-        if entry in in_log and equals:
-            name, spec = entry, entry
-        elif not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
-            name, spec = public_name(entry), entry
+        name, spec = _name_and_spec(entry, in_log)
         if not name or not spec:
             raise InputError(f"{flag} {name}=: write NAME=SPEC, such as mine=hf:runs/mine/model")
         if name in specs:
             raise InputError(f"{flag}: two policies are called '{name}': give each its own NAME=SPEC")
         specs[name] = spec
     return specs
+
+
+def _name_and_spec(entry: str, in_log: Container[str]) -> tuple[str, str]:
+    """The log's policies may have any name, such as `mine:Hasty` or `a=b`: the longest that the entry begins with."""
+    if entry in in_log:
+        return entry, entry
+    cuts = [place for place, character in enumerate(entry) if character == "="]
+    for cut in reversed(cuts):
+        if entry[:cut] in in_log:
+            return entry[:cut], entry[cut + 1 :]
+    name, equals, spec = entry.partition("=")
+    if not equals or "/" in name or ":" in name:  # a path or URL may hold an equals sign of its own
+        return public_name(entry), entry
+    return name, spec
 
 
 def cached(

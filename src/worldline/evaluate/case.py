@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from worldline import envs, store
+from worldline.collect_notes import other_options
 from worldline.evaluate.candidates import (
     ELSEWHERE,
     Candidate,
@@ -66,7 +67,9 @@ class Case:
         self._contradictions: dict[str, str] = {}
         objects = {(name, CANDIDATE): policy for name, policy in self.given.items()}
         objects |= {(name, LOGGER): policy for name, policy in self.given_loggers.items()}
-        self.policies = CasePolicies(self.config, objects, lambda: self._whole.worlds)
+        self.policies = CasePolicies(
+            self.config, objects, lambda: self._whole.worlds, lambda: called(self._whole.loggers)
+        )
         self.log  # noqa: B018 - a bad log is refused before anything is computed
 
     @cached_property
@@ -124,6 +127,7 @@ class Case:
             line = f"the log is of {worlds[0]}: leave it out, or give another --log"
             raise InputError(f"--env {self.config.env}: {line}")
         log = self.columns.log
+        self.notes += self._other_options()
         if self._whole.cut:
             self.notes.append(
                 f"{self._whole.cut} episodes neither terminated nor ran out of steps: their return counts as it stands"
@@ -135,6 +139,20 @@ class Case:
         if not log.summed(lambda part, _: np.count_nonzero(part.rewards)):
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
         return log
+
+    def _other_options(self) -> list[str]:
+        """A note where an environment that is given is not as it was when the log was played."""
+        config = self.config
+        if not self._whole.worlds or not (config.env or config.options):
+            return []
+        name = config.env or self._whole.worlds[0]
+        differing = {folder: other_options(folder, name, config.options) for folder in config.log}
+        return [
+            f"{folder}: its episodes of {name} were played with {there}, which is not what this evaluation has: give "
+            "the same --options"
+            for folder, there in differing.items()
+            if there
+        ]
 
     @cached_property
     def text(self) -> TextLog:
@@ -242,17 +260,24 @@ class Case:
         """Name, specification and epsilon of the loggers that are given, by their label in the log."""
         specs = {n: spec for n, spec in self._policy_specs.items() if not spec.startswith(LOGGED)}
         specs |= dict.fromkeys(self.given, CANDIDATE)
-        given = {n: CLONE if spec == "clone" else spec for n, spec in named(self.config.logger, "--logger").items()}
+        given = {n: CLONE if spec == "clone" else spec for n, spec in self._named_loggers.items()}
         specs |= given | dict.fromkeys(self.given_loggers, LOGGER)
         loggers = self._whole.loggers
-        for name in named(self.config.logger, "--logger"):
-            if name not in (policies := {policy for policy, _ in loggers.values()}):
-                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(policies))}")
         return {
             label: (policy, specs[policy], epsilon)
             for label, (policy, epsilon) in sorted(loggers.items())
             if policy in specs
         }
+
+    @cached_property
+    def _named_loggers(self) -> dict[str, str]:
+        """The specifications of --logger by name."""
+        policies = {policy for policy, _ in self._whole.loggers.values()}
+        loggers = named(self.config.logger, "--logger", policies)
+        for name in loggers:
+            if name not in policies:
+                raise InputError(f"--logger {name}: no policy of the log is called so: {', '.join(sorted(policies))}")
+        return loggers
 
     def _logger(self, label: str) -> TargetLog | None:
         """A logger's log-probs, if they are those it logged with: another checkpoint or temperature is a warning."""
@@ -279,7 +304,7 @@ class Case:
         if not difference <= CLOSE_ENOUGH:
             self._unused[label] = NOT_THE_LOGGER
             given = name if (name, spec) in self.policies.objects else spec
-            if name in self.given_loggers or name in named(self.config.logger, "--logger"):
+            if name in self.given_loggers or name in self._named_loggers:
                 self._contradictions[label] = (
                     f"the logged log-probs of '{label}' contradict --logger {name}={given}, by "
                     f"{difference:.2g} nats per step: one of them is wrong"

@@ -1,6 +1,6 @@
 """The policies of a case: loaded when first needed, one at a time. Their answers are cached by their identity."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,7 +9,7 @@ from worldline.evaluate.candidates import ELSEWHERE
 from worldline.evaluate.logged import LOGGED
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
-from worldline.types import Policy, World
+from worldline.types import InputError, Policy, World
 
 NO_CODE = ("hf:", "vllm:", "api:", ELSEWHERE, LOGGED)
 """How specifications begin that are not `module:attr`."""
@@ -23,6 +23,8 @@ class CasePolicies:
     objects: Mapping[tuple[str, str], Policy | PolicySource]
     worlds: Callable[[], Sequence[str]]
     """The names of the log's environments."""
+    in_log: Callable[[], Container[str]]
+    """What the log calls its policies."""
     _loaded: dict[tuple[str, str], Policy] = field(default_factory=dict)
 
     def load(self, name: str, spec: str) -> Policy:
@@ -54,7 +56,12 @@ class CasePolicies:
 
     def _from_spec(self, spec: str) -> Policy:
         needs_world = not spec.startswith(("hf:", "vllm:", "api:", "random"))
-        return policies.load(spec, self._world if needs_world else None, self.config)
+        try:
+            return policies.load(spec, self._world if needs_world else None, self.config)
+        except InputError as error:
+            if spec in self.in_log():
+                raise InputError(f"{error}; for its episodes in the log write {LOGGED}{spec}") from None
+            raise
 
     @cached_property
     def _world(self) -> World:

@@ -17,10 +17,13 @@ from worldline.ope.estimation import TARGET_INDEPENDENT, Doubt, Estimator
 from worldline.ope.log import Episodes, RaggedLog, RefusalError
 from worldline.policies import KINDS
 from worldline.types import InputError
+from worldline.user_module import has_attribute
 
 LOGGED = "logged:"
 ON_POLICY = "logged"
 """The estimator where all candidates are in the log."""
+MODEL_KINDS = ("hf", "vllm", "api", "logprobs", "logged")
+"""What stands before the colon of a specification that is not `module:attr`."""
 Loggers = Mapping[str, tuple[str, float]]
 """Name and epsilon of each policy that logged, by its label."""
 
@@ -36,7 +39,7 @@ def called(loggers: Loggers) -> frozenset[str]:
 
 
 def _resolved(spec: str, loggers: Loggers) -> str:
-    if "=" in spec and spec in called(loggers):
+    if spec in called(loggers) and ("=" in spec or _only_a_name(spec)):
         return LOGGED + spec
     if spec in KINDS or (":" in spec and not spec.startswith(LOGGED)):
         return spec
@@ -45,6 +48,12 @@ def _resolved(spec: str, loggers: Loggers) -> str:
         return LOGGED + wanted
     line = f"no policy of the log is called '{wanted}': its policies are {listed(wanted, sorted(called(loggers)))}"
     raise InputError(f"--policy {spec}: {line}" + ("" if spec.startswith(LOGGED) else f"; or write {', '.join(KINDS)}"))
+
+
+def _only_a_name(spec: str) -> bool:
+    """Whether `openai:gpt-5` is no specification: neither of a model nor of code that is there."""
+    kind, colon, rest = spec.partition(":")
+    return bool(colon) and kind not in MODEL_KINDS and not has_attribute(kind, rest, f"--policy {spec}")
 
 
 def _labels(wanted: str, loggers: Loggers) -> list[str]:
@@ -77,8 +86,10 @@ def check_logged(candidates: Sequence[Candidate], log: RaggedLog, interval: str)
     for label, own in logged_labels(candidates).items():
         count = int((log.policies == log.policy_names.index(own)).sum()) if own in log.policy_names else 0
         if not count:
+            others = ", ".join(each.spec or each.name for each in candidates if logged_label(each) is None)
             raise InputError(
-                f"--policy {label}: all of its episodes lack log-probs and are left out; worldline compare needs none"
+                f"--policy {label}: all of its episodes lack log-probs and are left out, because {others} would need "
+                f"them and is not in the log ({LOGGED}NAME is a policy of the log); worldline compare needs none"
             )
         if interval in PROVEN:
             raise InputError(f"--interval {interval}: not for a policy of the log (--policy {label}): use bootstrap")

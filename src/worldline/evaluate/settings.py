@@ -7,7 +7,7 @@ from pydantic import ValidationInfo, field_validator
 
 from worldline.config import Folder, option
 from worldline.ope.bounds import PROVEN, Bound
-from worldline.ope.estimation import Critic
+from worldline.ope.estimation import ESTIMATORS, Critic
 from worldline.ope.intervals import Method
 from worldline.policies import PolicyConfig
 from worldline.types import InputError
@@ -44,7 +44,9 @@ class EvaluateConfig(PolicyConfig):
         (0.0,), help="probabilities of a uniformly random action, mixed into every candidate"
     )
     estimators: tuple[str, ...] = option(
-        (AUTO,), help="which estimators; auto: the default ones and those of the world model; all: every estimator"
+        (AUTO,),
+        help=f"auto: {', '.join(DEFAULT)}, and those of the world model; all: also "
+        f"{', '.join(name for name in ESTIMATORS if name not in DEFAULT)}; or some of these names",
     )
     world_model: Path | None = option(
         None, help="folder of a fitted world model: adds wm, wm-magic, wm-dr, adwm, am-dr and its rivals"

@@ -235,15 +235,17 @@ class WorldModelEstimators:
         is not the one that logged.
         """
         names = [name for name in names if name in self._played_in]
-        raw = {label: self.null_trial(label, names) for label in self.loggers if not self.case.logger_mismatch(label)}
-        trials, confidence = [], self.case.config.confidence
-        for label, trial in raw.items():
-            estimates = {}
-            for name, estimate in trial.estimates.items():
-                others = [t.estimates[name].value - t.truth for other, t in raw.items() if other != label]
-                estimates[name] = widened(estimate, error_by(others, confidence), confidence)
-            trials.append(replace(trial, estimates=estimates))
-        return trials
+        raw = [self.null_trial(label, names) for label in self.loggers if not self.case.logger_mismatch(label)]
+        return [self._doubted(trial, raw) for trial in raw]
+
+    def _doubted(self, trial: Trial, measured: Sequence[Trial]) -> Trial:
+        """The trial with intervals that know the model's errors on the other loggers in `measured`."""
+        confidence, estimates = self.case.config.confidence, {}
+        for name, estimate in trial.estimates.items():
+            others = [t for t in measured if t.policy != trial.policy and name in t.estimates]
+            errors = [t.estimates[name].value - t.truth for t in others]
+            estimates[name] = widened(estimate, error_by(errors, confidence), confidence)
+        return replace(trial, estimates=estimates)
 
     def null_trial(self, label: str, names: Sequence[str]) -> Trial:
         """One logger from its own starts; the interval knows the scatter of its episodes only."""
@@ -258,14 +260,17 @@ class WorldModelEstimators:
         return Trial(label, (label,), float(truth.mean()), estimates, {})
 
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
-        """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`."""
+        """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`.
+
+        The interval knows the errors that the model made on the other loggers.
+        """
         key = self._certified(names)
         if key not in self._left_out:
             self._left_out[key] = [trial for fold in range(FOLDS) for trial in self.leave_out_fold(fold, key)]
-        trials = self._left_out[key]
+        measured = [*self.null(key), *self._left_out[key]]
+        trials = [self._doubted(trial, measured) for trial in self._left_out[key]]
         if CORRECTED_KERNEL not in names or KERNEL not in key:
             return trials
-        measured = [*self.null([KERNEL]), *trials]
         return corrected_trials(self.case, trials, measured, self._left_out_values, KERNEL, CORRECTED_KERNEL)
 
     def leave_out_fold(self, fold: int, names: Sequence[str]) -> list[Trial]:

@@ -8,7 +8,7 @@ may be corrected, and is what the held-out figures are of.
 import gc
 import random
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +21,7 @@ from worldline.kernel.credit import agreement, closeness
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.features import LIKELIHOODS, NAMES
 from worldline.kernel.gate import Exercise, Gate
-from worldline.kernel.left_out import measuring_left_out
+from worldline.kernel.left_out import Watch, measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.outcome import JudgedStep, outcome_of
@@ -30,11 +30,15 @@ from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.wordings import WordingExercise, fold_of
 from worldline.types import Trajectory, derive_seed
 
+Stage = Callable[[str, int, int], None]
+"""What is being done, how much of it is done, of how much."""
 AS_NEW = 0.1
 """So many of the steps, as a share, are answered to the gate once more, as if nobody had done them in their task."""
 EXPECTED_GAIN = 0.02
 """The nats per held-out step that expectations must be worth: they cost time, and where similar steps say all, they add
 noise."""
+PARTS = 6
+"""Of a model, fitted one after the other: wordings, steps as new ones, gate, outlook, outcomes, lists."""
 STEPS = 4000
 """Logged steps that are described for the fit."""
 HELD_OUT = 6
@@ -100,8 +104,12 @@ class DescribedStep:
         return np.array([text == self.row.answer for text in self.considered.candidates.texts])
 
 
+def unwatched(what: str, done: int, of: int) -> None:
+    """Nobody watches the stages of a fit."""
+
+
 def fit_kernel(
-    episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS, jobs: int = 1
+    episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS, jobs: int = 1, stage: Stage = unwatched
 ) -> tuple[KernelModel, dict[str, float]]:
     """A kernel model of the log, and what was measured on held-out episodes and on policies left out.
 
@@ -109,8 +117,8 @@ def fit_kernel(
     """
     shared = jobs if sum(map(len, episodes)) > LEAST_SHARED else 1
     with measuring_left_out(episodes, partial(fit_model, seed=seed, steps=steps // 2), seed, shared) as errors:
-        model, figures = fit_once(episodes, seed, steps)
-        left_out = errors()
+        model, figures = fit_once(episodes, seed, steps, stage)
+        left_out = errors(partial(stage, "wm without some policies"))
     if left_out is not None:
         figures |= {"left out error": left_out.model, "left out error of the bag": left_out.bag}
     return model, figures
@@ -133,22 +141,31 @@ def _seldom_collected() -> Iterator[None]:
 
 
 @_seldom_collected()
-def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) -> tuple[KernelModel, dict[str, float]]:
+def fit_once(
+    episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS, stage: Stage = unwatched
+) -> tuple[KernelModel, dict[str, float]]:
     """The same without the policies left out."""
+    stage("wm: reading the log", 0, len(episodes))
     model = KernelModel(episodes)
-    sample = described_steps(model, seed, steps)
+    sample = described_steps(model, seed, steps, watch=partial(stage, "wm: reading the log"))
+    parts = partial(stage, "wm: fitting its parts")
+    parts(0, PARTS)
     _fit_wordings(model, sample, seed)
+    parts(1, PARTS)
     rng = random.Random(derive_seed(seed, "held out"))
     held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
     others = set(range(len(episodes))) - held_out
     new = described_steps(model, derive_seed(seed, "new"), int(AS_NEW * steps), others, as_new=True)
     sample, new = ([one.worded(model) for one in part] for part in (sample, new))
+    parts(2, PARTS)
     figures = _fit_gate(model, [*sample, *new], held_out, derive_seed(seed, "gate") % 2**31)
     if not model.expects:
         sample, new = ([one.unexpecting() for one in part] for part in (sample, new))
     described = [*sample, *new]
+    parts(3, PARTS)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
     _fit_outlook(model, sample, held_out, seed)
+    parts(4, PARTS)
     weighed = model.weighed([one.considered for one in described], [one.exercise.features for one in described])
     of_sample = weighed[: len(sample)]
     figures |= _measured(sample, of_sample, held_out)
@@ -158,11 +175,18 @@ def fit_once(episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS) 
         if model.outcomes.classes.few or one.right.any()  # without one, it would learn to mend what is never imagined
     ]
     figures |= model.outcomes.fit(judged, held_out)
+    parts(5, PARTS)
     return model, figures | _fit_lists(model, described, weighed, held_out)
 
 
 def described_steps(
-    model: KernelModel, seed: int, most: int, episodes: Collection[int] | None = None, *, as_new: bool = False
+    model: KernelModel,
+    seed: int,
+    most: int,
+    episodes: Collection[int] | None = None,
+    *,
+    as_new: bool = False,
+    watch: Watch = lambda done, of: None,
 ) -> list[DescribedStep]:
     """A sample of about `most` logged steps, of these episodes only.
 
@@ -177,7 +201,8 @@ def described_steps(
     rewards = [row.reward for row in model.log.rows]
     spread = max(0.02, 0.03 * (max(rewards) - min(rewards)))
     sample = []
-    for number in numbers:
+    for done, number in enumerate(numbers):
+        watch(done, len(numbers))
         episode = model.log.episodes[number]
         for state, _, row in model.log.replay(number):
             last = row.step + 1 == len(episode) and not as_new

@@ -29,7 +29,9 @@ EPISODES = 100
 Biases = Sequence[npt.NDArray[np.float64]]
 """Of each policy, imagined minus logged return of each replayed episode."""
 Fit: TypeAlias = Callable[[Sequence[Trajectory]], KernelModel]
-Errors: TypeAlias = "Callable[[], LeftOutErrors | None]"
+Watch: TypeAlias = Callable[[int, int], None]
+"""How much is done, of how much."""
+Errors: TypeAlias = "Callable[[Watch], LeftOutErrors | None]"
 
 
 @dataclass(frozen=True)
@@ -48,23 +50,27 @@ def _error(biases: Biases) -> float:
 def measuring_left_out(episodes: Sequence[Trajectory], fit: Fit, seed: int, jobs: int = 1) -> Iterator[Errors]:
     """What gives the errors on each policy in a model that `fit` makes of the others; None where policies are too few.
 
-    With several jobs, other processes begin with it at once.
+    With several jobs, other processes begin with it at once. Who asks for the errors watches the models.
     """
     policies = sorted({episode.policy for episode in episodes})
     away = [policies[first::FITS] for first in range(FITS)]
     parts = [partial(_biases, episodes, each, fit, seed) for each in away]
     if len(policies) < FEWEST:
-        yield lambda: None
+        yield lambda watch: None
     elif jobs == 1:
-        yield lambda: _joined([part() for part in parts])
+        yield lambda watch: _joined(parts, watch)
     else:
         with worker_pool(min(jobs, FITS)) as pool:
             pending = [pool.submit(part) for part in parts]
-            yield lambda: _joined([one.result() for one in pending])
+            yield lambda watch: _joined([one.result for one in pending], watch)
 
 
-def _joined(parts: Sequence[tuple[Biases, Biases]]) -> LeftOutErrors:
-    of_model, of_bag = ([one for part in parts for one in part[which]] for which in (0, 1))
+def _joined(parts: Sequence[Callable[[], tuple[Biases, Biases]]], watch: Watch) -> LeftOutErrors:
+    done: list[tuple[Biases, Biases]] = []
+    for part in parts:
+        watch(len(done), len(parts))
+        done.append(part())
+    of_model, of_bag = ([one for biases in done for one in biases[which]] for which in (0, 1))
     return LeftOutErrors(_error(of_model), _error(of_bag))
 
 

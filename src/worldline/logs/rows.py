@@ -124,7 +124,7 @@ def decode(data: bytes | bytearray) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(files.not_utf8(error)) from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+        raise ValueError(f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("not JSON that can be read: nested too deeply") from None
     except ValueError:  # Python's own limit, which guards against slow conversions

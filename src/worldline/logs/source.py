@@ -154,10 +154,24 @@ def with_final_reward(steps: list[Step], reward: float | None) -> tuple[Step, ..
     return (*steps[:-1], last)
 
 
+MENDS = {
+    "task": "'task' is the instruction to the agent (--map goal=FIELD)",
+    "task_id": "'task_id' says which task it is (--map task_id=FIELD)",
+    "steps": "'steps' is the list of its steps (--map steps=FIELD)",
+}
+"""What a field of a row is that may go by another name there, and the flag that mends it."""
+
+
 def reason(error: ValidationError) -> str:
-    """What pydantic says, in one line that names the field."""
-    first = error.errors(include_url=False)[0]
+    """What pydantic says, in one line that names the field, or all fields of the row that are missing."""
+    errors = error.errors(include_url=False)
+    missing = [str(one["loc"][0]) for one in errors if one["type"] == "missing" and len(one["loc"]) == 1]
+    if missing:
+        more = f" (and {len(errors) - len(missing)} more)" if len(errors) > len(missing) else ""
+        mends = "; ".join(MENDS[name] for name in missing if name in MENDS)
+        return f"{', '.join(missing)}: Field required{more}{': ' if mends else ''}{mends}"
+    first = errors[0]
     field = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{field}: {message}{more}" if field else f"{message}{more}"

@@ -97,6 +97,10 @@ class RunFolder:
         lines = files.read_lines(self.metrics).whole
         return dict(json.loads(lines[-1])) if lines else {}
 
+    def all_metrics(self) -> list[dict[str, Any]]:
+        """Every line of metrics, also of the updates before the run was resumed."""
+        return [dict(json.loads(line)) for line in files.read_lines(self.metrics).whole]
+
     def checkpoints(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
         return sorted((self.folder / "checkpoints").glob("update-*"))

@@ -11,7 +11,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,7 +51,7 @@ class Trained:
     metrics: dict[str, Any]
     checkpoint: Path
     notes: tuple[str, ...] = ()
-    """What was wrong in the folder of a resumed run."""
+    """What was wrong in the folder of a resumed run, and with what was learned from."""
 
     def _repr_html_(self) -> str:
         rows = [(name, f"{value:.4g}") for name, value in self.metrics.items() if isinstance(value, int | float)]
@@ -181,7 +181,20 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
         watch(metrics)
         if _due(number, config.checkpoint_every, config.updates):
             run.save(number, learner, optimizer, actor, session.tokenizer)
-    return Trained(metrics, run.checkpoints()[-1], run.notes)
+    return Trained(metrics, run.checkpoints()[-1], (*run.notes, *unrewarded(run.all_metrics())))
+
+
+def unrewarded(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A note where no update of the run had a reward to learn from."""
+    updates = [row for row in rows if "reward" in row]
+    if not updates or any(row["reward"] != 0 for row in updates):
+        return []
+    invalid = sum(row["invalid"] for row in updates) / len(updates)
+    return [
+        f"no episode of {len(updates)} updates was rewarded, so there was nothing to learn from; {invalid:.0%} of the "
+        "actions were invalid: start from a better clone (worldline sft, for more epochs), or play more episodes per "
+        "task (--group-size)"
+    ]
 
 
 def _experience(

@@ -6,7 +6,7 @@ the decoded text, reward and end against the true ones. For our model, for noise
 episode is replayed by a member that held its task out, without its own record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +56,7 @@ def horizon_curves(
     *,
     episodes: int = 64,
     seed: int = 0,
+    watch: Callable[[int, int], None] = lambda done, of: None,
 ) -> dict[str, Curve]:
     """The curve of each way of imagining that the ensemble can do, on up to `episodes` held-out episodes."""
     numbers = _chosen(ensemble, episodes, seed)
@@ -66,7 +67,11 @@ def horizon_curves(
         for name in names
         if IMAGINATION_PRESETS[name].dynamics not in RIVALS or ensemble.members[0].rivals is not None
     ]
-    return {name: _curve(ensemble, IMAGINATION_PRESETS[name], numbers, seed) for name in able}
+    curves: dict[str, Curve] = {}
+    for name in able:
+        watch(len(curves), len(able))
+        curves[name] = _curve(ensemble, IMAGINATION_PRESETS[name], numbers, seed)
+    return curves
 
 
 def _chosen(ensemble: Ensemble, episodes: int, seed: int) -> list[tuple[int, int]]:

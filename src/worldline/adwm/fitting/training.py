@@ -82,7 +82,14 @@ def train(
     return model.eval()
 
 
-def train_score(model: WorldModel, training: Pairs, held_out: Pairs, *, seed: int) -> None:
+def train_score(
+    model: WorldModel,
+    training: Pairs,
+    held_out: Pairs,
+    *,
+    seed: int,
+    watch: Callable[[int, int], None] = lambda done, of: None,
+) -> None:
     """Train the score network on latents that no longer change; its weights end as they were best on `held_out`.
 
     It is small and the encoders are not: thousands of its updates cost what a few epochs of the whole model cost.
@@ -93,6 +100,8 @@ def train_score(model: WorldModel, training: Pairs, held_out: Pairs, *, seed: in
     best, kept = math.inf, model.score.state_dict()
     model.eval()
     for update in range(_SCORE_UPDATES):
+        if update % _SCORE_EVERY == 0:
+            watch(update, _SCORE_UPDATES)
         rows = torch.randint(len(training.h), (_SCORE_BATCH,), generator=noise).to(model.device)
         optimizer.zero_grad()
         score_loss(model, training.after[rows], training.h[rows], training.action[rows], noise).backward()  # type: ignore[no-untyped-call]  # torch gives it no types

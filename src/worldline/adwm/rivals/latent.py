@@ -6,7 +6,7 @@ driven by the same rollout engine and decoded like ours: same candidates, same r
 The fourth rival, `wm-text`, is a language model (`rivals.language_model`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -147,13 +147,19 @@ class Rivals(nn.Module):
         """Those that draw the next latent; the neighbours look it up."""
         return {"wm-ar": self.ar, "wm-joint": self.joint}
 
-    def fit(self, training: Pairs, every: Pairs, seed: int) -> None:
-        """`training` leaves the held-out tasks out; the neighbours hold the whole log, as our own decoder does."""
-        for name in ("ar", "joint"):
+    def fit(
+        self, training: Pairs, every: Pairs, seed: int, watch: Callable[[int, int], None] = lambda done, of: None
+    ) -> None:
+        """`training` leaves the held-out tasks out; the neighbours hold the whole log, as our own decoder does.
+
+        `watch` hears of every epoch.
+        """
+        for place, name in enumerate(("ar", "joint")):
             rival = getattr(self, name)
             optimizer = torch.optim.AdamW(rival.parameters(), lr=_RATE)
             generator = torch.Generator().manual_seed(derive_seed(seed, name))
-            for _ in range(_EPOCHS):
+            for epoch in range(_EPOCHS):
+                watch(place * _EPOCHS + epoch, 2 * _EPOCHS)
                 for rows in torch.split(torch.randperm(len(training.h), generator=generator), _BATCH):
                     rows = rows.to(training.h.device)
                     batch = Pairs(training.h[rows], training.action[rows], training.after[rows], training.ahead[rows])
