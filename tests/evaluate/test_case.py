@@ -226,7 +226,7 @@ def test_breakdown_columns_that_are_not_there_are_named(episodes: list[Trajector
 def test_a_logger_may_have_any_name(episodes: list[Trajectory], write: Write, name: str) -> None:
     """The names that `collect` gives by default, and those of API agents: what stands before `=SPEC`."""
     log = write([blank(t).model_copy(update={"policy": name}) for t in episodes[:60]])
-    settings = {"policy": ("random",), "estimators": ("wis",), "certificate": False}
+    settings = {"policy": ("random",), "estimators": ("wis", "naive"), "certificate": False}
     filled = evaluate(EvaluateConfig(log=(log,), logger=(f"{name}=clone",), **settings))
     assert filled.value("random", "wis").refused is None
     spec = f"{name}=sample_functions:first"
