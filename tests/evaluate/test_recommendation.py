@@ -130,7 +130,10 @@ def test_the_words_say_who_was_passed_over_for_refusing_a_candidate() -> None:
 
 def test_what_fit_said_against_a_world_model_is_repeated() -> None:
     policies = [candidate(name, wm=sound(value), wis=flagged(value)) for name, value in (("a", 0.2), ("b", 0.3))]
-    points = ["wm misses the log's own returns by 0.127 in replay: do not trust its values", "wm does not beat the bag"]
+    points = [
+        "wm misses the log's own returns by 0.127 in replay: its values may be off by as much",
+        "wm does not beat the bag",
+    ]
     best = recommend(["wis", "wm"], [trial(9.0, wm=0.1)], policies, weak_points={"wm": points, "wis": []})
     assert isinstance(best, Recommendation)
     assert best.reason.endswith(f"; but fit warned: {points[0]} (and 1 more, see the notes)")

@@ -262,7 +262,7 @@ def test_what_fit_said_against_the_model_is_repeated(
     folder: Path, house: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By figures made for the purpose: returns are 0 or 1, and an error of .127 in replay is more than a tenth."""
-    point = "wm misses the log's own returns by 0.127 in replay: do not trust its values"
+    point = "wm misses the log's own returns by 0.127 in replay: its values may be off by as much"
     measured = replace(loaded(folder / "wm", "auto"), figures={"wm_replay_error": 0.127, "wm_left_out_error": None})
     monkeypatch.setattr(Ensemble, "load", lambda *given: measured)
 

@@ -81,7 +81,7 @@ def test_a_share_under_a_half_is_not_shown_as_a_half() -> None:
 
 def test_what_fit_said_against_the_model_is_said_first() -> None:
     content = evaluation({"new": (0.6, 0.5, 0.7), "old": (0.1, 0.0, 0.2)}).as_dict()
-    point = "wm misses the log's own returns by 0.127 in replay: do not trust its values"
+    point = "wm misses the log's own returns by 0.127 in replay: its values may be off by as much"
     content["recommended"]["doubts"] = [point]
     content["warnings"] = [*(f"note {number}" for number in range(9)), f"fit warned: {point}"]
     answer = headline(Evaluation.model_validate(content))

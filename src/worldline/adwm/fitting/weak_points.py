@@ -21,7 +21,7 @@ def kernel_notes(figures: Mapping[str, float | None], facts: LogFacts) -> list[s
     span = facts.reward_high - facts.reward_low
     notes = []
     if error is not None and error > WIDE * span:
-        notes.append(f"wm misses the log's own returns by {error:.3g} in replay: do not trust its values")
+        notes.append(f"wm misses the log's own returns by {error:.3g} in replay: its values may be off by as much")
     if possible_answers(figures) < LEAST_POSSIBLE:
         steps, ends = figures.get("wm_possible"), figures.get("wm_possible_ends")
         shares = [] if steps is None else [f"{steps:.0%} of the answers of held-out steps"]
