@@ -55,6 +55,11 @@ def test_the_interval_of_wins_and_losses_ends_at_these() -> None:
     """Two of three tasks: 2/3 +- 4.303 x 1/3 without an end."""
     tally = Tally()
     for number in range(3):
-        tally.add(episode(f"t{number}", [float(number > 0)], number > 0))
+        for _ in range(4):
+            tally.add(episode(f"t{number}", [float(number > 0)], number > 0))
     mean = tally.mean_return()
     assert (mean.value, mean.low, mean.high) == (pytest.approx(2 / 3), 0.0, 1.0)
+    graded = Tally()
+    for number, grade in enumerate((0.2, 0.7)):
+        graded.add(episode(f"t{number}", [grade], False))
+    assert graded.mean_return().high == pytest.approx(0.45 + 12.706 * 0.25, rel=1e-3), "two grades are no loss and win"

@@ -29,7 +29,7 @@ BEHAVIOUR = ("prompt", "history", "mode", "temperature", "max_prompt_tokens", "m
 def refuse_other_options(config: CollectConfig, folder: Path) -> None:
     """Refuse a folder with episodes of the environment at other options: tasks of the same name would be others."""
     path = folder / OPTIONS_FILE
-    options_of = _noted(path, "have the options")
+    options_of = _noted(path, "have the options of this run")
     own = _options(config.env, config.options)
     there = options_of.setdefault(config.env, own)
     if there != own:
@@ -42,7 +42,7 @@ def refuse_other_options(config: CollectConfig, folder: Path) -> None:
 
 def other_options(folder: Path, env: str, options: Mapping[str, Any]) -> str:
     """The options that the episodes of `env` in a log were played with, where those given here are others."""
-    there = _noted(folder / OPTIONS_FILE, "have the options").get(env)
+    there = _noted(folder / OPTIONS_FILE, "have the options given here").get(env)
     own = _options(env, options)
     return "" if there is None or there == own else _differing(there, own)
 
@@ -85,7 +85,7 @@ def refuse_other_settings(config: CollectConfig, folder: Path) -> None:
         return
     path, name = folder / POLICIES_FILE, config.policy_name
     with files.locked(folder / f"{POLICIES_FILE}.lock"):
-        settings_of = _noted(path, f"of '{name}' have the settings")
+        settings_of = _noted(path, f"of '{name}' have the settings of this run")
         own = config.model_dump(mode="json", include=set(BEHAVIOUR))
         there = settings_of.get(name, own)
         differing = [key for key in BEHAVIOUR if there.get(key) != own[key]]
@@ -109,4 +109,4 @@ def _noted(path: Path, alike: str) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError):
-        raise InputError(f"{path}: is no JSON: delete it, if all episodes there {alike} of this run") from None
+        raise InputError(f"{path}: is no JSON: delete it, if all episodes there {alike}") from None

@@ -70,7 +70,8 @@ def test_by_hand_on_three_tasks(tmp_path: Path) -> None:
 def test_differences_of_wins_and_losses_end_where_they_must(tmp_path: Path) -> None:
     wins = {"v2": (0.0, 0.0, 1.0), "v3": (1.0, 0.0, 1.0)}
     episodes = [episode(p, f"t{k}", won) for p, values in wins.items() for k, won in enumerate(values)]
-    log = log_of(tmp_path / "log", episodes)
+    again = [one.model_copy(update={"id": f"{one.id} again"}) for one in episodes]
+    log = log_of(tmp_path / "log", [*episodes, *again])
     difference = compare(CompareConfig(log=(log,))).pair("v3").difference
     assert (difference.value, difference.low, difference.high) == (pytest.approx(1 / 3), -1.0, 1.0)
     returned = compare(CompareConfig(log=(log,), metric="return"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -565,3 +566,16 @@ def test_what_a_refit_said_is_not_read_again_once_steps_are_described_differentl
     assert world._refitted([], "a", ["wm"]).identity == before
     monkeypatch.setattr(world_model, "FEATURES", 10_000)
     assert world._refitted([], "a", ["wm"]).identity != before
+
+
+def test_intervals_of_a_trial_know_the_errors_on_the_others() -> None:
+    """One other logger, missed by .3: Student's quantile with one degree of freedom is that of .3 at 95 %."""
+    settings = cast(Any, SimpleNamespace(case=SimpleNamespace(config=SimpleNamespace(confidence=0.95))))
+    narrow = Interval(0.5, 0.5, 0.5, 40)
+    trial = Trial("a", ("b",), 0.4, {"wm": narrow, "adwm": narrow}, {})
+    other = Trial("b", ("a",), 0.2, {"wm": narrow}, {})
+    doubted = WorldModelEstimators._doubted(settings, trial, [trial, other]).estimates
+    assert doubted["wm"].low is not None and doubted["wm"].high is not None
+    assert doubted["wm"].high - 0.5 == pytest.approx(12.706 * 0.3, rel=1e-4)
+    assert 0.5 - doubted["wm"].low == pytest.approx(12.706 * 0.3, rel=1e-4)
+    assert doubted["adwm"] == narrow, "nobody else was tried in it"

@@ -1,4 +1,4 @@
-"""The blend of a world model and the weighted residuals of the log, against closed forms and simulated logs."""
+"""The blend of a world model and the weighted log, against closed forms and simulated logs."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,8 @@ def test_the_correction_is_wis_less_the_models_mean_and_doubted_by_as_much_as_pd
     against = correction(log, 1.0, weights, np.array([0.1, 0.3]))
     assert against.size == pytest.approx(1.0 - 0.2)
     pdwis = 0.5 / (0.5 + 1.5)
-    assert against.unseen == pytest.approx((1.0 - pdwis) ** 2)  # returns are equal: no other doubt is left
+    equal_by_chance = (1.0 - 0.1) ** 2 / (4 * (2 + 2))  # as far apart as the returns, 1, and the lowest value imagined
+    assert against.unseen == pytest.approx(equal_by_chance + (1.0 - pdwis) ** 2)
 
 
 def test_an_equal_error_in_every_episode_is_taken_out() -> None:
@@ -127,6 +128,15 @@ def test_episodes_of_one_task_count_as_one_draw() -> None:
     apart = made(one_step(rewards), np.zeros(16), imagined)
     together = made(one_step(rewards, tasks=rewards.astype(np.int64)), np.zeros(16), imagined)
     assert together.share < apart.share
+
+
+@pytest.mark.parametrize("episodes", [1, 40])
+def test_equal_returns_of_another_policy_say_little(episodes: int) -> None:
+    """Nearly all that the candidate does is not in the log, however alike the log's episodes are."""
+    log, imagined = one_step(np.zeros(episodes)), np.full(episodes, 0.8)
+    result = made(log, np.full(episodes, np.log(1e-4)), imagined, variance=0.01)
+    assert result.share < 0.05
+    assert result.error > 0.2
 
 
 def test_few_and_light_weights_correct_little() -> None:

@@ -156,7 +156,7 @@ def test_the_limit_that_there_is_is_widened() -> None:
 
 
 def test_no_interval_goes_beyond_a_win_and_a_loss() -> None:
-    wins = two_outcomes(np.array([0.0, 1.0, 1.0, 0.0]))
+    wins = two_outcomes(np.tile([0.0, 1.0], 5))
     assert wins == (0.0, 1.0)
     assert within(Interval(0.9, 0.4, 1.3, 4), wins) == Interval(0.9, 0.4, 1.0, 4)
     assert within(Interval(0.1, -0.4, 0.5, 4), wins) == Interval(0.1, 0.0, 0.5, 4)
@@ -164,5 +164,7 @@ def test_no_interval_goes_beyond_a_win_and_a_loss() -> None:
     beyond = Interval(1.2, 0.4, 1.9, 4)
     assert within(beyond, wins) is beyond, "an estimate of weights may lie there itself"
     wide = Interval(0.9, -0.4, 1.3, 4)
-    assert within(wide, two_outcomes(np.array([0.0, 0.5, 1.0]))) is wide, "of three values the log may lack a fourth"
-    assert within(wide, two_outcomes(np.ones(3))) is wide
+    assert within(wide, two_outcomes(np.tile([0.0, 0.5, 1.0], 5))) is wide, "of three values the log may lack a fourth"
+    assert two_outcomes(np.ones(30)) is None
+    assert two_outcomes(np.array([0.2, 0.7])) is None, "two grades of many"
+    assert two_outcomes(np.append(np.zeros(30), 0.3)) is None, "one that was not 0 so far"

@@ -78,7 +78,7 @@ def recommend(
         name: _error(name, own, () if sound else trials) for name in depending if (own := _valued_by(name, policies))
     }
     smallest = _smallest(best, errors, claims, policies, len(depending))
-    passed_over = _passed_over(errors[best], claims, policies)
+    passed_over = _passed_over(errors[best], claims, policies, trials)
     caveat = "" if sound else _caveat(beaten)
     doubts = tuple((weak_points or {}).get(best, ()))
     reason = f"{smallest} {errors[best]:.3f}{following}{passed_over}{_certified(trials, best)}{caveat}{_warned(doubts)}"
@@ -114,8 +114,10 @@ def _among(names: Collection[str], which: str) -> str:
     return f"smallest expected error of the {len(names)} estimators {which},"
 
 
-def _passed_over(error: float, claims: Mapping[str, float | None], policies: Sequence[PolicyResult]) -> str:
-    """The smallest error of an estimator without a flag that was passed over because it refuses a candidate."""
+def _passed_over(
+    error: float, claims: Mapping[str, float | None], policies: Sequence[PolicyResult], trials: Sequence[Trial]
+) -> str:
+    """The smallest error of an estimator that was passed over for nothing but that it refuses a candidate."""
     refusing = {
         name: claim
         for name, claim in claims.items()
@@ -123,12 +125,20 @@ def _passed_over(error: float, claims: Mapping[str, float | None], policies: Seq
         and claim < error
         and not flagged_for(name, policies)
         and len(_valued_by(name, policies)) < len(policies)
+        and _holds_in_trials(name, trials)
     }
     if not refusing:
         return ""
     least = min(refusing, key=lambda name: refusing[name])
     refused = [policy.label for policy in policies if policy.estimates[least].value is None]
     return f"; {least} has {refusing[least]:.3f} but does not value {', '.join(refused)}"
+
+
+def _holds_in_trials(name: str, trials: Sequence[Trial]) -> bool:
+    """Whether no trial, and no lack of trials, speaks against it; of world models those that may be recommended."""
+    if name in REFERENCES or not _is_measured(name, trials) or _always_missed(trials, name):
+        return False
+    return _rests_on_the_log(name) or _floor_error(trials, name) is None
 
 
 def _valued_by(name: str, policies: Sequence[PolicyResult]) -> list[PolicyResult]:

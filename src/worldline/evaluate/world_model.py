@@ -262,15 +262,15 @@ class WorldModelEstimators:
     def leave_out(self, names: Sequence[str]) -> list[Trial]:
         """Each logger in a world model fitted on other loggers' episodes: the pools of `ope.certificate.leave_out`.
 
-        The interval knows the errors that the model made on the other loggers.
+        The interval knows the errors that such models made on the other loggers.
         """
         key = self._certified(names)
         if key not in self._left_out:
             self._left_out[key] = [trial for fold in range(FOLDS) for trial in self.leave_out_fold(fold, key)]
-        measured = [*self.null(key), *self._left_out[key]]
-        trials = [self._doubted(trial, measured) for trial in self._left_out[key]]
+        trials = [self._doubted(trial, self._left_out[key]) for trial in self._left_out[key]]
         if CORRECTED_KERNEL not in names or KERNEL not in key:
             return trials
+        measured = [*self.null([KERNEL]), *trials]
         return corrected_trials(self.case, trials, measured, self._left_out_values, KERNEL, CORRECTED_KERNEL)
 
     def leave_out_fold(self, fold: int, names: Sequence[str]) -> list[Trial]:

@@ -2,9 +2,9 @@
 
 MAGIC (Thomas & Brunskill 2016) blends a model and importance weights by their estimated errors. This is the blend of
 its two ends: the model alone, and the log, weighted as the candidate would have played. It needs one imagined value for
-each logged start, and no value function. How far the model is wrong is estimated from what is
-expected of it (`world_model_error`) and from the corrections of all candidates: by as much as they scatter more than
-their own errors allow (random effects, Paule & Mandel 1982).
+each logged start, and no value function. How far the model is wrong is estimated from what is expected of it
+(`world_model_error`) and from the corrections of all candidates: by as much as they scatter more than their own errors
+allow (random effects, Paule & Mandel 1982).
 """
 
 from collections.abc import Sequence
@@ -62,24 +62,24 @@ def correction(log: RaggedLog, gamma: float, weights: Steps, imagined: Episodes)
     Residuals of single starts would scatter less, and be wrong: the model was fitted on the log, so it errs least where
     logged episodes are like the candidate's. What a variance by tasks does not show: with few effective episodes, that
     of as many returns is the least (a few that are equal by chance count as if two more had been as far apart as
-    returns are). A mean weight m < 1 says that 1 - m of the candidate's episodes are like none of the log: the model's
-    error in these may differ from that in the others by as much as returns scatter. And where PDWIS, from the same
-    weights, has another value, one of both is that far off.
+    returns are). A mean weight m < 1 says that 1 - m of the candidate's episodes are like none of the log: in these the
+    model may be right, or err by as much as returns scatter. And where PDWIS, from the same weights, has another value,
+    one of both is that far off.
     """
     check_imagined(log, imagined)
     final = log.last(weights)
     if np.isneginf(final).all():
         raise RefusalError(NO_EVIDENCE)
-    weighted = weighted_importance(log, gamma, weights)
-    per_decision = weighted_per_decision(log, gamma, weights)
+    values = weighted_importance(log, gamma, weights) - imagined.mean()
+    size = float(values.mean())
     returns, squared_shares = log.returns(gamma), float(np.exp(2 * (final - logsumexp(final))).sum())
-    scatter = max(float(returns.var()), float(np.ptp(returns)) ** 2 / (4 * (log.episodes + 2)))
-    units = task_units(weighted[:, None], log.tasks)
+    scatter = max(float(returns.var()), float(np.ptp([*returns, *imagined])) ** 2 / (4 * (log.episodes + 2)))
+    units = task_units(values[:, None], log.tasks)
     sampled = float(units.var(ddof=1) / len(units)) if len(units) > 1 else scatter
-    mean_weight = float(exp(logsumexp(final) - np.log(log.episodes)))
-    unseen = max(0.0, scatter * squared_shares - sampled) + scatter * (1 - min(1.0, mean_weight)) ** 2
-    unseen += float(weighted.mean() - per_decision.mean()) ** 2
-    return ModelCorrection(weighted - imagined.mean(), sampled, unseen)
+    missing = 1 - min(1.0, float(exp(logsumexp(final) - np.log(log.episodes))))
+    unseen = max(0.0, scatter * squared_shares - sampled) + max(scatter, size**2) * missing**2
+    unseen += (size + float(imagined.mean() - weighted_per_decision(log, gamma, weights).mean())) ** 2
+    return ModelCorrection(values, sampled, unseen)
 
 
 def model_variance(corrections: Sequence[ModelCorrection], expected: float) -> float:

@@ -140,10 +140,16 @@ def widened(interval: Interval, error: float, confidence: float) -> Interval:
     return Interval(value, low, high, interval.n)
 
 
+FEWEST_OUTCOMES = 10
+"""Returns below which two different ones may be any of many."""
+
+
 def two_outcomes(returns: Episodes) -> Range | None:
-    """A loss and a win, where every logged return is one of two; None of any other log."""
-    outcomes = np.unique(returns)
-    return (float(outcomes[0]), float(outcomes[1])) if len(outcomes) == 2 else None
+    """A loss and a win, where every return is one of two and both recur; None else, or of too few to tell."""
+    outcomes, counts = np.unique(returns, return_counts=True)
+    if len(outcomes) != 2 or counts.min() < 2 or counts.sum() < FEWEST_OUTCOMES:
+        return None
+    return float(outcomes[0]), float(outcomes[1])
 
 
 def within(interval: Interval, ends: Range | None) -> Interval:

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 Coefficient = Literal["adaptive", "constant", "schedule", "failed"]
+_EQUAL = 1e-9
+"""Returns that differ by less are equal: sums of the same rewards in another order may."""
 
 
 def adaptive_coefficients(
@@ -36,7 +38,7 @@ def failed_coefficients(
     unset = returns.new_zeros(int(groups.max()) + 1)
     low = unset.scatter_reduce(0, groups, returns, "amin", include_self=False)
     high = unset.scatter_reduce(0, groups, returns, "amax", include_self=False)
-    return ((low == high) & (high < max_return)).to(returns.dtype)
+    return ((high - low <= _EQUAL) & (high < max_return - _EQUAL)).to(returns.dtype)
 
 
 def scheduled_coefficient(start: float, end: float, update: int, updates: int) -> float:

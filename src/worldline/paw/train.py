@@ -191,9 +191,9 @@ def unrewarded(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     invalid = sum(row["invalid"] for row in updates) / len(updates)
     return [
-        f"no episode of {len(updates)} updates was rewarded, so there was nothing to learn from; {invalid:.0%} of the "
-        "actions were invalid: start from a better clone (worldline sft, for more epochs), or play more episodes per "
-        "task (--group-size)"
+        f"no episode of {len(updates)} updates was rewarded, so the policy had no reward to learn from; {invalid:.0%} "
+        "of the actions were invalid: start from a better clone (worldline sft, for more epochs), or play more "
+        "episodes per task (--group-size)"
     ]
 
 

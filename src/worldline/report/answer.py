@@ -68,8 +68,7 @@ def _trust(evaluation: Evaluation, recommended: Recommendation) -> str:
 def _reasons(evaluation: Evaluation, best: PolicyResult, recommended: Recommendation) -> list[str]:
     """Why the number may be wrong, as far as the file tells."""
     own = best.estimates[recommended.estimator]
-    reasons = [f"fit warned: {doubt}" for doubt in recommended.doubts]
-    reasons += [f"{best.label}: {own.doubt}"] if own.doubt else []
+    reasons = [f"{best.label}: {own.doubt}"] if own.doubt else []
     if own.low is not None and own.low == own.high:
         alike = "every logged episode it rests on ended alike"
         reasons.append(
@@ -80,7 +79,7 @@ def _reasons(evaluation: Evaluation, best: PolicyResult, recommended: Recommenda
             f"one policy made the log ({evaluation.meta.loggers[0]}): no estimator could be tried on a policy that "
             "differs from it"
         )
-    return reasons
+    return [*reasons, *(f"fit warned: {doubt}" for doubt in recommended.doubts)]
 
 
 def _by_value(policies: Sequence[PolicyResult], estimator: str) -> list[PolicyResult]:

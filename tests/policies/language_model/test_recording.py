@@ -40,12 +40,18 @@ def test_work_that_looks_at_its_tensors_keeps_running(name: str) -> None:
     def work() -> None:
         total.add_(1 + 0 * total.item())
 
-    recording = Recorder(device(name)).recording()
+    recorder = Recorder(device(name))
+    recording = recorder.recording()
     with pytest.warns(RuntimeWarning, match="not recorded") if name == "cuda" else nullcontext():
         for _ in range(4):
             recording(work)
     assert total.item() == 4
     assert not recording.recorded
+    other = recorder.recording()
+    for _ in range(3):
+        other(lambda: total.add_(1) and None)
+    assert total.item() == 7
+    assert other.recorded == (name == "cuda")
 
 
 @needs_gpu

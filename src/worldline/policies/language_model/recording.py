@@ -22,9 +22,9 @@ class Recorder:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._pool: Any = None
         # Gradients remember the stream they were first computed on: a first run and its recording share one.
-        self._stream = torch.cuda.Stream(device) if self._pool else None  # type: ignore[no-untyped-call]  # torch gives it no types
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]  # torch gives it no types
         self._latest: torch.cuda.CUDAGraph | None = None
 
     def recording(self) -> "Recording":
@@ -33,6 +33,8 @@ class Recorder:
 
     def captured(self, work: Work, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
         """A graph of the work. The latest is kept: torch takes no new graph into memory that has none left."""
+        if self._latest is None:  # nor into memory whose first graph was not made
+            self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(self._device), torch.cuda.stream(stream):
             graph.capture_begin(pool=self._pool)
