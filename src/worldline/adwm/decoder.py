@@ -22,7 +22,7 @@ from worldline.kernel.compared_rows import KEPT
 from worldline.kernel.features import Features
 from worldline.kernel.fitting import DescribedStep, described_steps
 from worldline.kernel.gate import Exercise, Gate
-from worldline.kernel.left_out import Watch
+from worldline.kernel.left_out import Progress
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.types import Trajectory, derive_seed
 
@@ -96,7 +96,7 @@ def fit_decoder(
     kernel: KernelModel,
     data: Sequence[EpisodeData],
     seed: int,
-    watch: Watch = lambda done, of: None,
+    watch: Progress = lambda done, of: None,
 ) -> dict[str, float]:
     """Fit a gate for each dynamics on steps of the held-out episodes `data`; `watch` hears of its parts.
 

@@ -21,7 +21,7 @@ from worldline.kernel.credit import agreement, closeness
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.features import LIKELIHOODS, NAMES
 from worldline.kernel.gate import Exercise, Gate
-from worldline.kernel.left_out import Watch, measuring_left_out
+from worldline.kernel.left_out import Progress, measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.outcome import JudgedStep, outcome_of
@@ -147,7 +147,7 @@ def fit_once(
     """The same without the policies left out."""
     stage("wm: reading the log", 0, len(episodes))
     model = KernelModel(episodes)
-    sample = described_steps(model, seed, steps, watch=partial(stage, "wm: reading the log"))
+    sample = described_steps(model, seed, steps, progress=partial(stage, "wm: reading the log"))
     parts = partial(stage, "wm: fitting its parts")
     parts(0, PARTS)
     _fit_wordings(model, sample, seed)
@@ -186,7 +186,7 @@ def described_steps(
     episodes: Collection[int] | None = None,
     *,
     as_new: bool = False,
-    watch: Watch = lambda done, of: None,
+    progress: Progress = lambda done, of: None,
 ) -> list[DescribedStep]:
     """A sample of about `most` logged steps, of these episodes only.
 
@@ -202,7 +202,7 @@ def described_steps(
     spread = max(0.02, 0.03 * (max(rewards) - min(rewards)))
     sample = []
     for done, number in enumerate(numbers):
-        watch(done, len(numbers))
+        progress(done, len(numbers))
         episode = model.log.episodes[number]
         for state, _, row in model.log.replay(number):
             last = row.step + 1 == len(episode) and not as_new

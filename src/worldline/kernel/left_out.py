@@ -29,9 +29,9 @@ EPISODES = 100
 Biases = Sequence[npt.NDArray[np.float64]]
 """Of each policy, imagined minus logged return of each replayed episode."""
 Fit: TypeAlias = Callable[[Sequence[Trajectory]], KernelModel]
-Watch: TypeAlias = Callable[[int, int], None]
+Progress: TypeAlias = Callable[[int, int], None]
 """How much is done, of how much."""
-Errors: TypeAlias = "Callable[[Watch], LeftOutErrors | None]"
+Errors: TypeAlias = "Callable[[Progress], LeftOutErrors | None]"
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ def measuring_left_out(episodes: Sequence[Trajectory], fit: Fit, seed: int, jobs
     away = [policies[first::FITS] for first in range(FITS)]
     parts = [partial(_biases, episodes, each, fit, seed) for each in away]
     if len(policies) < FEWEST:
-        yield lambda watch: None
+        yield lambda progress: None
     elif jobs == 1:
-        yield lambda watch: _joined(parts, watch)
+        yield lambda progress: _joined(parts, progress)
     else:
         with worker_pool(min(jobs, FITS)) as pool:
             pending = [pool.submit(part) for part in parts]
-            yield lambda watch: _joined([one.result for one in pending], watch)
+            yield lambda progress: _joined([one.result for one in pending], progress)
 
 
-def _joined(parts: Sequence[Callable[[], tuple[Biases, Biases]]], watch: Watch) -> LeftOutErrors:
+def _joined(parts: Sequence[Callable[[], tuple[Biases, Biases]]], progress: Progress) -> LeftOutErrors:
     done: list[tuple[Biases, Biases]] = []
     for part in parts:
-        watch(len(done), len(parts))
+        progress(len(done), len(parts))
         done.append(part())
     of_model, of_bag = ([one for biases in done for one in biases[which]] for which in (0, 1))
     return LeftOutErrors(_error(of_model), _error(of_bag))

@@ -140,7 +140,7 @@ def widened(interval: Interval, error: float, confidence: float) -> Interval:
     return Interval(value, low, high, interval.n)
 
 
-FEWEST_OUTCOMES = 10
+FEWEST_OUTCOMES = 6
 """Returns below which two different ones may be any of many."""
 
 
