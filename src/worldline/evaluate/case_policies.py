@@ -5,14 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from worldline import envs, policies
-from worldline.evaluate.candidates import ELSEWHERE
-from worldline.evaluate.logged import LOGGED
+from worldline.evaluate.logged import LOGGED, NO_CODE
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.policies import PolicyConfig, PolicySource, PolicySpec
 from worldline.types import InputError, Policy, World
-
-NO_CODE = ("hf:", "vllm:", "api:", ELSEWHERE, LOGGED)
-"""How specifications begin that are not `module:attr`."""
 
 
 @dataclass(eq=False)

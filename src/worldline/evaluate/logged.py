@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from worldline.config import listed
-from worldline.evaluate.candidates import Candidate
+from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.judgement import Judged
 from worldline.ope.bounds import PROVEN
 from worldline.ope.comparison import logged_values
@@ -22,8 +22,8 @@ from worldline.user_module import has_attribute
 LOGGED = "logged:"
 ON_POLICY = "logged"
 """The estimator where all candidates are in the log."""
-MODEL_KINDS = ("hf", "vllm", "api", "logprobs", "logged")
-"""What stands before the colon of a specification that is not `module:attr`."""
+NO_CODE = ("hf:", "vllm:", "api:", ELSEWHERE, LOGGED)
+"""How specifications begin that are not `module:attr`."""
 Loggers = Mapping[str, tuple[str, float]]
 """Name and epsilon of each policy that logged, by its label."""
 
@@ -53,7 +53,7 @@ def _resolved(spec: str, loggers: Loggers) -> str:
 def _only_a_name(spec: str) -> bool:
     """Whether `openai:gpt-5` is no specification: neither of a model nor of code that is there."""
     kind, colon, rest = spec.partition(":")
-    return bool(colon) and kind not in MODEL_KINDS and not has_attribute(kind, rest, f"--policy {spec}")
+    return bool(colon) and not spec.startswith(NO_CODE) and not has_attribute(kind, rest, f"--policy {spec}")
 
 
 def _labels(wanted: str, loggers: Loggers) -> list[str]:
