@@ -1,6 +1,7 @@
 """The line of an update, and how long the rest will take."""
 
-from worldline.paw.progress import RemainingTime, duration, update_line
+from worldline.paw.progress import RemainingTime, duration, unrewarded, update_line
+from worldline.paw.recipe import TrainConfig
 
 
 def test_a_line_has_what_the_update_had() -> None:
@@ -24,3 +25,11 @@ def test_what_remains_is_the_mean_of_the_updates_made_here() -> None:
     assert left.after(5, 110.0) == 50.0
     assert left.after(6, 140.0) == 80.0
     assert RemainingTime(3).after(3, 0.0) is None
+
+
+def test_a_run_without_any_reward_says_so() -> None:
+    start, none = {"update": 0, "eval_success": 0.0}, {"reward": 0.0, "invalid": 1.0}
+    (line,) = unrewarded([start, none, {"reward": 0.0, "invalid": 0.5}])
+    assert line.startswith("no episode of 2 updates was rewarded") and "75% of the actions were invalid" in line
+    assert "worldline sft" in line and "group_size" in TrainConfig.model_fields  # what it advises is there
+    assert unrewarded([start]) == unrewarded([start, none, {"reward": 0.1, "invalid": 1.0}]) == []

@@ -19,7 +19,7 @@ from worldline.cli import main
 from worldline.paw import train as loop
 from worldline.paw.credit import TokenCredit
 from worldline.paw.recipe import TrainConfig
-from worldline.paw.train import train, unrewarded
+from worldline.paw.train import train
 from worldline.policies import PolicyConfig
 from worldline.policies.language_model import prefix_cache
 from worldline.policies.language_model.prefix_cache import PromptBatch
@@ -413,11 +413,3 @@ def test_choosing_among_listed_actions_cannot_be_trained(start: Path, tmp_path: 
 def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--model"):
         train(recipe(tmp_path, tmp_path / "run"))
-
-
-def test_a_run_without_any_reward_says_so() -> None:
-    start, none = {"update": 0, "eval_success": 0.0}, {"reward": 0.0, "invalid": 1.0}
-    (line,) = unrewarded([start, none, {"reward": 0.0, "invalid": 0.5}])
-    assert line.startswith("no episode of 2 updates was rewarded") and "75% of the actions were invalid" in line
-    assert "worldline sft" in line and "group_size" in TrainConfig.model_fields  # what it advises is there
-    assert unrewarded([start]) == unrewarded([start, none, {"reward": 0.1, "invalid": 1.0}]) == []

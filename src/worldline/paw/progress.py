@@ -1,6 +1,7 @@
-"""The line that a training run prints for every update: what was earned, how the policy moved, how long is left."""
+"""What a training run prints: a line for every update (what was earned, how the policy moved, how long is left), and a
+note at its end where nothing was rewarded."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 FIGURES = (
@@ -49,3 +50,16 @@ class RemainingTime:
             return None
         begun, started = self._first
         return (now - started) / (update - begun) * (self._updates - update)
+
+
+def unrewarded(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A note where no update of the run had a reward to learn from."""
+    updates = [row for row in rows if "reward" in row]
+    if not updates or any(row["reward"] != 0 for row in updates):
+        return []
+    invalid = sum(row["invalid"] for row in updates) / len(updates)
+    return [
+        f"no episode of {len(updates)} updates was rewarded, so the policy had no reward to learn from; {invalid:.0%} "
+        "of the actions were invalid: start from a better clone (worldline sft, for more epochs), or play more "
+        "episodes per task (--group-size)"
+    ]

@@ -11,7 +11,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from worldline.paw.learning_rate import rate_share, set_rates
 from worldline.paw.mismatch import correct, oldest
 from worldline.paw.pool import Pool, to_pool
 from worldline.paw.processes import everywhere, local_part
+from worldline.paw.progress import unrewarded
 from worldline.paw.recipe import TrainConfig
 from worldline.paw.rewards import RewardRule
 from worldline.paw.rows import StepRow
@@ -182,19 +183,6 @@ def _algorithm_1(config: TrainConfig, session: Session, run: RunFolder, watch: W
         if _due(number, config.checkpoint_every, config.updates):
             run.save(number, learner, optimizer, actor, session.tokenizer)
     return Trained(metrics, run.checkpoints()[-1], (*run.notes, *unrewarded(run.all_metrics())))
-
-
-def unrewarded(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A note where no update of the run had a reward to learn from."""
-    updates = [row for row in rows if "reward" in row]
-    if not updates or any(row["reward"] != 0 for row in updates):
-        return []
-    invalid = sum(row["invalid"] for row in updates) / len(updates)
-    return [
-        f"no episode of {len(updates)} updates was rewarded, so the policy had no reward to learn from; {invalid:.0%} "
-        "of the actions were invalid: start from a better clone (worldline sft, for more epochs), or play more "
-        "episodes per task (--group-size)"
-    ]
 
 
 def _experience(
