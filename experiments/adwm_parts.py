@@ -295,7 +295,8 @@ class Parts:
         rows = [{"name": name, "epsilon": 0.0, "value": self.result(f"truth.{name}")["value"]} for name in names]
         files.write_json(truth, {"policies": rows})
         classical = self.plan.classical if model == "0" else DEFAULT
-        estimators = (*classical, *self.worlds(model), "am-dr" if model == NETWORKS else "wm-dr")
+        corrected = ("am-dr",) if model == NETWORKS else ("wm-dr", "wm-magic")
+        estimators = (*classical, *self.worlds(model), *corrected)
         refit = model != NETWORKS and all(self.result(f"refit.{fold}") for fold in range(FOLDS))
         config = self.evaluation(model, truth=truth, estimators=estimators, refit=refit)
         loggers = {name: self.source(name) for name in self.plan.loggers}

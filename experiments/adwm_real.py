@@ -30,13 +30,13 @@ from worldline.policies import PolicySpec
 from worldline.types import InputError, WorldlineError
 
 CLONES = {
-    "early-25": Clone(25, seed=11),
-    "early-50": Clone(50, seed=12),
-    "early-100": Clone(100, seed=13),
-    "few-35": Clone(35, seed=21),
-    "few-70": Clone(70, seed=22),
-    "lora": Clone(300, seed=23, lora=16, rate=5e-4),
-    "full": Clone(2500, seed=24, epochs=1.5, checkpoints=6),
+    "early-25": Clone(25, seed=31),
+    "early-50": Clone(50, seed=32),
+    "early-100": Clone(100, seed=33),
+    "few-35": Clone(35, seed=41),
+    "few-70": Clone(70, seed=42),
+    "lora": Clone(300, seed=43, lora=16, rate=5e-4),
+    "full": Clone(2500, seed=44, epochs=1.5, checkpoints=6),
 }
 LOGGERS = {name: Agent(name, dtype="float32") for name in ("early-25", "early-50", "early-100")}
 TARGETS = {
@@ -62,12 +62,11 @@ ALFWORLD = Plan(
     split="valid_seen",
     tasks=140,
     truth=4,
-    rollouts=4,
     options={"max_steps": 30},
 )
 WEBSHOP = replace(
     ALFWORLD,
-    clones={**CLONES, "full": Clone(1000, seed=24, epochs=1.5, checkpoints=6)},
+    clones={**CLONES, "full": Clone(1000, seed=44, epochs=1.5, checkpoints=6)},
     walkthroughs=False,
     split="test",
     truth=2,

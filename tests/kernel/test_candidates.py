@@ -13,6 +13,7 @@ from worldline.kernel.candidates import KINDS, candidates
 from worldline.kernel.compared_rows import KEPT, pool
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import KernelModel
+from worldline.kernel.number_model import NOTHING_COMPUTED
 from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.kernel.step_table import StepTable
 from worldline.types import Trajectory
@@ -116,7 +117,7 @@ def test_a_candidate_is_made_from_its_row(shelf_model: KernelModel) -> None:
     state = state_after(shelf_model, log.episodes[0], 3)
     step = state.describe(log.episodes[0].steps[3].action)
     compared = pool(log, state, step, 0)
-    possible = candidates(log, shelf_model.rules, state, step, compared)
+    possible = candidates(log, shelf_model.rules, state, step, compared, NOTHING_COMPUTED)
     assert (possible.rows == compared.rows[possible.places]).all()
     for text, row, kind in zip(possible.texts, possible.rows.tolist(), possible.kinds.tolist(), strict=True):
         if KINDS[kind] in ("exact", "other") and row >= 0:

@@ -19,9 +19,11 @@ def test_where_no_candidate_has_the_number_those_of_its_wording_stand_in(lamp_mo
     possible = Candidates(texts, np.arange(4), np.arange(4), np.zeros(4, np.int64), np.zeros(4, np.int64))
     worded = Wordings(("pay #.", "no."), np.zeros((2, 1), np.int64), of)
     among = replace(considered, candidates=possible, wordings=worded)
-    assert closeness(among, "Pay 14.", state).tolist() == [0.0, 1.0, 0.0, 0.0], "the text itself"
-    assert closeness(among, "Pay 11.", state).tolist() == pytest.approx([1.0, 2 / 4, 0.0, 2 / 8]), "gaps 1, 3 and 7"
-    assert closeness(among, "Well.", state).tolist() == [0.0] * 4
+    assert closeness(lamp_model.numbers, among, "Pay 14.", state).tolist() == [0.0, 1.0, 0.0, 0.0], "the text itself"
+    assert closeness(lamp_model.numbers, among, "Pay 11.", state).tolist() == pytest.approx([1.0, 2 / 4, 0.0, 2 / 8]), (
+        "gaps 1, 3 and 7"
+    )
+    assert closeness(lamp_model.numbers, among, "Well.", state).tolist() == [0.0] * 4
 
 
 def test_where_no_candidate_has_the_wording_the_nearest_that_begins_alike_stands_in(lamp_model: KernelModel) -> None:
@@ -31,13 +33,13 @@ def test_where_no_candidate_has_the_wording_the_nearest_that_begins_alike_stands
     possible = Candidates(texts, np.arange(3), np.arange(3), np.zeros(3, np.int64), np.zeros(3, np.int64))
     worded = Wordings(tuple(text.lower() for text in texts), np.zeros((3, 1), np.int64), np.arange(3))
     among = replace(lamp_model.consider(state, "press"), candidates=possible, wordings=worded)
-    near = closeness(among, "You look. There is a jug and a cup.", state)
+    near = closeness(lamp_model.numbers, among, "You look. There is a jug and a cup.", state)
     assert near[1] == 1.0
     assert 0 < near[0] < 0.1, "it shares fewer words"
     assert near[2] == 0, "another thing happened"
     state.rare_goal_words = frozenset({"cup"})
     wanted = replace(among, candidates=replace(possible, texts=(*texts[:2], "You look. There is one cup.")))
-    assert closeness(wanted, "You look. There is a jug and a cup.", state).tolist() == [0, 0, 1], (
+    assert closeness(lamp_model.numbers, wanted, "You look. There is a jug and a cup.", state).tolist() == [0, 0, 1], (
         "it has what is sought"
     )
 

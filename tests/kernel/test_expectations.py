@@ -9,8 +9,7 @@ from written_logs import UNDERSTOOD as GOOD
 
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.expectations import TARGETS, Expectations, circumstances
-from worldline.kernel.step_table import StepTable
-from worldline.kernel.wordings import fold_of
+from worldline.kernel.step_table import StepTable, fold_of
 from worldline.types import Trajectory
 
 

@@ -13,7 +13,8 @@ from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
-from worldline.kernel.wordings import FOLDS, LEAST, TaskBids, WordingExercise, WordingModel, Wordings, beside, wordings
+from worldline.kernel.step_table import FOLDS
+from worldline.kernel.wordings import LEAST, TaskBids, WordingExercise, WordingModel, Wordings, beside, wordings
 from worldline.types import Trajectory
 
 

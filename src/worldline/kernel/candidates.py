@@ -16,6 +16,7 @@ from worldline.kernel.compared_rows import ComparedRows
 from worldline.kernel.edits import EditRules, transferred
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.goals import aligned
+from worldline.kernel.number_model import ComputedNumbers
 from worldline.kernel.numerals import between, shifted
 from worldline.kernel.phrases import Renaming, blanked, renamed
 from worldline.kernel.renamings import history_renaming, latest_phrases
@@ -32,10 +33,11 @@ KINDS = (
     "shifted",
     "between",
     "transferred",
+    "computed",
     "recalled",
     "edited",
 )
-EXACT, RENAMED, OTHER, BY_HISTORY, BY_GOAL, BY_PLACE, SHIFTED, BETWEEN, TRANSFERRED, RECALLED, EDITED = range(
+EXACT, RENAMED, OTHER, BY_HISTORY, BY_GOAL, BY_PLACE, SHIFTED, BETWEEN, TRANSFERRED, COMPUTED, RECALLED, EDITED = range(
     len(KINDS)
 )
 _ADAPTED = 20
@@ -59,7 +61,12 @@ class Candidates:
 
 
 def candidates(
-    log: StepTable, rules: EditRules, state: EpisodeState, step: StepDescription, compared: ComparedRows
+    log: StepTable,
+    rules: EditRules,
+    state: EpisodeState,
+    step: StepDescription,
+    compared: ComparedRows,
+    numbers: ComputedNumbers,
 ) -> Candidates:
     """Everything the world may answer to `step`."""
     texts: list[str] = []
@@ -87,6 +94,8 @@ def candidates(
         if kind == OTHER:
             continue
         adaptations = adapter.by_goal(row, text) if row >= 0 and log.goal_shown[row] else []
+        if (computed := numbers.adapted(text, row)) is not None:
+            adaptations.append((computed, COMPUTED))
         if place < _ADAPTED:
             adaptations += adapter.adaptations(row, source, renaming, text)
         for other, how in adaptations:

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.model import Considered, KernelModel
+from worldline.kernel.number_model import NumberModel
 from worldline.kernel.numerals import number_gap
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import blanked
@@ -18,7 +19,9 @@ _TEXT_ALONE = 0.1
 """Credit of the right text from a step with another outcome."""
 
 
-def closeness(considered: Considered, answer: str, state: EpisodeState) -> npt.NDArray[np.float32]:
+def closeness(
+    numbers: NumberModel, considered: Considered, answer: str, state: EpisodeState
+) -> npt.NDArray[np.float32]:
     """How near each candidate is to the answer: 1 for its text.
 
     Where none has it, others stand in for it: those of its wording, the nearer their numbers the more, else those that
@@ -31,16 +34,24 @@ def closeness(considered: Considered, answer: str, state: EpisodeState) -> npt.N
     if exact.any():
         return exact
     worded = state.language.sort(answer, phrase)
+    off = np.array([numbers.gap(phrase.skeleton, text, answer) for text in possible.texts])
     if worded not in considered.wordings.texts:
-        return _nearest(considered, answer, state)
+        return _nearest(considered, answer, state, np.nan_to_num(off))
     alike = considered.wordings.of == considered.wordings.texts.index(worded)
+    if not np.isnan(off).any():
+        return np.where(alike, np.exp(off[alike].min() - off), 0.0).astype(np.float32)
     plain = state.language.plain
     gaps = np.array([number_gap(plain(text), plain(answer)) for text in possible.texts])
     return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
 
 
-def _nearest(considered: Considered, answer: str, state: EpisodeState) -> npt.NDArray[np.float32]:
-    """Of the candidates that begin as the answer does, and of these with its words of the goal, those nearest to it."""
+def _nearest(
+    considered: Considered, answer: str, state: EpisodeState, off: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float32]:
+    """Of the candidates that begin as the answer does, and of these with its words of the goal, those nearest to it.
+
+    `off`: how far the numbers of each are from its own.
+    """
     phrase, texts = considered.step.phrase, considered.candidates.texts
     number_free = state.language.number_free
     begins, wanted = number_free(opening(answer), phrase), state.rare_goal_words - vocabulary(considered.step.action)
@@ -51,7 +62,8 @@ def _nearest(considered: Considered, answer: str, state: EpisodeState) -> npt.ND
     alike = alike & of_goal if (alike & of_goal).any() else alike
     wanted_text = blanked(answer, phrase.names)
     overlaps = np.array([overlap(blanked(text, phrase.names), wanted_text) for text in texts])
-    return np.where(alike, np.exp((overlaps - overlaps[alike].max()) / _NEAR), 0.0).astype(np.float32)
+    nearness = overlaps / _NEAR - off
+    return np.where(alike, np.exp(nearness - nearness[alike].max()), 0.0).astype(np.float32)
 
 
 def agreement(model: KernelModel, possible: Candidates, row: LoggedStep, spread: float) -> npt.NDArray[np.float32]:

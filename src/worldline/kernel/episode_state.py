@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from worldline.kernel.edits import Views
 from worldline.kernel.language import Bid, Language, code, first_number, last_number, neighbours, outline, wording
+from worldline.kernel.numerals import first_readings, readings
 from worldline.kernel.paths import START, opening
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.vectors import Array, unit
@@ -162,6 +163,8 @@ class EpisodeState:
         self.first_number = self.last_number = last_number(observation)
         """The last number that the world named; below, that an action did."""
         self.last_bid: float | None = None
+        self.readings = first_readings(goal, observation)
+        """The last number read in each place."""
         self._remember(observation)
 
     @property
@@ -290,6 +293,7 @@ class EpisodeState:
         named, bid = last_number(answer), last_number(action)
         self.last_number = self.last_number if named is None else named
         self.last_bid = self.last_bid if bid is None else bid
+        self.readings |= readings(answer)
         worded = wording(answer, phrase)
         self.heard = {**self.heard, worded: self.heard.get(worded, 0) + 1}
         if number is not None:

@@ -21,8 +21,7 @@ from worldline.kernel.language import first_number, free_numbers, wording
 from worldline.kernel.numerals import numbered
 from worldline.kernel.phrases import Phrase, blanked
 from worldline.kernel.processes import Array, Inputs, NameTable, Process, SparseInputs, predictable_directions
-from worldline.kernel.step_table import StepTable
-from worldline.kernel.wordings import FOLDS, fold_of
+from worldline.kernel.step_table import FOLDS, StepTable, fold_of
 from worldline.kernel.words import plain_words
 
 TARGETS = "words", "number", "reward"

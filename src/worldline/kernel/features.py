@@ -13,6 +13,7 @@ from worldline.kernel.candidates import EDITED, EXACT, KINDS, OTHER, RECALLED, R
 from worldline.kernel.compared_rows import COMPARED, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
+from worldline.kernel.number_model import ComputedNumbers
 from worldline.kernel.step_table import COLUMN, CONTEXTS
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
@@ -48,6 +49,8 @@ NAMES = (
     "number below the action's",
     "number as the action's",
     "number between them",
+    "numbers off those computed",
+    "numbers missing of those computed",
     "agreeing candidates",
     "agreeing rows of this observation and action",
     "agreeing rows of this task and action",
@@ -124,6 +127,7 @@ def features(
     step: StepDescription,
     compared: ComparedRows,
     possible: Candidates,
+    numbers: ComputedNumbers,
     but: int = -1,
 ) -> Features:
     """(candidates, len(NAMES) - 1): all but what the wording model says. Episode `but` is left out."""
@@ -133,7 +137,7 @@ def features(
     conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
-    of_texts = _of_texts(log, state, step, possible, but, same[possible.places])
+    of_texts = _of_texts(log, state, step, possible, numbers, but, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
     of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
@@ -145,6 +149,7 @@ def _of_texts(
     state: EpisodeState,
     step: StepDescription,
     possible: Candidates,
+    numbers: ComputedNumbers,
     but: int,
     same: npt.NDArray[np.bool_],
 ) -> Features:
@@ -168,6 +173,7 @@ def _of_texts(
                 min(len(words & wanted), 2) / 2,
                 min(len(words & sought), 2) / 2,
                 *_placed(text, shown, bid),
+                *numbers.judged(text),
             )
         )
     plain = possible.kinds <= OTHER

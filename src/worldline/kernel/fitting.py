@@ -26,8 +26,8 @@ from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.outcome import JudgedStep, outcome_of
 from worldline.kernel.outlook import OutlookExercise
-from worldline.kernel.step_table import LoggedStep
-from worldline.kernel.wordings import WordingExercise, fold_of
+from worldline.kernel.step_table import LoggedStep, fold_of
+from worldline.kernel.wordings import WordingExercise
 from worldline.types import Trajectory, derive_seed
 
 Stage = Callable[[str, int, int], None]
@@ -213,7 +213,7 @@ def described_steps(
                 considered = model.consider(
                     state, row.action, turn=turn, own=number, without_policy=shifted, as_new=as_new
                 )
-                near = closeness(considered, row.answer, state)
+                near = closeness(model.numbers, considered, row.answer, state)
                 credit = near * agreement(model, considered.candidates, row, spread)
                 weight = share / chance
                 exercise = Exercise(number, considered.features, credit, max(weight, _LEAST_WEIGHT))
@@ -330,7 +330,9 @@ def _fit_lists(
         if not model.lists or one.row.listed_after is None:
             continue
         step, answer, possible, own = one.considered.step, one.row.answer, one.considered.candidates, one.row.episode
-        may_be = items(model.log, model.fillings, one.state, step, answer, possible, chances, own, one.as_new)
+        may_be = items(
+            model.log, model.fillings, model.numbers, one.state, step, answer, possible, chances, own, one.as_new
+        )
         if may_be is not None:
             listed.append((may_be, frozenset(one.row.listed_after), one))
     training = [

@@ -46,8 +46,9 @@ class ItemDescriber:
         first: frozenset[str],
         log: StepTable,
         deeds: tuple[str, ...],
+        levels: tuple[str, ...],
     ) -> None:
-        self._deeds = deeds
+        self._deeds, self._levels = deeds, levels
         self._orders: dict[str, tuple[str, ...]] = {}
         self._situation, self._top, self._before, self._first = state, sources[0], before, first
         total = sum(weight for weight, _, _ in sources) + 1e-9
@@ -116,7 +117,13 @@ class ItemDescriber:
             self._verb, self._spoken, phrase.skeleton, relations, origin, ago, itself, elsewhere
         )
         order = self._order(phrase.skeleton)
-        return own, _endings(placed, "~", order), _endings(placed, "^", self._shapes), _endings(used, "^", self._shapes)
+        return (
+            own,
+            _endings(placed, "~", order),
+            _endings(placed, "^", self._shapes),
+            _endings(used, "^", self._shapes),
+            _endings(phrase.skeleton, "#", self._levels),
+        )
 
 
 @functools.lru_cache(maxsize=1 << 15)

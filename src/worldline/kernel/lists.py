@@ -20,6 +20,7 @@ from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.fillings import Fillings
 from worldline.kernel.language import wording
 from worldline.kernel.list_items import BUCKETS, Ids, ItemDescriber, Listing
+from worldline.kernel.number_model import NumberModel
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import renamed_set
 from worldline.kernel.renamings import history_renaming, latest_phrases
@@ -44,6 +45,7 @@ class Items:
 def items(
     log: StepTable,
     fillings: Fillings,
+    numbers: NumberModel,
     state: EpisodeState,
     step: StepDescription,
     answer: str,
@@ -80,7 +82,8 @@ def items(
             )
         )
     )
-    describe = ItemDescriber(state, step, answer, sources, before, first, log, fillings.deeds)
+    levels = numbers.levels(step.phrase.skeleton, answer)
+    describe = ItemDescriber(state, step, answer, sources, before, first, log, fillings.deeds, levels)
     elsewhere = [fillings.listed_elsewhere(action, state.task, own, as_new) for action in actions]
     parts_of = (describe(a, parse(a), often) for a, often in zip(actions, elsewhere, strict=True))
     described = np.concatenate([*itertools.chain.from_iterable(parts_of)])

@@ -28,6 +28,7 @@ from worldline.kernel.fillings import Fillings
 from worldline.kernel.gate import Gate
 from worldline.kernel.language import code
 from worldline.kernel.lists import ListModel, items
+from worldline.kernel.number_model import NumberModel
 from worldline.kernel.outcome import (
     OutcomeModel,
     Votes,
@@ -38,8 +39,8 @@ from worldline.kernel.outcome import (
 )
 from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.outlook import Outlook, Prospects, summary
-from worldline.kernel.step_table import COLUMN, StepTable
-from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, fold_of, wordings
+from worldline.kernel.step_table import COLUMN, StepTable, fold_of
+from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, wordings
 from worldline.types import Trajectory
 
 Chances = npt.NDArray[np.float64]
@@ -61,7 +62,7 @@ class Considered:
     prospects: Prospects
 
 
-FEATURES = 6
+FEATURES = 7
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -87,6 +88,7 @@ class KernelModel(nn.Module):
         self.log = StepTable.of(episodes)
         self.seen = Seen(episodes)
         self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
+        self.numbers = NumberModel(self.log)
         self.rules = EditRules(self.log.language.phrasing)
         for episode in episodes:
             actions = [step.action for step in episode.steps]
@@ -152,15 +154,22 @@ class KernelModel(nn.Module):
     def _consider_all(self, questions: Sequence[_Question]) -> list[Considered]:
         """One thing after the other for all of them: a processor does what it has just done faster."""
         compared = [pool(self.log, one.state, one.step, one.turn, one.left_out) for one in questions]
+        numbers = [
+            self.numbers.at(one.step.phrase.skeleton, one.step.action, one.state.readings, one.own) for one in questions
+        ]
         possible = [
-            candidates(self.log, self.rules, one.state, one.step, rows)
-            for one, rows in zip(questions, compared, strict=True)
+            candidates(self.log, self.rules, one.state, one.step, rows, computed)
+            for one, rows, computed in zip(questions, compared, numbers, strict=True)
         ]
         described = [
             np.concatenate(
-                [features(self.seen, one.state, one.step, rows, may_be, one.own), self._expected(one, may_be)], 1
+                [
+                    features(self.seen, one.state, one.step, rows, may_be, computed, one.own),
+                    self._expected(one, may_be),
+                ],
+                1,
             )
-            for one, rows, may_be in zip(questions, compared, possible, strict=True)
+            for one, rows, may_be, computed in zip(questions, compared, possible, numbers, strict=True)
         ]
         worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
         prospects = [self._prospects(*these) for these in zip(questions, possible, worded, strict=True)]
@@ -259,6 +268,8 @@ class KernelModel(nn.Module):
         outcomes, likely = self.outcomes.chances(self.outcome_features(state, step, text), votes, happening)
         if not self.outcomes.classes.few:
             ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
+            if ruled is None:
+                ruled = self.numbers.reward(step.phrase.skeleton, step.action, state.readings, text)
             outcomes = outcomes if ruled is None else tuple(one._replace(reward=ruled) for one in outcomes)
         outcome = outcome or outcomes[draw(likely, request.outcome_draw)]
         listed: tuple[str, ...] | None = state.listed
@@ -293,7 +304,7 @@ class KernelModel(nn.Module):
     def _listed(
         self, request: StepRequest, step: StepDescription, text: str, possible: Candidates, chances: Chances
     ) -> tuple[tuple[str, ...] | None, dict[str, float]]:
-        may_be = items(self.log, self.fillings, request.state, step, text, possible, chances, request.own)
+        may_be = items(self.log, self.fillings, self.numbers, request.state, step, text, possible, chances, request.own)
         if may_be is None or not may_be.ids.size:
             return request.state.listed, {}
         scores = self.list_model.log_odds(may_be.ids)

@@ -8,13 +8,17 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 _WORD = re.compile(r"[^\W\d_]+|[^\w\s]")
+_DIGITS = 9
+"""Characters of a number that are read."""
 Context = tuple[str, str]
 """The last word or mark before a number and the first one after it."""
+Readings = Mapping[Context, float]
+"""The last number read in each place."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,7 @@ class Numbered:
     @functools.cached_property
     def contexts(self) -> tuple[Context, ...]:
         """What stands around each number."""
-        contexts = []
-        for before, after in itertools.pairwise(self.pieces):
-            left, right = _WORD.search(before[::-1]), _WORD.search(after)
-            contexts.append((left[0][::-1].lower() if left else "", right[0].lower() if right else ""))
-        return tuple(contexts)
+        return _contexts(self.pieces)
 
     @functools.cached_property
     def unique(self) -> dict[Context, str]:
@@ -39,12 +39,43 @@ class Numbered:
         times = Counter(self.contexts)
         return {c: number for c, number in zip(self.contexts, self.numbers, strict=True) if times[c] == 1}
 
+    @functools.cached_property
+    def values(self) -> dict[Context, float]:
+        """The same as numbers, by their first digits."""
+        return {context: float(number[:_DIGITS]) for context, number in self.unique.items()}
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def _contexts(pieces: tuple[str, ...]) -> tuple[Context, ...]:
+    contexts = []
+    for before, after in itertools.pairwise(pieces):
+        left, right = _WORD.search(before[::-1]), _WORD.search(after)
+        contexts.append((left[0][::-1].lower() if left else "", right[0].lower() if right else ""))
+    return tuple(contexts)
+
 
 @functools.lru_cache(maxsize=1 << 13)
 def numbered(text: str) -> Numbered:
     """The text taken apart at its numbers."""
     parts = _NUMBER.split(text)
     return Numbered(tuple(parts[::2]), tuple(parts[1::2]))
+
+
+def readings(text: str) -> dict[Context, float]:
+    """The numbers of a text, by their place."""
+    return dict(numbered(text).values)
+
+
+def action_readings(action: str) -> dict[Context, float]:
+    """The numbers of an action, by their order."""
+    return {("", f"action {at}"): float(number[:_DIGITS]) for at, number in enumerate(numbered(action).numbers)}
+
+
+def first_readings(goal: str, observation: str) -> dict[Context, float]:
+    """The numbers that an episode begins with."""
+    return {(f"goal {before}", after): value for (before, after), value in readings(goal).items()} | readings(
+        observation
+    )
 
 
 class NumberRanges:

@@ -34,6 +34,14 @@ CONTEXTS = {
 """Where rows are looked for, and how many are looked at in each. Bounded, so a step costs the same in a larger log."""
 
 
+FOLDS = 2
+
+
+def fold_of(episode: int) -> int:
+    """The fold of a logged episode. As good as by chance: the policies of a log may take turns."""
+    return (episode * 2654435761 >> 12) % FOLDS
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedStep:
     """One logged step and what followed it."""

@@ -23,19 +23,11 @@ from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import Bid, first_number, neighbours, wording
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import Phrase
-from worldline.kernel.step_table import StepTable
+from worldline.kernel.step_table import FOLDS, StepTable
 from worldline.kernel.vectors import used_columns
 from worldline.kernel.words import at_least, stable_hash
 
 BUCKETS = 1 << 18
-FOLDS = 2
-
-
-def fold_of(episode: int) -> int:
-    """The fold of a logged episode. As good as by chance: the policies of a log may take turns."""
-    return (episode * 2654435761 >> 12) % FOLDS
-
-
 LEAST = -8.0
 """No wording of a candidate is held to be less likely than this, in nats."""
 _LONGEST = 272

@@ -48,8 +48,12 @@ def test_work_that_looks_at_its_tensors_keeps_running(name: str) -> None:
     assert total.item() == 4
     assert not recording.recorded
     other = recorder.recording()
+
+    def add() -> None:
+        total.add_(1)
+
     for _ in range(3):
-        other(lambda: total.add_(1) and None)
+        other(add)
     assert total.item() == 7
     assert other.recorded == (name == "cuda")
 
