@@ -25,9 +25,9 @@ def closeness(
     """How near each candidate is to the answer: 1 for its text.
 
     Where none has it, others stand in for it: those of its wording, the nearer their numbers the more, else those that
-    begin as it does, have the same words of the goal and share the most words with it. A gate that is fitted on the
-    rest alone would take what recurs ("you see nothing") for likelier than it is, since what is seen once is never
-    among the candidates.
+    begin as it does, have the same words of the goal and share the most words with it. Numbers that have formulas count
+    by the errors of these. A gate that is fitted on the rest alone would take what recurs ("you see nothing") for
+    likelier than it is, since what is seen once is never among the candidates.
     """
     possible, phrase = considered.candidates, considered.step.phrase
     exact = np.array([text == answer for text in possible.texts], np.float32)
