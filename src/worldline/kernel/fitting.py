@@ -319,10 +319,7 @@ def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> JudgedS
 
 
 def _fit_lists(
-    model: KernelModel,
-    sample: Sequence[DescribedStep],
-    weighed: Sequence[Chances],
-    held_out: frozenset[int],
+    model: KernelModel, sample: Sequence[DescribedStep], weighed: Sequence[Chances], held_out: frozenset[int]
 ) -> dict[str, float]:
     """Fit the list model on lists after the right answers; the share of held-out lists that it has exactly."""
     listed: list[tuple[Items, frozenset[str], DescribedStep]] = []

@@ -25,7 +25,7 @@ _MOST, _INPUTS = 1500, 12
 _PRESENT = 0.9
 """Share of the steps that must have a number for a formula to depend on it."""
 _EXPLAINS = 0.7
-"""Of the spread of a number, the share that may be left for a formula to be one."""
+"""The error of a formula on unseen steps, at most, as a share of the number's spread."""
 _DISTINCT = 3
 """Numbers that a place must have had: of fewer, each is a word."""
 _PENALTIES = 1e-6, 1e-2
@@ -35,7 +35,7 @@ _ROUNDED = 0.3
 _ALTERNATIVES = 8
 """Sets of numbers in observations that have formulas of their own."""
 _ACCURATE, _LEAST_REWARD = 0.25, 1e-6
-"""Of the spread of rewards, the share that may be left for a formula of rewards; and its least error."""
+"""The same of a formula of rewards; and its least error."""
 REWARD: Context = ("", "reward")
 _LEVELS = 8
 """Numbers of an answer whose size may decide what can be done next."""
