@@ -11,19 +11,21 @@ checkpoint in OUT/ENV/work, or begun anew where that is gone; the clones are mad
 `--scale tiny` rehearses all of it on a CPU, with any small model.
 
 **Fixed before the first judged run**, in the constants below:
-- Starts: the model, cloned from the walkthroughs of the first N train games (WebShop: the expert's first N wins), once
-  with `--target action`, once with `--target both`. N is searched for each: from FIRST it doubles while the clone's
-  success is below WINDOW and halves while it is above, then goes to the geometric mean; the first inside is taken. A
-  clone is judged at the temperature of the rollouts, which are what it learns from.
-- Rate: of RATES, the one with the highest success (mean of its evaluations) of plain GRPO, in one run of
-  ten updates from the start, with a seed of its own; of those within CLOSE of the best, the smallest. It serves
+- Starts: the model, cloned from the walkthroughs of the first N train games (WebShop: the expert's first N wins of at
+  most six steps), once with `--target action`, once with `--target both`. N is searched for each: from `first` it
+  doubles while the clone's success is below `window` and halves while it is above, then goes to the geometric mean; the
+  first inside is taken. A clone is judged at the temperature of the rollouts, which are what it learns from.
+- Rate: of `rates`, the one with the highest success (mean of its evaluations) of plain GRPO, in one run of
+  ten updates from the start, with a seed of its own; of those within `close` of the best, the smallest. It serves
   every arm of the start. These are the evaluations after five and ten updates; runs of the first start have that of
   the start itself too, the same for all rates.
 - Order: GRPO and GRPO + PaW with all seeds from both starts; then GiGPO, ECHO, lambda = 1 and rho = 1. The first
   question is `success` of GRPO + PaW against GRPO over both starts; all else is a further question.
-- Evaluations: every game four times (WebShop: 280 test goals, so 1,120 episodes). The judged mean of three evaluations
-  of 560 episodes has a standard error of at most sqrt(.25 / 1,680) = .012 where their errors are independent, and of
-  .015 where they correlate by .25: the draws are the same ones, the policies are five updates apart.
+- Evaluations: every game four times (WebShop: 140 test goals). The judged mean of three evaluations of 560 episodes has
+  a standard error of at most sqrt(.25 / 1,680) = .012 where their errors are independent, and of .015 where they
+  correlate by .25: the draws are the same ones, the policies are five updates apart.
+- WebShop is sized to what a page costs, 200 to 700 tokens: episodes of at most eight steps, which a purchase with three
+  options needs and one detour, and updates of 8 x 8 episodes.
 - A run whose weights were no numbers any more counts as success 0 from there on.
 """
 
@@ -38,8 +40,7 @@ from paw_stages import Given, Plan, Stages
 
 from worldline.types import InputError, WorldlineError
 
-WINDOW, FIRST = (0.1, 0.2), 50
-RATES, CLOSE, TUNE_SEEDS = (3e-6, 1e-5), 0.015, {"action": 101, "both": 102}
+TUNE_SEEDS = {"action": 101, "both": 102}
 STARTS = tuple(TUNE_SEEDS)
 SEEDS = 6
 PAW = {"wm": "paw", "world.alpha": 0.75, "world.rho": 0.2, "world.coefficient": "adaptive"}
@@ -85,23 +86,27 @@ ALFWORLD = Plan(
     train={**TRAIN, "update.mini-batch": 256, "evaluation.episodes": 560, "evaluation.held-out": 280},
     arms=ARMS,
     phases=PHASES,
-    rates=RATES,
+    rates=(3e-6, 1e-5),
     tuning=TUNING,
-    close=CLOSE,
+    close=0.015,
     tune_seeds=TUNE_SEEDS,
-    window=WINDOW,
-    first=FIRST,
+    window=(0.1, 0.2),
+    first=50,
     episodes=560,
 )
 WEBSHOP = replace(
     ALFWORLD,
     walkthroughs=False,
+    longest=6,
     chosen_on="dev",
     judged_on="test",
-    steps=15,
+    steps=8,
     tokens=64,
     context=4096,
-    train={**TRAIN, "update.mini-batch": 64, "evaluation.episodes": 1120, "evaluation.held-out": 80},
+    train={**TRAIN, "groups": 8, "update.mini-batch": 64, "evaluation.episodes": 560, "evaluation.held-out": 80},
+    rates=(1e-5, 3e-5),
+    window=(0.1, 0.3),
+    first=200,
 )
 PLANS = {"alfworld": ALFWORLD, "webshop": WEBSHOP}
 TINY: dict[str, Any] = {

@@ -59,6 +59,8 @@ class Plan:
     """Walkthroughs of the first clone."""
     episodes: int
     """Of the evaluation of a clone."""
+    longest: int | None = None
+    """Steps of the longest game that is demonstrated; None: any."""
     dtype: str = "bfloat16"
     options: Flags = field(default_factory=dict)
 
@@ -193,6 +195,7 @@ class Stages:
             "dtype": self.plan.dtype,
         }
         settings = {"base": self._base(), "sft": self._cloning(start, number), "collect": playing}
+        settings |= {"longest": self.plan.longest} if self.plan.longest else {}
         if not path.exists():
             place = {"policy": f"hf:{self._model(start, number)}", "batch-size": self.given.batch_size}
             place |= {"cache-gib": self.given.cache_gib, "batch-tokens": self.given.rollout_tokens}
@@ -219,7 +222,7 @@ class Stages:
         folder, demonstrations = (self.work / f"{kind}-{start}-{number}" for kind in ("clone", "walkthroughs"))
         if not (folder / "model").is_dir():
             world = envs.load(self.given.env, self.given.data, dict(self.plan.options))
-            demonstrate(world, demonstrations, number, self.plan.walkthroughs)
+            demonstrate(world, demonstrations, number, self.plan.walkthroughs, self.plan.longest)
             flags = {**self._cloning(start, number), "model": self.given.model, "out": folder}
             _printed(["sft", str(demonstrations), *_flags(flags), "--overwrite"])
             for name in ("checkpoints", "training_state.pt"):  # five times the model's size

@@ -29,17 +29,23 @@ def searched(success: Callable[[int], float], first: int, window: tuple[float, f
     raise WorldlineError(f"no clone with a success between {window[0]} and {window[1]}: {tried}")
 
 
-def demonstrate(world: Any, folder: Path, count: int, walkthroughs: bool) -> None:
-    """The log of the first `count` train games that are won, by their walkthroughs or by the world's expert."""
+def demonstrate(world: Any, folder: Path, count: int, walkthroughs: bool, longest: int | None = None) -> None:
+    """The log of the first `count` train games that are won, by their walkthroughs or by the world's expert.
+
+    Those won in more than `longest` steps do not count.
+    """
     split = world.splits()[0]
     policy: Policy = Walkthrough(world.walkthrough) if walkthroughs else policies.load("expert", world)
     games = (
         Episode(f"demonstration-{index:06d}", world.get_task(split, index), split, seed=index)
         for index in range(world.num_tasks(split))
     )
-    won = [*islice((game for game in Rollout(world, policy, batch_size=1).play(games) if game.success), count)]
+    played = Rollout(world, policy, batch_size=1).play(games)
+    wins = (game for game in played if game.success and (longest is None or len(game) <= longest))
+    won = [*islice(wins, count)]
     if len(won) < count:
-        raise WorldlineError(f"{world.name}: '{split}' has {len(won)} games that are won, {count} are wanted")
+        within = f" in at most {longest} steps" if longest else ""
+        raise WorldlineError(f"{world.name}: '{split}' has {len(won)} games that are won{within}, {count} are wanted")
     with files.replacing(folder) as partial, store.StoreWriter(partial) as writer:
         for game in won:
             writer.append(game)

@@ -168,6 +168,17 @@ def test_walkthroughs_win_the_games_they_belong_to(tmp_path: Path) -> None:
     ]
 
 
+def test_games_that_take_too_long_are_not_demonstrated(tmp_path: Path) -> None:
+    world = envs.load("household", None, {"level": "tiny"})
+    lengths = {task: len(world.walkthrough(task)) for task in (world.get_task("train", index) for index in range(20))}
+    quick = [task for task, length in lengths.items() if length <= min(lengths.values())]
+    assert len(quick) < len(lengths)
+    demonstrate(world, tmp_path / "log", len(quick), walkthroughs=True, longest=min(lengths.values()))
+    assert [game.task_id for game in store.read(tmp_path / "log")] == quick
+    with pytest.raises(WorldlineError, match="won in at most 1 steps"):
+        demonstrate(world, tmp_path / "none", 1, walkthroughs=True, longest=1)
+
+
 @pytest.mark.data
 def test_the_walkthroughs_of_official_games_win(shared_data: Path) -> None:
     world: Any = envs.load("alfworld", shared_data / "alfworld" / "native_sample", {})
