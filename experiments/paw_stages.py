@@ -221,8 +221,9 @@ class Stages:
         """The clone of so many walkthroughs; made now unless it is there."""
         folder, demonstrations = (self.work / f"{kind}-{start}-{number}" for kind in ("clone", "walkthroughs"))
         if not (folder / "model").is_dir():
-            world = envs.load(self.given.env, self.given.data, dict(self.plan.options))
-            demonstrate(world, demonstrations, number, self.plan.walkthroughs, self.plan.longest)
+            if not demonstrations.is_dir():
+                world = envs.load(self.given.env, self.given.data, dict(self.plan.options))
+                demonstrate(world, demonstrations, number, self.plan.walkthroughs, self.plan.longest)
             flags = {**self._cloning(start, number), "model": self.given.model, "out": folder}
             _printed(["sft", str(demonstrations), *_flags(flags), "--overwrite"])
             for name in ("checkpoints", "training_state.pt"):  # five times the model's size
