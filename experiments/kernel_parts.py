@@ -44,7 +44,7 @@ LOADED = ("worldline.bench.worlds", "worldline.adwm.value", "scipy.optimize", "t
 MEASURES = ("mae", "spearman", "text nats", "nats", "exact", "possible", "outcome nats", "outcome error", "exact lists")
 LARGER = 17
 """So many of the parts, in their order, are judged by values too."""
-FEWEST = 40
+FEWEST = 30
 """Tasks that each target plays at least."""
 _FLOOR = 1e-3
 """Probability that a text is granted which is not among the candidates."""
@@ -128,7 +128,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--full-seeds", type=int, default=3, help="seeds of the fit with nothing off")
     parser.add_argument("--part-seeds", type=int, default=1, help="the same with a part off")
     parser.add_argument("--steps", type=int, default=fitting.STEPS, help="logged steps that are described for a fit")
-    parser.add_argument("--imagined", type=int, default=6000, help="imagined steps of a unit, about")
+    parser.add_argument("--imagined", type=int, default=3000, help="imagined steps of a unit, about")
     parser.add_argument("--valued", type=int, default=LARGER, help="parts that are judged by values, the larger first")
     parser.add_argument("--tasks", type=int, help="tasks that each logger plays; default: as in bench worlds")
     parser.add_argument("--seed", type=int, default=111, help="of logs and truth")
