@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -229,16 +230,20 @@ def shows(part: Part, full: dict[str, Any]) -> bool:
 
 
 def rows(whole: Sequence[Unit], parts: Sequence[Unit]) -> Iterator[dict[str, Any]]:
-    """Of each unit that is done; of one with a part off also how it differs from `full` with the same seed."""
+    """Of each unit that is done, less its signs; of one with a part off also how it differs from `full` of its seed."""
     full = {(one.world, one.seed): one.kept() for one in whole}
-    yield from (row for row in full.values() if row)
+    yield from (_less_signs(row) for row in full.values() if row)
     for row, of_full in ((one.kept(), full.get((one.world, one.seed))) for one in parts):
         if row and of_full:
             differ = {
                 name: _figure(row, name) - _figure(of_full, name) for name in MEASURES if _has(row, of_full, name)
             }
             same = row["figures"] == of_full["figures"] and row["values"] in ({}, of_full["values"])
-            yield row | {"differ": differ, "no effect": same}
+            yield _less_signs(row) | {"differ": differ, "no effect": same}
+
+
+def _less_signs(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "signs"}
 
 
 def _figure(row: dict[str, Any], name: str) -> float:

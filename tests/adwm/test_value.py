@@ -47,6 +47,23 @@ def test_a_policy_that_raises_in_the_model_is_one_line(fitted: Fitted) -> None:
         imagine_kernel(fitted.ensemble, FunctionPolicy(late, "late"), rollouts=1)
 
 
+def test_a_policy_that_raises_at_some_texts_loses_these_episodes_alone(fitted: Fitted, log: list[Trajectory]) -> None:
+    """The others are as without it, whoever shared the batch; a task without any has the mean of the other tasks."""
+    starts = list({episode.task_id: episode for episode in log}.values())
+    lost, *kept = [start.task_id for start in starts]
+
+    def careful(turn: Turn) -> str:
+        return "look" if turn.task != lost or not turn.history else str(1 / 0)
+
+    whole = imagine_kernel(fitted.ensemble, FunctionPolicy(lambda turn: "look", "whole"), starts=starts, rollouts=2)
+    partly = imagine_kernel(fitted.ensemble, FunctionPolicy(careful, "careful"), starts=starts, rollouts=2)
+    assert partly.values[1:] == pytest.approx(whole.values[1:])
+    assert partly.values[0] == pytest.approx(whole.values[1:].mean())
+    assert len(partly.lost) == 2 and "ZeroDivisionError" in partly.lost[0]
+    assert [t.task_id for t in partly.trajectories] == [task for task in kept for _ in range(2)]
+    assert whole.lost == ()
+
+
 def test_rollouts_make_up_what_is_enough() -> None:
     assert [enough(tasks) for tasks in (1, 512, 513, 100)] == [512, 1, 1, 6]
 

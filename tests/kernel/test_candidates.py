@@ -12,12 +12,14 @@ from written_logs import Played, episode, shelves, state_after
 from worldline.kernel.candidates import KINDS, candidates
 from worldline.kernel.compared_rows import KEPT, pool
 from worldline.kernel.episode_state import EpisodeState
+from worldline.kernel.features import NAMES
 from worldline.kernel.model import KernelModel
 from worldline.kernel.number_model import NOTHING_COMPUTED
 from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.kernel.step_table import StepTable
 from worldline.types import Trajectory
 
+FOREIGN = NAMES.index("words that other goals give")
 KITCHEN = [
     episode(
         f"e{n}",
@@ -48,6 +50,29 @@ def offered(model: KernelModel, logged: Trajectory, steps: int, action: str, own
     for text, kind in zip(possible.texts, possible.kinds.tolist(), strict=True):
         texts.setdefault(KINDS[kind], set()).add(text)
     return texts
+
+
+def test_what_another_goal_gives_to_an_answer_gives_way_to_what_ours_gives() -> None:
+    """Also where the goals are not worded alike, and in answers to actions without names."""
+    goals = "Teach {} at noon.", "At the school in the village {} wants to learn how one counts sheep."
+    lessons = [
+        episode(
+            f"e{n}-{again}",
+            "A bell rings.",
+            [Played("ask", f"{pupil}: {'Two' if again else 'Three'} sheep.", 1.0)],
+            task=f"t{n}",
+            goal=goals[n % 2].format(pupil),
+        )
+        for n, pupil in enumerate(("Ada", "Ben", "Cleo", "Dan"))
+        for again in range(2)
+    ]
+    model = KernelModel(lessons)
+    here = offered(model, lessons[0], 0, "ask", own=0)
+    assert {"Ada: Two sheep.", "Ada: Three sheep."} <= here["renamed by its place in the goal"]
+    described = model.consider(state_after(model, lessons[0], 0), "ask", own=0)
+    foreign = dict(zip(described.candidates.texts, described.features[:, FOREIGN].tolist(), strict=True))
+    assert foreign["Ada: Three sheep."] == 0 < foreign["Ben: Three sheep."]
+    assert len(set(described.wordings.of[[text.startswith("Ada") for text in described.candidates.texts]])) == 2
 
 
 def test_the_words_most_tasks_share_are_the_skeleton(kitchen: KernelModel) -> None:

@@ -64,6 +64,40 @@ def test_a_thing_that_every_task_has_is_a_name() -> None:
     assert phrasing.parse("put b 2 on bin 1") == Phrase("put * on *", ("b 2", "bin 1"))
 
 
+PUPILS = "Ada", "Ben", "Cleo", "Dan"
+VISITS = [
+    episode(
+        f"e{n}-{again}",
+        f"{pupil} waits.",
+        [Played("greet", f"{pupil}: Hello, and hello to the desk."), Played("ask Dan", f"{pupil}: Dan is out.")],
+        task=f"t{n}",
+        goal=f"Teach {pupil} at the {'red' if again else 'blue'} desk, {pupil} is patient.",
+    )
+    for n, pupil in enumerate(PUPILS)
+    for again in range(2)
+]
+"""The world says a pupil's name in its task alone; of the other words of a goal "desk" everywhere, the rest nowhere."""
+
+
+def test_words_that_the_world_repeats_where_the_goal_has_them() -> None:
+    phrasing = Phrasing.of(VISITS)
+    assert phrasing.repeated == {"ada", "ben", "cleo"}, "Dan is named in every task"
+    assert phrasing.of_goal("Teach Cleo and Ada, then cleo.") == ("Cleo", "Ada"), "in its order, as it spells them"
+    assert phrasing.of_goal(VISITS[-1].goal) == ()
+    phrase = phrasing.parse_in(VISITS[0].goal, "ask Ben")
+    assert phrase == Phrase("ask *", ("Ben",), ("Ada",))
+    assert phrase.blanked("ADA: Ben and Cleo.") == "<a>: <0> and Cleo."
+    assert phrasing.parse_in("Teach ben.", "ask Ben").blanked("Ben: Hi.") == "<0>: Hi.", (
+        "a name of the action stays one"
+    )
+
+
+def test_counterparts_of_goals_stand_in_their_order() -> None:
+    phrasing = Phrasing.of(VISITS)
+    assert phrasing.counterparts("Teach Ada, not Ben.", "Ben and Cleo") == (("Ada", "Ben"), ("Ben", "Cleo"))
+    assert phrasing.counterparts("Teach Ada.", "Teach Ada and Ben.") == (), "one gives more"
+
+
 def test_a_renaming_has_the_names_that_differ() -> None:
     assert PHRASING.renaming("take cup 1 from shelf 2", "take fork 3 from shelf 2") == (("cup 1", "fork 3"),)
     assert PHRASING.renaming("take cup 1 from shelf 2", "take cup 1 from shelf 2") == ()

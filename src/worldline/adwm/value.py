@@ -2,12 +2,13 @@
 
 Every task of the log is played in the world model `rollouts` times; an episode's value is that of its task. Values
 come back in the order of the log, so that tasks can be resampled and policies compared in pairs; rollouts of one task
-differ by seed only, and that seed is the same for every policy.
+differ by seed only, and that seed is the same for every policy. A policy that raises at what it is shown costs that
+episode.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.log_world import Support
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.rollout import Episode, Rollout
-from worldline.types import InputError, Policy, Trajectory, WorldlineError, derive_seed
+from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World, WorldlineError, derive_seed
 from worldline.user_module import error_text, is_of_the_machine
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Imagined:
     """Mean disagreement of the ensemble's members: the standard deviation between their means."""
     support: Support
     trajectories: list[Trajectory]
+    lost: tuple[str, ...] = ()
+    """Of each episode that the policy could not go on with: why. They are not among the trajectories."""
 
 
 def imagine(
@@ -58,9 +61,8 @@ def imagine(
     """Play `policy` at every task of `starts`, `rollouts` times each."""
     starts = ensemble.episodes if starts is None else starts
     world = ImaginedWorld(ensemble, config, guide, starts)
-    player = Rollout(world, policy, batch_size=batch_size)
-    played = _played(player, starts, rollouts, gamma, seed, watch)
-    return Imagined(played.values, _spread(ensemble, played), world.support, played.trajectories)
+    played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
+    return Imagined(played.values, _spread(ensemble, played), world.support, played.trajectories, played.lost)
 
 
 def imagine_kernel(
@@ -78,8 +80,8 @@ def imagine_kernel(
     """The same in the world of the kernel model (`wm`), or of the bag (`wm-bag`)."""
     starts = ensemble.episodes if starts is None else starts
     world = KernelWorld(ensemble.kernel, ensemble.facts, bag=bag, starts=starts)
-    played = _played(Rollout(world, policy, batch_size=batch_size), starts, rollouts, gamma, seed, watch)
-    return Imagined(played.values, 0.0, world.support, played.trajectories)
+    played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
+    return Imagined(played.values, 0.0, world.support, played.trajectories, played.lost)
 
 
 def imagine_text(
@@ -100,23 +102,53 @@ def imagine_text(
 
     starts = ensemble.episodes if starts is None else starts
     world = TextWorld(generator, ensemble, temperature, starts)
-    player = Rollout(world, policy, batch_size=batch_size)
-    played = _played(player, starts, rollouts, gamma, seed, watch)
-    return Imagined(played.values, 0.0, Support(), played.trajectories)
+    played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
+    return Imagined(played.values, 0.0, Support(), played.trajectories, played.lost)
 
 
 @dataclass(frozen=True)
 class _Played:
-    """Episodes in the order they were planned, their returns, and the value of each start's task."""
+    """The episodes that were played, in the order of the plan, their returns, and the value of each start's task."""
 
     episodes: list[Episode]
     trajectories: list[Trajectory]
     returns: Array
     values: Array
+    lost: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class _Forgiven:
+    """A policy that decides what it can: a turn at which it raises costs an episode. What it raised is kept."""
+
+    policy: Policy
+    name: str
+    lost: list[str] = field(default_factory=list)
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        try:
+            return self.policy.act(turns)
+        except WorldlineError:
+            raise
+        except (Exception, SystemExit) as error:
+            if is_of_the_machine(error):
+                raise
+            if len(turns) > 1:
+                middle = len(turns) // 2
+                return [*self.act(turns[:middle]), *self.act(turns[middle:])]
+            self.lost.append(error_text(error))
+            return [Decision("", "", failure=self.lost[-1])]
 
 
 def _played(
-    player: Rollout, starts: Sequence[Trajectory], rollouts: int | None, gamma: float, seed: int, watch: Watch
+    world: World,
+    policy: Policy,
+    batch_size: int,
+    starts: Sequence[Trajectory],
+    rollouts: int | None,
+    gamma: float,
+    seed: int,
+    watch: Watch,
 ) -> _Played:
     tasks = list(dict.fromkeys(start.task_id for start in starts))
     rollouts = rollouts or enough(len(tasks))
@@ -125,29 +157,33 @@ def _played(
         for number, task in enumerate(tasks)
         for again in range(rollouts)
     ]
+    forgiven = _Forgiven(policy, policy.name)
+    player = Rollout(world, forgiven, batch_size=batch_size, retries=0)
     trajectories: dict[str, Trajectory] = {}
-    for trajectory in _guarded(player, wanted):
+    for trajectory in player.play(wanted):
         trajectories[trajectory.id] = trajectory
         watch(trajectory)
-    if player.failed:
+    if len(player.failed) > len(forgiven.lost):
         raise WorldlineError(f"{len(player.failed)} imagined episodes failed; the first: {player.failed[0]}")
-    ordered = [trajectories[episode.id] for episode in wanted]
+    if not trajectories:
+        line = f"failed in the world model: {forgiven.lost[0]}: `act(turns)` must return a Decision for every turn"
+        raise InputError(f"policy '{policy.name}' {line}")
+    episodes = [episode for episode in wanted if episode.id in trajectories]
+    ordered = [trajectories[episode.id] for episode in episodes]
     returns = np.array([discounted(trajectory, gamma) for trajectory in ordered])
-    of_task = dict(zip(tasks, returns.reshape(-1, rollouts).mean(1), strict=True))
-    return _Played(wanted, ordered, returns, np.array([of_task[start.task_id] for start in starts]))
+    values = _values(tasks, [trajectory.task_id for trajectory in ordered], returns)
+    return _Played(
+        episodes, ordered, returns, np.array([values[start.task_id] for start in starts]), tuple(forgiven.lost)
+    )
 
 
-def _guarded(player: Rollout, episodes: Sequence[Episode]) -> Iterator[Trajectory]:
-    """The rollout's trajectories. Only a policy ends a rollout by raising: that is one line, and no bug of ours."""
-    try:
-        yield from player.play(episodes)
-    except WorldlineError:
-        raise
-    except (Exception, SystemExit) as error:
-        if is_of_the_machine(error):
-            raise
-        line = f"failed in the world model: {error_text(error)}: `act(turns)` must return a Decision for every turn"
-        raise InputError(f"policy '{player.name}' {line}") from error
+def _values(tasks: Sequence[str], played: Sequence[str], returns: Array) -> dict[str, float]:
+    """The mean return of each task; of a task that lost all its episodes, that of the others."""
+    of_task: dict[str, list[float]] = {}
+    for task, value in zip(played, returns.tolist(), strict=True):
+        of_task.setdefault(task, []).append(value)
+    means = {task: float(np.mean(own)) for task, own in of_task.items()}
+    return dict.fromkeys(tasks, float(np.mean([*means.values()]))) | means
 
 
 def enough(tasks: int) -> int:

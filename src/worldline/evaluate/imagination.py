@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # what reads language models takes seconds to import: `wm` of
     from worldline.policies.language_model.hf import HFPolicy
 
 TEXT_MODEL = "wm-text"
-HOW = 2
+HOW = 3
 """Raised when one and the same world model imagines otherwise than before: values kept until then are not read."""
 WITH_EPISODES = frozenset({"adwm", KERNEL})
 """The estimators whose imagined episodes are kept beside their values."""

@@ -27,6 +27,7 @@ class ImaginedValues(BaseModel):
     spread: float
     near: dict[str, int]
     unsupported: int
+    lost: list[str]
 
 
 def cached_imagination(
@@ -51,6 +52,7 @@ def _write(entry: Path, imagined: Imagined, *, with_episodes: bool) -> None:
         spread=imagined.spread,
         near=dict(support.near),
         unsupported=support.unsupported,
+        lost=list(imagined.lost),
     )
     with files.replacing(entry) as partial:
         files.write_json(partial / VALUES, content.model_dump())
@@ -67,4 +69,4 @@ def _read(entry: Path, *, with_episodes: bool) -> Imagined:
         raise InputError(f"{entry / VALUES}: not readable: delete {entry}") from None
     support = Support(Counter(kept.near), kept.unsupported)
     episodes = list(store.read(entry)) if with_episodes else []
-    return Imagined(np.array(kept.values), kept.spread, support, episodes)
+    return Imagined(np.array(kept.values), kept.spread, support, episodes, tuple(kept.lost))

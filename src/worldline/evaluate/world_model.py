@@ -169,6 +169,11 @@ class WorldModelEstimators:
         share = imagined.support.unsupported / max(1, imagined.support.steps)
         if share > MOST_UNSUPPORTED:
             caveats.append(f"{share:.0%} of the imagined steps are not supported by the log")
+        if imagined.lost:
+            share = len(imagined.lost) / (len(imagined.lost) + len(imagined.trajectories))
+            caveats.append(
+                f"{share:.1%} of the imagined episodes are lost: the policy failed there ({imagined.lost[0]})"
+            )
         new = self._novelty.share(imagined.trajectories) if name in WITH_EPISODES else 0.0
         newest_logger = self._newest_logger if new > MOST_NEW else None
         if newest_logger is not None and new > TIMES_AS_NEW * newest_logger:

@@ -94,6 +94,7 @@ def candidates(
         if kind == OTHER:
             continue
         adaptations = adapter.by_goal(row, text) if row >= 0 and log.goal_shown[row] else []
+        adaptations += adapter.by_place(row, text) if row >= 0 else []
         if (computed := numbers.adapted(text, row)) is not None:
             adaptations.append((computed, COMPUTED))
         if place < _ADAPTED:
@@ -153,6 +154,11 @@ class _Adapter:
         there = tuple(pair for pair in renaming if pair[0] in words)
         return [(renamed(text, there), BY_GOAL)] if there else []
 
+    def by_place(self, row: int, text: str) -> list[tuple[str, int]]:
+        """The answer of a logged step with what our goal has in the place of what the other goal has."""
+        renaming = self._by_place(self._log.episodes[self._log.rows[row].episode].goal)
+        return [(renamed(text, renaming), BY_PLACE)] if renaming else []
+
     def adaptations(self, row: int, source: Source, renaming: Renaming, text: str) -> Iterator[tuple[str, int]]:
         """Other answers that `source` suggests, whose own is `text` with names exchanged, and their kinds."""
         names, state = self._step.phrase.names, self._state
@@ -160,10 +166,8 @@ class _Adapter:
             more = history_renaming(self._log, row, self._latest, self._step, renaming)
             if len(more) > len(renaming):
                 yield renamed(source.answer, more), BY_HISTORY
-        if row >= 0:
-            yield renamed(text, self._by_place(self._log.episodes[self._log.rows[row].episode].goal)), BY_PLACE
-            if (again := self._repeated(row)) is not None:
-                yield again, RECALLED
+        if row >= 0 and (again := self._repeated(row)) is not None:
+            yield again, RECALLED
         key = source.observation, source.action, source.answer
         if key not in self._moved:
             self._moved.add(key)
@@ -196,9 +200,10 @@ class _Adapter:
         renaming = self._places.get(goal)
         if renaming is None:
             rare, own = self._log.language.rare, vocabulary(self._step.action)
+            given = dict(self._log.language.phrasing.counterparts(goal, self._state.goal))
             renaming = self._places[goal] = tuple(
                 (old, new)
-                for old, new in aligned(goal, self._state.goal)
+                for old, new in (dict(aligned(goal, self._state.goal)) | given).items()
                 if any(word not in own and rare(word) for word in vocabulary(old))
             )
         return renaming

@@ -9,7 +9,6 @@ from worldline.kernel.model import Considered, KernelModel
 from worldline.kernel.number_model import NumberModel
 from worldline.kernel.numerals import number_gap
 from worldline.kernel.paths import opening
-from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.words import overlap, vocabulary
 
@@ -60,8 +59,8 @@ def _nearest(
         return np.zeros(len(texts), np.float32)
     of_goal = np.array([vocabulary(text) & wanted == vocabulary(answer) & wanted for text in texts])
     alike = alike & of_goal if (alike & of_goal).any() else alike
-    wanted_text = blanked(answer, phrase.names)
-    overlaps = np.array([overlap(blanked(text, phrase.names), wanted_text) for text in texts])
+    wanted_text = phrase.blanked(answer)
+    overlaps = np.array([overlap(phrase.blanked(text), wanted_text) for text in texts])
     nearness = overlaps / _NEAR - off
     return np.where(alike, np.exp(nearness - nearness[alike].max()), 0.0).astype(np.float32)
 

@@ -201,7 +201,7 @@ class EpisodeState:
 
     def describe(self, action: str) -> StepDescription:
         language = self.language
-        phrase = language.phrasing.parse(action)
+        phrase = language.phrasing.parse_in(self.goal, action)
         words = _WORD.findall(action.lower())
         shown = language.observations.id(self.observation)
         codes = np.array(

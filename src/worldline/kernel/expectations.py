@@ -19,7 +19,7 @@ import numpy.typing as npt
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import first_number, free_numbers, wording
 from worldline.kernel.numerals import numbered
-from worldline.kernel.phrases import Phrase, blanked
+from worldline.kernel.phrases import Phrase
 from worldline.kernel.processes import Array, Inputs, NameTable, Process, SparseInputs, predictable_directions
 from worldline.kernel.step_table import FOLDS, StepTable, fold_of
 from worldline.kernel.words import plain_words
@@ -109,7 +109,7 @@ class Answer:
     @property
     def words(self) -> frozenset[str]:
         """Without the names of the action, and without what needs no prediction."""
-        return plain_words(blanked(self.text, self.phrase.names)) - self.given
+        return plain_words(self.phrase.blanked(self.text)) - self.given
 
 
 @dataclass(frozen=True)
@@ -163,14 +163,14 @@ class Outputs:
             return np.array([[one.reward] for one in answers])
         if self.target == "number":
             return np.array([free_numbers(one.text, one.phrase) for one in answers])
-        words = (_combined_words(self, one.text, one.phrase.names) - one.given for one in answers)
+        words = (_combined_words(self, one.text, one.phrase) - one.given for one in answers)
         return np.array([_combined(self, each) for each in words])
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _combined_words(outputs: Outputs, text: str, names: tuple[str, ...]) -> frozenset[str]:
+def _combined_words(outputs: Outputs, text: str, phrase: Phrase) -> frozenset[str]:
     """The words of a text that have a part in the combinations, without those names."""
-    return plain_words(blanked(text, names)).intersection(outputs.words)
+    return plain_words(phrase.blanked(text)).intersection(outputs.words)
 
 
 @functools.lru_cache(maxsize=1 << 14)

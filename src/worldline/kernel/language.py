@@ -11,7 +11,7 @@ import numpy as np
 
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import FEWEST, SURE, Moves, opening
-from worldline.kernel.phrases import Phrase, Phrasing, blanked
+from worldline.kernel.phrases import Phrase, Phrasing
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.kernel.words import plain_words, stable_hash
 from worldline.types import Trajectory
@@ -45,23 +45,23 @@ def code(*parts: object) -> int:
 
 
 def wording(answer: str, phrase: Phrase) -> str:
-    """An answer without its numbers and without the names of the action it answers."""
-    return _wording(answer, phrase.names)
+    """An answer without its numbers, the names of the action it answers and the words that the goal gives it."""
+    return _wording(answer, phrase)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _wording(answer: str, names: tuple[str, ...]) -> str:
-    return _without_numbers(blanked(answer, names))
+def _wording(answer: str, phrase: Phrase) -> str:
+    return _without_numbers(phrase.blanked(answer))
 
 
 def free_numbers(answer: str, phrase: Phrase) -> tuple[float, ...]:
     """The numbers that `wording` leaves out, in order."""
-    return _free_numbers(answer, phrase.names)
+    return _free_numbers(answer, phrase)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _free_numbers(answer: str, names: tuple[str, ...]) -> tuple[float, ...]:
-    return tuple(float(number[:9]) for number in _FREE_NUMBER.findall(blanked(answer, names)))
+def _free_numbers(answer: str, phrase: Phrase) -> tuple[float, ...]:
+    return tuple(float(number[:9]) for number in _FREE_NUMBER.findall(phrase.blanked(answer)))
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -74,8 +74,8 @@ def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> fr
     fillings: dict[str, Counter[str]] = defaultdict(Counter)
     for episode in episodes:
         for step, answer in zip(episode.steps, episode.next_observations, strict=True):
-            phrase = phrasing.parse(step.action)
-            fillings[wording(answer, phrase)][blanked(answer, phrase.names).lower()] += 1
+            phrase = phrasing.parse_in(episode.goal, step.action)
+            fillings[wording(answer, phrase)][phrase.blanked(answer).lower()] += 1
     return frozenset(
         worded
         for worded, texts in fillings.items()
@@ -108,7 +108,7 @@ def idle_wordings(
     for episode in episodes:
         for step, after in itertools.pairwise(episode.steps):
             if step.admissible is not None:
-                phrase = phrasing.parse(step.action)
+                phrase = phrasing.parse_in(episode.goal, step.action)
                 happening = phrase.skeleton, wording(opening(after.observation), phrase)
                 seen[happening] += 1
                 kept[happening] += step.admissible == after.admissible
@@ -203,11 +203,11 @@ class Language:
         A push that succeeds shows another hash each time; all of them are of one sort.
         """
         recurs = wording(answer, phrase) in self.recurring
-        return self.plain(blanked(answer, phrase.names)).lower() if recurs else self.number_free(answer, phrase)
+        return self.plain(phrase.blanked(answer)).lower() if recurs else self.number_free(answer, phrase)
 
     def number_free(self, answer: str, phrase: Phrase) -> str:
         """The wording of an answer without words that a single task shows."""
-        return _without_numbers(self.plain(blanked(answer, phrase.names)))
+        return _without_numbers(self.plain(phrase.blanked(answer)))
 
     def plain(self, text: str) -> str:
         """The text with words that a single task shows blanked."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from worldline.kernel.edits import openings
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.fillings import SLOTS
-from worldline.kernel.phrases import Phrase, blanked
+from worldline.kernel.phrases import Phrase
 from worldline.kernel.step_table import StepTable
 from worldline.kernel.words import stable_hash
 
@@ -63,7 +63,7 @@ class ItemDescriber:
         together = [text for text in texts if any(name in text for name in names)]
         self._shown = (("s", _spaced(answer)), ("o", texts[-1]), ("w", "".join(together)), ("e", "".join(texts)))
         self._action, self._verb = step.action, step.phrase.verb
-        spoken = openings(blanked(answer, step.phrase.names))[:_SPOKEN]
+        spoken = openings(step.phrase.blanked(answer))[:_SPOKEN]
         self._spoken = "|".join(sentence for sentence, _ in spoken)
         shapes = sorted(log.language.shape_sets[log.language.shape(state.listed)], key=lambda one: (len(one), one))
         self._shapes = (*shapes[:_SHAPES], *[""] * (_SHAPES - len(shapes[:_SHAPES])))

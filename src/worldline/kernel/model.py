@@ -62,7 +62,7 @@ class Considered:
     prospects: Prospects
 
 
-FEATURES = 7
+FEATURES = 8
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import last_number, sentences, wording
 from worldline.kernel.outcome_classes import OutcomeClasses, StepOutcome
-from worldline.kernel.phrases import blanked
 from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.vectors import used_columns
 from worldline.kernel.words import at_least, stable_hash
@@ -61,7 +60,7 @@ def outcome_features(
     """
     event, past = state.event(step.action), state.event_counts
     happening, happened = state.happening(step, answer), state.happened
-    says = blanked(answer, step.phrase.names).lower()
+    says = step.phrase.blanked(answer).lower()
     named = {word for name in step.phrase.names for word in name.lower().split()}
     left = sorted(state.goal_words - named)
     count, owed = min(past[event], 3), min(len(state.owed.intersection(left)), 3)
