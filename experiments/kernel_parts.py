@@ -115,7 +115,8 @@ def main(words: Sequence[str] | None = None) -> int:
     measured = [*rows(whole, parts)]
     of_parts = worth(measured)
     if options.result:
-        files.write_json(options.result, {"command": " ".join(sys.argv), "worth": of_parts, "rows": measured})
+        command = shlex.join(["python", *sys.argv])
+        files.write_json(options.result, {"command": command, "worth": of_parts, "rows": measured})
     print_worth(of_parts, [one for one in (*whole, *parts) if one.kept() is None])
     return 0
 
