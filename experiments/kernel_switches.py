@@ -32,6 +32,7 @@ from worldline.kernel.expectations import TARGETS
 from worldline.kernel.features import NAMES
 from worldline.kernel.fillings import Fillings
 from worldline.kernel.gate import Gate
+from worldline.kernel.goal_words import GoalWords
 from worldline.kernel.goals import GoalNames
 from worldline.kernel.language import Language
 from worldline.kernel.model import KernelModel
@@ -313,6 +314,7 @@ PARTS: dict[str, Part] = {
     "rows of the task": _off(compared_rows, "_OF_TASK", _put(0)),
     "rows of the episode": _off(compared_rows, "_own_steps", _says([]), "feature of this episode"),
     "goals shown": _off(GoalNames, "shows", _says(False), "goals shown"),
+    "goal words": _off(GoalWords, "of", _put(classmethod(lambda cls, *given: cls())), "goal words"),
     "moves that cancel": _off(Moves, "of", _put(classmethod(lambda cls, episodes: cls())), "moves that cancel"),
     "idle wordings": _off(step_table, "idle_wordings", _says((frozenset(), frozenset())), "idle wordings"),
     "own words": _off(step_table, "own_words", _says(frozenset()), "own words"),

@@ -51,6 +51,39 @@ def test_an_eager_policy_plays_the_same_in_the_same_order_and_foresees_every_tur
     assert all(policy.met)
 
 
+def test_a_forgiving_rollout_loses_the_episodes_at_which_the_policy_raises() -> None:
+    class Careful(SeededPolicy):
+        def act(self, turns: Sequence[Turn]) -> list[Decision]:
+            if any(turn.task == "2" and turn.history for turn in turns):
+                raise KeyError("a door")
+            return super().act(list(turns))
+
+    world = CountingWorld()
+    episodes = plan(world, "train", 9, seed=7, run="r")
+    rollout = Rollout(world, Careful(), batch_size=4, forgiving=True)
+    whole = {t.id: t for t in Rollout(world, SeededPolicy(), batch_size=4).play(episodes)}
+    others = {name: t for name, t in whole.items() if t.task_id != "2"}
+    assert others and {t.id: t for t in rollout.play(episodes)} == others
+    assert len(rollout.failed) == len(rollout.undecided) == 9 - len(others)
+    assert rollout.undecided[0].startswith("KeyError: 'a door' (") and rollout.undecided[0] in rollout.failed[0]
+    with pytest.raises(KeyError):
+        list(Rollout(world, Careful(), batch_size=4).play(episodes))
+
+
+def test_a_forgiving_rollout_forgives_no_memory_error_and_no_wrong_decisions() -> None:
+    def raising(error: Exception) -> SeededPolicy:
+        policy = SeededPolicy()
+        policy.act = lambda turns: (_ for _ in ()).throw(error)  # type: ignore[method-assign]  # raises when it is read
+        return policy
+
+    episodes = plan(CountingWorld(), "train", 4, seed=7, run="r")
+    for error in (MemoryError("full"), OSError("no disk"), InputError("one line")):
+        with pytest.raises(type(error)):
+            list(Rollout(CountingWorld(), raising(error), forgiving=True).play(episodes))
+    nobody = Rollout(CountingWorld(), raising(ValueError("never")), forgiving=True)
+    assert list(nobody.play(episodes)) == [] and len(nobody.undecided) == 4
+
+
 def test_an_eager_policy_acts_on_all_turns_at_once_where_environments_are_eager() -> None:
     class Beginning(CountingEnv):
         def begin(self, action: str) -> None: ...

@@ -30,7 +30,7 @@ from worldline.types import (
     WorldlineError,
     derive_seed,
 )
-from worldline.user_module import error_text
+from worldline.user_module import error_text, is_of_the_machine
 
 Value = TypeVar("Value")
 
@@ -67,6 +67,7 @@ class Rollout:
 
     An environment that raises, or a decision with a `failure`, costs its episode only: it is played again, `retries`
     times, then counted as failed and left out. A policy that raises ends the rollout: what was yielded before is whole.
+    A `forgiving` rollout loses the episode alone.
     """
 
     world: World
@@ -80,6 +81,9 @@ class Rollout:
     mishap: str = ""
     """The first error for which an episode was played again."""
     failed: list[str] = field(default_factory=list)
+    forgiving: bool = False
+    undecided: list[str] = field(default_factory=list)
+    """Of the failed episodes, those in which the policy could not decide: why."""
 
     @property
     def name(self) -> str:
@@ -132,8 +136,17 @@ class Rollout:
             raise InputError(f"policy '{self.name}' left {missing} of {len(turns)} turns undecided")
 
     def _all_decided(self, turns: list[Turn]) -> dict[int, Decision]:
-        given = self.policy.act(turns)
-        decisions = list(given) if isinstance(given, Iterator) else given
+        try:
+            given = self.policy.act(turns)
+            decisions = list(given) if isinstance(given, Iterator) else given
+        except (Exception, SystemExit) as error:
+            if not self.forgiving or isinstance(error, WorldlineError) or is_of_the_machine(error):
+                raise
+            if len(turns) == 1:
+                return {0: Decision("", "", failure=error_text(error))}
+            middle = len(turns) // 2
+            second = self._all_decided(turns[middle:])
+            return self._all_decided(turns[:middle]) | {middle + at: one for at, one in second.items()}
         if not isinstance(decisions, Sequence) or len(decisions) != len(turns):
             got = f"{len(decisions)} decisions" if isinstance(decisions, Sequence) else f"a {type(decisions).__name__}"
             raise InputError(f"policy '{self.name}' returned {got} for {len(turns)} turns: `act` must return a list")
@@ -180,7 +193,9 @@ class Rollout:
                 raise WorldlineError(decision.failure)
             running.advance(decision)
         except (Exception, SystemExit) as error:
-            return self._attempt(running.episode, self._excuse(running.episode, running.attempt, error))
+            again = self._attempt(running.episode, self._excuse(running.episode, running.attempt, error))
+            self.undecided += [decision.failure] if again is None and decision.failure else []
+            return again
         return running
 
     def _excuse(self, episode: Episode, attempt: int, error: Exception | SystemExit) -> int:

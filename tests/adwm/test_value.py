@@ -1,5 +1,8 @@
 """Values by imagination against reality, and how they are put together."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tiny_house import mixed, play
@@ -7,7 +10,7 @@ from tiny_house import mixed, play
 from worldline.adwm.fit import Fitted
 from worldline.adwm.value import discounted, enough, imagine, imagine_kernel
 from worldline.policies.mixing import FunctionPolicy
-from worldline.types import InputError, Trajectory, Turn, World
+from worldline.types import Decision, InputError, Trajectory, Turn, World
 
 
 def test_values_of_wm_agree_with_reality(fitted: Fitted, house: World) -> None:
@@ -47,21 +50,37 @@ def test_a_policy_that_raises_in_the_model_is_one_line(fitted: Fitted) -> None:
         imagine_kernel(fitted.ensemble, FunctionPolicy(late, "late"), rollouts=1)
 
 
-def test_a_policy_that_raises_at_some_texts_loses_these_episodes_alone(fitted: Fitted, log: list[Trajectory]) -> None:
+def test_a_policy_that_raises_at_some_texts_loses_these_episodes_alone(
+    fitted: Fitted, house: World, log: list[Trajectory]
+) -> None:
     """The others are as without it, whoever shared the batch; a task without any has the mean of the other tasks."""
     starts = list({episode.task_id: episode for episode in log}.values())
     lost, *kept = [start.task_id for start in starts]
 
-    def careful(turn: Turn) -> str:
-        return "look" if turn.task != lost or not turn.history else str(1 / 0)
+    class Careful:
+        name = "careful"
 
-    whole = imagine_kernel(fitted.ensemble, FunctionPolicy(lambda turn: "look", "whole"), starts=starts, rollouts=2)
-    partly = imagine_kernel(fitted.ensemble, FunctionPolicy(careful, "careful"), starts=starts, rollouts=2)
-    assert partly.values[1:] == pytest.approx(whole.values[1:])
-    assert partly.values[0] == pytest.approx(whole.values[1:].mean())
-    assert len(partly.lost) == 2 and "ZeroDivisionError" in partly.lost[0]
-    assert [t.task_id for t in partly.trajectories] == [task for task in kept for _ in range(2)]
-    assert whole.lost == ()
+        def __init__(self, unable: bool) -> None:
+            self.sure, self.unable = mixed(house, 0.2), unable
+
+        def act(self, turns: Sequence[Turn]) -> Iterator[Decision]:
+            """A generator: what it raises comes out where it is read."""
+            for turn in turns:
+                if turn.task == lost and turn.history and not self.unable:
+                    raise ZeroDivisionError("no such room")
+                (decision,) = self.sure.act([turn])
+                yield replace(decision, failure="cannot say") if turn.task == lost and self.unable else decision
+
+    whole = imagine_kernel(fitted.ensemble, mixed(house, 0.2), starts=starts, rollouts=2)
+    assert len(set(whole.values)) > 1 and whole.values[0] != whole.values[1:].mean()
+    assert (whole.lost, whole.failure) == (0.0, "")
+    for unable in (False, True):
+        partly = imagine_kernel(fitted.ensemble, Careful(unable), starts=starts, rollouts=2)  # type: ignore[arg-type]  # act may be a generator
+        assert partly.values[1:] == pytest.approx(whole.values[1:])
+        assert partly.values[0] == pytest.approx(whole.values[1:].mean())
+        assert partly.lost == pytest.approx(1 / len(starts))
+        assert ("cannot say" if unable else "ZeroDivisionError: no such room") in partly.failure
+        assert [t.task_id for t in partly.trajectories] == [task for task in kept for _ in range(2)]
 
 
 def test_rollouts_make_up_what_is_enough() -> None:

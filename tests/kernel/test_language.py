@@ -38,7 +38,7 @@ def test_numbers_are_found_wherever_they_stand(text: str) -> None:
 
 def test_a_wording_has_neither_numbers_nor_names() -> None:
     assert wording("You sell the Cup for 12.", Phrase("sell *", ("cup",))) == "you sell the <0> for #."
-    assert wording("Mia pays 12 for the Cup.", Phrase("sell *", ("cup",), ("Mia",))) == "<a> pays # for the <0>."
+    assert wording("Mia pays 12 for the Cup.", Phrase("sell *", ("cup",), ("Mia",))) == "<g0> pays # for the <0>."
 
 
 def test_a_code_is_the_same_for_the_same_parts_only() -> None:

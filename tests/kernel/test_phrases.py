@@ -64,38 +64,32 @@ def test_a_thing_that_every_task_has_is_a_name() -> None:
     assert phrasing.parse("put b 2 on bin 1") == Phrase("put * on *", ("b 2", "bin 1"))
 
 
-PUPILS = "Ada", "Ben", "Cleo", "Dan"
-VISITS = [
-    episode(
-        f"e{n}-{again}",
-        f"{pupil} waits.",
-        [Played("greet", f"{pupil}: Hello, and hello to the desk."), Played("ask Dan", f"{pupil}: Dan is out.")],
-        task=f"t{n}",
-        goal=f"Teach {pupil} at the {'red' if again else 'blue'} desk, {pupil} is patient.",
-    )
-    for n, pupil in enumerate(PUPILS)
-    for again in range(2)
-]
-"""The world says a pupil's name in its task alone; of the other words of a goal "desk" everywhere, the rest nowhere."""
+def test_words_that_a_goal_gives_are_blanked_beside_the_names_of_the_action() -> None:
+    pupils = ("Ada", "Ben", "Cleo", "Dan", "Eve") * 2
+    visits = [
+        episode(f"e{n}", "", [Played(f"ask {other}", f"{one}: {other} is out.")], task=f"t{n}", goal=f"Teach {one}.")
+        for n, (one, other) in enumerate(zip(pupils[:-1], pupils[1:], strict=True))
+    ]
+    phrase = Phrasing.of(visits).parse_in("Teach ada.", "ask Ben")
+    assert phrase == Phrase("ask *", ("Ben",), ("ada",))
+    assert phrase.blanked("ADA: Ben and Cleo.") == "<g0>: <0> and Cleo."
+    assert Phrasing.of(visits).parse_in("Teach ben.", "ask Ben").blanked("Ben: Hi.") == "<0>: Hi.", "a name stays one"
 
 
-def test_words_that_the_world_repeats_where_the_goal_has_them() -> None:
-    phrasing = Phrasing.of(VISITS)
-    assert phrasing.repeated == {"ada", "ben", "cleo"}, "Dan is named in every task"
-    assert phrasing.of_goal("Teach Cleo and Ada, then cleo.") == ("Cleo", "Ada"), "in its order, as it spells them"
-    assert phrasing.of_goal(VISITS[-1].goal) == ()
-    phrase = phrasing.parse_in(VISITS[0].goal, "ask Ben")
-    assert phrase == Phrase("ask *", ("Ben",), ("Ada",))
-    assert phrase.blanked("ADA: Ben and Cleo.") == "<a>: <0> and Cleo."
-    assert phrasing.parse_in("Teach ben.", "ask Ben").blanked("Ben: Hi.") == "<0>: Hi.", (
-        "a name of the action stays one"
-    )
-
-
-def test_counterparts_of_goals_stand_in_their_order() -> None:
-    phrasing = Phrasing.of(VISITS)
-    assert phrasing.counterparts("Teach Ada, not Ben.", "Ben and Cleo") == (("Ada", "Ben"), ("Ben", "Cleo"))
-    assert phrasing.counterparts("Teach Ada.", "Teach Ada and Ben.") == (), "one gives more"
+def test_verbs_are_no_words_that_a_goal_gives_but_who_is_spoken_to_is() -> None:
+    """All begin an action with the pupil's name, or with "clean", which the goal has and the world repeats."""
+    lessons = [
+        episode(
+            f"e{n}",
+            "",
+            [Played(f"{one}, look", f"{one}: Hm."), Played("clean it", "It is clean.")],
+            task=one,
+            goal=goal,
+        )
+        for n, one in enumerate(("Ada", "Ben", "Cleo", "Dan"))
+        for goal in (f"Help {one} to clean.", f"Help {one}.")
+    ]
+    assert Phrasing.of(lessons).goal_words.words == {"ada", "ben", "cleo", "dan"}
 
 
 def test_a_renaming_has_the_names_that_differ() -> None:

@@ -8,7 +8,7 @@ episode.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,7 @@ from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.log_world import Support
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.rollout import Episode, Rollout
-from worldline.types import Decision, InputError, Policy, Trajectory, Turn, World, WorldlineError, derive_seed
-from worldline.user_module import error_text, is_of_the_machine
+from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed
 
 if TYPE_CHECKING:
     from worldline.policies.language_model.hf import HFPolicy
@@ -41,8 +40,9 @@ class Imagined:
     """Mean disagreement of the ensemble's members: the standard deviation between their means."""
     support: Support
     trajectories: list[Trajectory]
-    lost: tuple[str, ...] = ()
-    """Of each episode that the policy could not go on with: why. They are not among the trajectories."""
+    lost: float = 0.0
+    """The share of the episodes that the policy could not go on with; below, why it could not with the first."""
+    failure: str = ""
 
 
 def imagine(
@@ -62,7 +62,9 @@ def imagine(
     starts = ensemble.episodes if starts is None else starts
     world = ImaginedWorld(ensemble, config, guide, starts)
     played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
-    return Imagined(played.values, _spread(ensemble, played), world.support, played.trajectories, played.lost)
+    return Imagined(
+        played.values, _spread(ensemble, played), world.support, played.trajectories, played.lost, played.failure
+    )
 
 
 def imagine_kernel(
@@ -81,7 +83,7 @@ def imagine_kernel(
     starts = ensemble.episodes if starts is None else starts
     world = KernelWorld(ensemble.kernel, ensemble.facts, bag=bag, starts=starts)
     played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
-    return Imagined(played.values, 0.0, world.support, played.trajectories, played.lost)
+    return Imagined(played.values, 0.0, world.support, played.trajectories, played.lost, played.failure)
 
 
 def imagine_text(
@@ -103,7 +105,7 @@ def imagine_text(
     starts = ensemble.episodes if starts is None else starts
     world = TextWorld(generator, ensemble, temperature, starts)
     played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
-    return Imagined(played.values, 0.0, Support(), played.trajectories, played.lost)
+    return Imagined(played.values, 0.0, Support(), played.trajectories, played.lost, played.failure)
 
 
 @dataclass(frozen=True)
@@ -114,30 +116,8 @@ class _Played:
     trajectories: list[Trajectory]
     returns: Array
     values: Array
-    lost: tuple[str, ...]
-
-
-@dataclass(eq=False)
-class _Forgiven:
-    """A policy that decides what it can: a turn at which it raises costs an episode. What it raised is kept."""
-
-    policy: Policy
-    name: str
-    lost: list[str] = field(default_factory=list)
-
-    def act(self, turns: Sequence[Turn]) -> list[Decision]:
-        try:
-            return self.policy.act(turns)
-        except WorldlineError:
-            raise
-        except (Exception, SystemExit) as error:
-            if is_of_the_machine(error):
-                raise
-            if len(turns) > 1:
-                middle = len(turns) // 2
-                return [*self.act(turns[:middle]), *self.act(turns[middle:])]
-            self.lost.append(error_text(error))
-            return [Decision("", "", failure=self.lost[-1])]
+    lost: float
+    failure: str
 
 
 def _played(
@@ -157,24 +137,23 @@ def _played(
         for number, task in enumerate(tasks)
         for again in range(rollouts)
     ]
-    forgiven = _Forgiven(policy, policy.name)
-    player = Rollout(world, forgiven, batch_size=batch_size, retries=0)
+    player = Rollout(world, policy, batch_size=batch_size, forgiving=True)
     trajectories: dict[str, Trajectory] = {}
     for trajectory in player.play(wanted):
         trajectories[trajectory.id] = trajectory
         watch(trajectory)
-    if len(player.failed) > len(forgiven.lost):
+    if len(player.failed) > len(player.undecided):
         raise WorldlineError(f"{len(player.failed)} imagined episodes failed; the first: {player.failed[0]}")
     if not trajectories:
-        line = f"failed in the world model: {forgiven.lost[0]}: `act(turns)` must return a Decision for every turn"
+        line = f"failed in the world model: {player.undecided[0]}: `act(turns)` must return a Decision for every turn"
         raise InputError(f"policy '{policy.name}' {line}")
     episodes = [episode for episode in wanted if episode.id in trajectories]
     ordered = [trajectories[episode.id] for episode in episodes]
     returns = np.array([discounted(trajectory, gamma) for trajectory in ordered])
     values = _values(tasks, [trajectory.task_id for trajectory in ordered], returns)
-    return _Played(
-        episodes, ordered, returns, np.array([values[start.task_id] for start in starts]), tuple(forgiven.lost)
-    )
+    of_starts = np.array([values[start.task_id] for start in starts])
+    lost = 1 - len(ordered) / len(wanted)
+    return _Played(episodes, ordered, returns, of_starts, lost, player.undecided[0] if player.undecided else "")
 
 
 def _values(tasks: Sequence[str], played: Sequence[str], returns: Array) -> dict[str, float]:

@@ -27,7 +27,8 @@ class ImaginedValues(BaseModel):
     spread: float
     near: dict[str, int]
     unsupported: int
-    lost: list[str]
+    lost: float
+    failure: str
 
 
 def cached_imagination(
@@ -52,7 +53,8 @@ def _write(entry: Path, imagined: Imagined, *, with_episodes: bool) -> None:
         spread=imagined.spread,
         near=dict(support.near),
         unsupported=support.unsupported,
-        lost=list(imagined.lost),
+        lost=imagined.lost,
+        failure=imagined.failure,
     )
     with files.replacing(entry) as partial:
         files.write_json(partial / VALUES, content.model_dump())
@@ -69,4 +71,4 @@ def _read(entry: Path, *, with_episodes: bool) -> Imagined:
         raise InputError(f"{entry / VALUES}: not readable: delete {entry}") from None
     support = Support(Counter(kept.near), kept.unsupported)
     episodes = list(store.read(entry)) if with_episodes else []
-    return Imagined(np.array(kept.values), kept.spread, support, episodes, tuple(kept.lost))
+    return Imagined(np.array(kept.values), kept.spread, support, episodes, kept.lost, kept.failure)

@@ -24,6 +24,7 @@ from worldline.evaluate.candidates import ELSEWHERE, Candidate
 from worldline.evaluate.case import Case
 from worldline.evaluate.correction import corrected_trials, corrections
 from worldline.evaluate.imagination import TEXT_MODEL, WITH_EPISODES, Imagination, Model, Player
+from worldline.evaluate.imagined_shortfalls import lost_error, shortfalls
 from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
 from worldline.kernel.model import FEATURES
@@ -46,8 +47,6 @@ LEAST_SHARE = 0.5
 """Of the correction, from which on the logged episodes decide: what speaks against these is the caveat then."""
 FOLDS = 2
 """Halves of the loggers; each is left out of the log that a world model is fitted on again."""
-MOST_UNSUPPORTED = 0.2
-"""Share of imagined answers the log does not support above which an estimate is flagged."""
 MOST_NEW, TIMES_AS_NEW = 0.3, 2.0
 """Share of imagined steps new to the log, and how many times that of the newest logger left out, above which it is."""
 
@@ -165,15 +164,8 @@ class WorldModelEstimators:
     def _doubt(self, imagined: Imagined, name: str) -> Doubt:
         members = max(1, len(self.ensemble.members))
         error = float(np.hypot(imagined.spread / np.sqrt(members), self.model_error(name)))
-        caveats = []
-        share = imagined.support.unsupported / max(1, imagined.support.steps)
-        if share > MOST_UNSUPPORTED:
-            caveats.append(f"{share:.0%} of the imagined steps are not supported by the log")
-        if imagined.lost:
-            share = len(imagined.lost) / (len(imagined.lost) + len(imagined.trajectories))
-            caveats.append(
-                f"{share:.1%} of the imagined episodes are lost: the policy failed there ({imagined.lost[0]})"
-            )
+        error = float(np.hypot(error, lost_error(imagined, self.case.log.returns(self.case.config.gamma))))
+        caveats = shortfalls(imagined)
         new = self._novelty.share(imagined.trajectories) if name in WITH_EPISODES else 0.0
         newest_logger = self._newest_logger if new > MOST_NEW else None
         if newest_logger is not None and new > TIMES_AS_NEW * newest_logger:

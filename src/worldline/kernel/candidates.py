@@ -200,11 +200,12 @@ class _Adapter:
         renaming = self._places.get(goal)
         if renaming is None:
             rare, own = self._log.language.rare, vocabulary(self._step.action)
-            given = dict(self._log.language.phrasing.counterparts(goal, self._state.goal))
+            ours, log = self._state.goal, self._log
+            pairs = aligned(goal, ours)
+            if not pairs and not log.goal_names.renaming(goal, ours):
+                pairs = log.language.phrasing.goal_words.in_order(goal, ours)
             renaming = self._places[goal] = tuple(
-                (old, new)
-                for old, new in (dict(aligned(goal, self._state.goal)) | given).items()
-                if any(word not in own and rare(word) for word in vocabulary(old))
+                (old, new) for old, new in pairs if any(word not in own and rare(word) for word in vocabulary(old))
             )
         return renaming
 

@@ -160,7 +160,7 @@ def _of_texts(
     shown, bid = state.last_number, last_number(step.action) or state.last_bid
     wanted = state.rare_goal_words - vocabulary(step.action)
     sought = wanted - state.words
-    foreign = state.language.phrasing.repeated - state.goal_words - state.words - vocabulary(step.action)
+    foreign, here = state.language.phrasing.goal_words.of_others(state.goal), state.words | vocabulary(step.action)
     described = []
     for text in texts:
         words = vocabulary(text)
@@ -174,7 +174,7 @@ def _of_texts(
                 len(words - state.words) / max(1, len(words)),
                 min(len(words & wanted), 2) / 2,
                 min(len(words & sought), 2) / 2,
-                min(len(words & foreign), 2) / 2,
+                min(len((words & foreign) - here), 2) / 2,
                 *_placed(text, shown, bid),
                 *numbers.judged(text),
             )

@@ -148,10 +148,9 @@ class Outlook(nn.Module):
         return reward, outcome.ended, outcome.success
 
     def _frequent_sorts(self, log: StepTable) -> dict[tuple[int, str], int]:
-        parse = log.language.phrasing.parse
         counts = Counter(
-            (kind, log.language.sort(row.answer, parse(row.action)))
-            for kind, row in zip(self._of_row.tolist(), log.rows, strict=True)
+            (kind, log.language.sort(row.answer, phrase))
+            for kind, row, phrase in zip(self._of_row.tolist(), log.rows, log.phrases, strict=True)
         )
         frequent = [sort for sort, times in counts.most_common(SORTS) if times >= RAREST * len(log)]
         return {sort: at for at, sort in enumerate(frequent)}

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from worldline.kernel.goal_words import GoalWords
 from worldline.kernel.words import derive_vocabulary, plain_words
 from worldline.types import Trajectory
 
@@ -24,9 +25,8 @@ _ACTIONS = 20
 _WORD = re.compile(r"\w+")
 _ODD_LETTERS = re.compile("[\u0130\u0131\u017f\u03a3]")
 """Letters that patterns take for i and s, and whose lower case is none of these; one with two lower cases."""
-_REPEATED, _ELSEWHERE = 0.2, 1 / 3
-"""A word of a goal is repeated by the world if the answers of this share of the episodes with such a goal have it, and
-of the others no more than this share of that share."""
+_REMEMBERED = 1 << 15
+"""Actions that are kept with the words of their goal."""
 _LONG = 300
 """Characters of a text from which on the vocabulary of the renamed text is derived: a shorter one is read as fast."""
 Renaming = tuple[tuple[str, str], ...]
@@ -39,8 +39,8 @@ class Phrase:
 
     skeleton: str
     names: tuple[str, ...]
-    of_goal: tuple[str, ...] = ()
-    """The words that the goal gives to the answers, in the order of the goal."""
+    given: tuple[str, ...] = ()
+    """The words that the goal gives to the answers, in its order."""
 
     @property
     def verb(self) -> str:
@@ -53,9 +53,9 @@ class Phrase:
         return tuple(name.lower() for name in self.names)
 
     def blanked(self, text: str) -> str:
-        """The text with the n-th name replaced by `<n>`, and the n-th word of the goal by `<a>`, `<b>`, ..."""
-        places = _places(self.names, self.of_goal)
-        return _replaced(text, places) if places else text
+        """The text with the n-th name replaced by `<n>`, and the n-th word that the goal gives by `<gn>`."""
+        less_names = blanked(text, self.names)
+        return _replaced(less_names, _marks(self.given)) if self.given else less_names
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,9 @@ class Phrasing:
     shared: frozenset[str]
     of_verbs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Of a verb with many actions, the words they share: "with" in "clean cup 1 with sink 1", where few tasks clean."""
-    repeated: frozenset[str] = frozenset()
-    """Words that the world repeats where the goal has them: "Mia" in "Mia: Now I see.", where Mia is to be helped."""
+    goal_words: GoalWords = field(default_factory=GoalWords)
     _parsed: dict[str, Phrase] = field(default_factory=dict, repr=False)
     _parsed_in: dict[tuple[str, str], Phrase] = field(default_factory=dict, repr=False)
-    _of_goals: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, episodes: Sequence[Trajectory]) -> "Phrasing":
@@ -83,32 +81,9 @@ class Phrasing:
                     tasks_with[word].add(episode.task_id)
         tasks = len({episode.task_id for episode in episodes})
         common = frozenset(w for w, those in tasks_with.items() if len(those) >= SHARED * tasks and not w.isdigit())
-        phrasing = cls(common, _of_verbs(worded.values(), common))
-        skeletons = {phrasing.parse(action).skeleton for action in worded}
-        return replace(phrasing, repeated=_repeated(episodes) - {w for one in skeletons for w in one.split()})
-
-    def parse_in(self, goal: str, action: str) -> Phrase:
-        """The same, with the words that a task with this goal gives to the answers."""
-        phrase = self._parsed_in.get((goal, action))
-        if phrase is None:
-            phrase = self._parsed_in[goal, action] = replace(self.parse(action), of_goal=self.of_goal(goal))
-        return phrase
-
-    def of_goal(self, goal: str) -> tuple[str, ...]:
-        """The words that a goal gives to the answers, in its order, as it spells them first."""
-        words = self._of_goals.get(goal)
-        if words is None:
-            spelled: dict[str, str] = {}
-            for word in _WORD.findall(goal):
-                if word.lower() in self.repeated:
-                    spelled.setdefault(word.lower(), word)
-            words = self._of_goals[goal] = tuple(spelled.values())
-        return words
-
-    def counterparts(self, old: str, new: str) -> Renaming:
-        """The words that one goal gives to the answers to those that another gives, where both give as many."""
-        theirs, ours = self.of_goal(old), self.of_goal(new)
-        return tuple((a, b) for a, b in zip(theirs, ours, strict=True) if a != b) if len(theirs) == len(ours) else ()
+        of_verbs = _of_verbs(worded.values(), common)
+        deeds = common.union(_verbs(episodes), *of_verbs.values())
+        return cls(common, of_verbs, GoalWords.of(episodes, deeds))
 
     def parse(self, action: str) -> Phrase:
         """The action's skeleton and names. The first word is never a name, unless it is a number."""
@@ -139,6 +114,15 @@ class Phrasing:
             skeleton.append("*")
         return Phrase(" ".join(skeleton), tuple(names))
 
+    def parse_in(self, goal: str, action: str) -> Phrase:
+        """The same, with the words that the goal gives to the answers."""
+        phrase = self._parsed_in.get((goal, action))
+        if phrase is None:
+            if len(self._parsed_in) >= _REMEMBERED:
+                self._parsed_in.clear()
+            phrase = self._parsed_in[goal, action] = replace(self.parse(action), given=self.goal_words.given(goal))
+        return phrase
+
     def renaming(self, old: str, new: str) -> Renaming | None:
         """The names of one action to those of another; None if they are not worded alike."""
         first, second = self.parse(old), self.parse(new)
@@ -147,22 +131,13 @@ class Phrasing:
         return tuple(pair for pair in zip(first.names, second.names, strict=True) if pair[0] != pair[1])
 
 
-def _repeated(episodes: Sequence[Trajectory]) -> frozenset[str]:
-    """Words that answers have where the goal has them, and seldom elsewhere."""
-    goals: Counter[str] = Counter()
-    answered: Counter[str] = Counter()
-    both: Counter[str] = Counter()
-    for episode in episodes:
-        of_goal = plain_words(episode.goal)
-        of_answers = frozenset().union(*map(plain_words, set(episode.next_observations)))
-        goals.update(of_goal)
-        answered.update(of_answers)
-        both.update(of_goal & of_answers)
-    shares = {word: both[word] / goals[word] for word in both if _WORD.fullmatch(word) and goals[word] < len(episodes)}
+def _verbs(episodes: Iterable[Trajectory]) -> frozenset[str]:
+    """First words of actions, but for those that only tasks with such a word in their goal begin with: "Mia, look"."""
     return frozenset(
-        word
-        for word, share in shares.items()
-        if share >= _REPEATED and (answered[word] - both[word]) <= _ELSEWHERE * share * (len(episodes) - goals[word])
+        words[0]
+        for episode in episodes
+        for action in {a for step in episode.steps for a in (step.action, *(step.admissible or ()))}
+        if (words := _WORD.findall(action.lower())) and words[0] not in plain_words(episode.goal)
     )
 
 
@@ -221,15 +196,20 @@ def renamed_set(texts: tuple[str, ...], renaming: Renaming) -> frozenset[str]:
 
 def blanked(text: str, names: Iterable[str]) -> str:
     """The text with the n-th name replaced by `<n>`."""
-    places = _places(tuple(names), ())
+    places = _places(tuple(names))
     return _replaced(text, places) if places else text
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _places(names: tuple[str, ...], of_goal: tuple[str, ...]) -> dict[str, str]:
-    """Of each name and word in lower case, the first place that it has."""
-    letters = {word.lower(): f"<{chr(ord('a') + place % 26)}>" for place, word in enumerate(of_goal)}
-    return letters | {name.lower(): f"<{place}>" for place, name in reversed([*enumerate(names)])}
+def _places(names: tuple[str, ...]) -> dict[str, str]:
+    """Of each name in lower case, the first place that it has."""
+    return {name.lower(): f"<{place}>" for place, name in reversed([*enumerate(names)])}
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _marks(given: tuple[str, ...]) -> dict[str, str]:
+    """Of each word that a goal gives, in lower case, its mark: no word of a language, and no number."""
+    return {word.lower(): f"<g{place}>" for place, word in enumerate(given)}
 
 
 def _replaced(text: str, new: Mapping[str, str]) -> str:

@@ -55,8 +55,7 @@ class TaskPairs:
 
     def __init__(self, log: StepTable) -> None:
         self._pairs: dict[tuple[str, str], list[tuple[int, Pair]]] = defaultdict(list)
-        for row in log.rows:
-            phrase = log.language.phrasing.parse(row.action)
+        for row, phrase in zip(log.rows, log.phrases, strict=True):
             pair = name_words(phrase), log.language.sort(row.answer, phrase)
             self._pairs[log.episodes[row.episode].task_id, phrase.skeleton].append((row.episode, pair))
 
@@ -86,8 +85,8 @@ class TaskBids:
 
     def __init__(self, log: StepTable) -> None:
         self._bids: dict[tuple[str, str], list[tuple[int, Bid]]] = defaultdict(list)
-        for row in log.rows:
-            number, phrase = first_number(row.action), log.language.phrasing.parse(row.action)
+        for row, phrase in zip(log.rows, log.phrases, strict=True):
+            number = first_number(row.action)
             if number is not None:
                 key = log.episodes[row.episode].task_id, phrase.skeleton
                 self._bids[key].append((row.episode, (number, wording(row.answer, phrase))))
