@@ -41,7 +41,7 @@ EXACT, RENAMED, OTHER, BY_HISTORY, BY_GOAL, BY_PLACE, SHIFTED, BETWEEN, TRANSFER
     len(KINDS)
 )
 _ADAPTED = 20
-"""Of the compared rows, the first so many are also adapted by history, numbers and views."""
+"""Of the compared rows, the first so many are also adapted by history, numbers and views, and by places of goals."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ def candidates(
         if kind == OTHER:
             continue
         adaptations = adapter.by_goal(row, text) if row >= 0 and log.goal_shown[row] else []
-        adaptations += adapter.by_place(row, text) if row >= 0 else []
+        if row >= 0 and (place < _ADAPTED or log.given_shown[row]):
+            adaptations += adapter.by_place(row, text)
         if (computed := numbers.adapted(text, row)) is not None:
             adaptations.append((computed, COMPUTED))
         if place < _ADAPTED:

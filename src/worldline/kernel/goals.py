@@ -62,6 +62,7 @@ class GoalNames:
     """Words of goals that are names in actions, each with its roles."""
 
     def __init__(self, episodes: Sequence[Trajectory], phrasing: Phrasing) -> None:
+        self._phrasing = phrasing
         wanted = frozenset(word for goal in {episode.goal for episode in episodes} for word in vocabulary(goal))
         actions = {a for e in episodes for step in e.steps for a in (step.action, *(step.admissible or ()))}
         all_roles: dict[str, set[_Role]] = defaultdict(set)
@@ -89,6 +90,11 @@ class GoalNames:
     def shows(self, goal: str, action: str, answer: str) -> bool:
         """Whether the answer has a name of the goal that the action has not."""
         return not (self.of(goal) - vocabulary(action)).isdisjoint(vocabulary(answer))
+
+    def shows_given(self, goal: str, answer: str) -> bool:
+        """Whether the answer has a word that the goal gives and that is in no action's names."""
+        given = {word.lower() for word in self._phrasing.goal_words.given(goal)}
+        return not (given - self._roles.keys()).isdisjoint(vocabulary(answer))
 
     def renaming(self, old: str, new: str) -> Renaming:
         """The names of one goal to those with the same roles in another; a name that both have stays."""

@@ -82,6 +82,8 @@ class StepTable:
     goal_names: GoalNames
     goal_shown: npt.NDArray[np.bool_]
     """Whether each answer shows a name of the goal that the action has not."""
+    given_shown: npt.NDArray[np.bool_]
+    """Whether each answer shows a word that its goal gives and no action of the log has."""
     repeated: Rows
     """The earlier step of its episode whose answer each row repeats; -1: what was shown first, -2: none or the last."""
     episode_of: Rows
@@ -132,6 +134,7 @@ class StepTable:
             tuple(happenings),
             goal_names,
             np.array([goal_names.shows(episodes[row.episode].goal, row.action, row.answer) for row in rows], bool),
+            np.array([goal_names.shows_given(episodes[row.episode].goal, row.answer) for row in rows], bool),
             np.concatenate([_repeated(episode) for episode in episodes]),
             episode_of,
             np.unique([episode.policy for episode in episodes], return_inverse=True)[1][episode_of],
