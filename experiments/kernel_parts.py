@@ -43,7 +43,7 @@ WORLDS = (*SMALL_CASES, "household")
 LOADED = ("worldline.bench.worlds", "worldline.adwm.value", "scipy.optimize", "torch._dynamo")
 """What takes seconds to import: once for all processes."""
 MEASURES = ("mae", "spearman", "text nats", "nats", "exact", "possible", "outcome nats", "outcome error", "exact lists")
-LARGER = 17
+LARGER = 16
 """So many of the parts, in their order, are judged by values too."""
 FEWEST = 30
 """Tasks that each target plays at least."""

@@ -81,7 +81,6 @@ def signs_of(model: KernelModel) -> dict[str, float]:
         "expectations": float(model.expects),
         "wording weights": float(model.wording_model.weights.abs().sum()),
         "blend": _moved(model.blend.exponents.tolist()),
-        "outlook": _moved(model.outlook_blend.exponents.tolist()),
         "bids": float(len(model.task_bids._bids)),
         "pairs": float(len(model.task_pairs._pairs)),
         "moves that cancel": float(len(language.moves.undone) + len(language.moves.idle)),
@@ -210,7 +209,7 @@ def _of_few_alone(original: Callable[..., dict[str, float]]) -> Callable[..., di
 
 
 def _linear(original: object) -> Callable[..., Any]:
-    return lambda self, scaled: self.linear(scaled).squeeze(-1)
+    return lambda self, scaled: (scaled @ self.linear).squeeze(-1)
 
 
 def _same_names_alone(original: object) -> Callable[..., Any]:
@@ -245,7 +244,6 @@ PARTS: dict[str, Part] = {
         _off(fitting, "_fit_blend", _says(None), "blend"),
     ),
     "expectations": _off(KernelModel, "_expected", _unexpected, "expectations"),
-    "outlook": _off(fitting, "_fit_outlook", _says(None), "outlook"),
     "outcome correction": _off(OutcomeModel, "fit", _says({}), "correction"),
     "outcome correction of many": _off(OutcomeModel, "fit", _of_few_alone, "correction of many"),
     "list model": _together(_off(KernelModel, "_listed", _list_of_best_source), _off(fitting, "_fit_lists", _says({}))),

@@ -9,7 +9,7 @@ from worldline.adwm import decoder, fit
 from worldline.adwm.fit import RECIPES
 from worldline.adwm.fitting import training
 from worldline.adwm.model import PRESETS
-from worldline.kernel import fitting, gate, lists, outcome, outlook, wordings
+from worldline.kernel import fitting, gate, lists, outcome, wordings
 from worldline.kernel.bag import Bag
 from worldline.kernel.model import KernelModel
 
@@ -37,10 +37,10 @@ BRIEF = PRESETS["small"].model_copy(
 
 def make_fits_brief(patch: pytest.MonkeyPatch, updates: int = 50) -> None:
     """Until the patch is undone: few updates of every part, few replays, no fits without some of the policies."""
-    for module in (gate, lists, outcome, outlook, wordings):
+    for module in (gate, lists, outcome, wordings):
         patch.setattr(module, "_STEPS", updates)
-    for module in (gate, outlook):  # else the weights of a brief fit would be those it began with
-        patch.setattr(module, "_EVERY", min(module._EVERY, max(1, updates // 2)))
+    # else the weights of a brief fit would be those it began with
+    patch.setattr(gate, "_EVERY", min(gate._EVERY, max(1, updates // 2)))
     replay_error = fit.replay_error
 
     def replayed_briefly(model: KernelModel | Bag, numbers: Sequence[int], seed: int) -> float:

@@ -12,7 +12,7 @@ from kernel_parts import shows
 from kernel_switches import PARTS, Part, signs_of, switched_off
 from written_logs import Played, episode, lessons, shelves, walks
 
-from worldline.kernel import gate, lists, outcome, outlook, wordings
+from worldline.kernel import gate, lists, outcome, wordings
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.replay import replayed_returns
 from worldline.types import Trajectory
@@ -26,7 +26,7 @@ OFF_ON_WALKS = ("wordings", "paths")
 def briefly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    for module in (gate, lists, outcome, outlook, wordings):
+    for module in (gate, lists, outcome, wordings):
         monkeypatch.setattr(module, "_STEPS", 10)
     monkeypatch.setattr(gate, "_EVERY", 5)
     yield

@@ -19,7 +19,7 @@ from worldline.adwm.fit import FitConfig, FitSettings, FittingLog, Watch, fit
 from worldline.adwm.fitting import training
 from worldline.adwm.model import PRESETS
 from worldline.adwm.rivals.latent import Rivals
-from worldline.kernel import gate, lists, outcome, outlook, wordings
+from worldline.kernel import gate, lists, outcome, wordings
 from worldline.kernel.fitting import Stage
 from worldline.types import InputError, Trajectory, WorldlineError
 
@@ -74,10 +74,9 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _briefly(patch: pytest.MonkeyPatch) -> None:
     """Two updates of every part of the kernel model, each of which may be the best."""
-    for brief in (gate, lists, outcome, outlook, wordings):
+    for brief in (gate, lists, outcome, wordings):
         patch.setattr(brief, "_STEPS", 2)
-    for chosen in (gate, outlook):
-        patch.setattr(chosen, "_EVERY", 1)
+    patch.setattr(gate, "_EVERY", 1)
 
 
 def _once(work: Callable[..., Any]) -> Callable[..., Any]:

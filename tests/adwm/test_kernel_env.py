@@ -13,7 +13,7 @@ from worldline.adwm.ensemble import KERNEL_FOLDER, Ensemble, save_kernel, save_l
 from worldline.adwm.fitting.survey import facts_of
 from worldline.adwm.kernel_env import KernelWorld
 from worldline.cli import main
-from worldline.kernel import gate, lists, outcome, outlook, wordings
+from worldline.kernel import gate, lists, outcome, wordings
 from worldline.kernel.fitting import fit_kernel
 from worldline.kernel.model import KernelModel
 from worldline.policies import PolicyConfig, load
@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (gate, lists, outcome, outlook, wordings):
+    for module in (gate, lists, outcome, wordings):
         monkeypatch.setattr(module, "_STEPS", 50)
 
 

@@ -14,8 +14,8 @@ from worldline.types import InputError
 BRIEFLY = """
 import sys
 from worldline.cli import main
-from worldline.kernel import gate, lists, outcome, outlook, wordings
-for part in (gate, lists, outcome, outlook, wordings):
+from worldline.kernel import gate, lists, outcome, wordings
+for part in (gate, lists, outcome, wordings):
     part._STEPS = 20
 sys.exit(main(sys.argv[1:]))
 """

@@ -4,7 +4,7 @@ import pytest
 import torch
 from kernel_fits import Fit, fit_of_lamps, fit_of_shelves, fit_of_walks
 
-from worldline.kernel import gate, lists, outcome, outlook, wordings
+from worldline.kernel import gate, lists, outcome, wordings
 from worldline.kernel.model import KernelModel
 
 
@@ -16,7 +16,7 @@ def one_thread() -> None:
 @pytest.fixture
 def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fits of a few steps: where it is not asked how good they are."""
-    for module in (gate, lists, outcome, outlook, wordings):
+    for module in (gate, lists, outcome, wordings):
         monkeypatch.setattr(module, "_STEPS", 50)
 
 

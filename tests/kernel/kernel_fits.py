@@ -8,7 +8,7 @@ import pytest
 import torch
 from written_logs import lamps, shelves, walks
 
-from worldline.kernel import gate, outlook
+from worldline.kernel import gate
 from worldline.kernel.fitting import fit_kernel
 from worldline.kernel.model import KernelModel
 from worldline.types import Trajectory
@@ -36,10 +36,9 @@ def fit_of_walks() -> Fit:
 
 @contextmanager
 def fewer_updates() -> Iterator[None]:
-    """A third of them for gate and outlook, which is enough for worlds of a few words."""
+    """A third of them for the gate, which is enough for worlds of a few words."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (gate, outlook):
-            patch.setattr(module, "_STEPS", module._STEPS // 3)
+        patch.setattr(gate, "_STEPS", gate._STEPS // 3)
         yield
 
 

@@ -32,12 +32,12 @@ SCRIPT = """
 import hashlib, json
 import torch
 from written_logs import shelves, state_after
-from worldline.kernel import gate, lists, outcome, outlook, wordings
+from worldline.kernel import gate, lists, outcome, wordings
 from worldline.kernel.fitting import fit_kernel
 from worldline.kernel.answers import StepRequest
 
 torch.set_num_threads(1)
-for module in (gate, lists, outcome, outlook, wordings):
+for module in (gate, lists, outcome, wordings):
     module._STEPS = 10
 model, figures = fit_kernel(shelves(6, seed=1), seed=0, steps=20)
 answers = [

@@ -63,7 +63,7 @@ def test_words_stand_for_each_other_in_the_order_of_their_goals() -> None:
 
 
 def test_all_parts_of_the_model_know_answers_by_the_same_sorts() -> None:
-    """What is answered to one pupil is known of all: by the outlook, by pairs and bids of a task, by wordings."""
+    """What is answered to one pupil is known of all: by pairs and bids of a task, by wordings."""
     log = [
         episode(
             f"e{n}-{again}",
@@ -81,7 +81,6 @@ def test_all_parts_of_the_model_know_answers_by_the_same_sorts() -> None:
         for row, phrase in zip(model.log.rows, model.log.phrases, strict=True)
     }
     assert sorts == {"<g0>: higher.", "<g0>: i see."}
-    assert {sort for _, sort in model.outlook._frequent_sorts(model.log)} == sorts
     (one,) = described_steps(model, 0, 10**6, [0])[1:]
     assert model.task_pairs.of("t0", one.considered.step.phrase.skeleton, 0)[0][1] == "<g0>: i see."
     assert model.task_bids.of("t0", model.log.phrases[0].skeleton, 0) == [

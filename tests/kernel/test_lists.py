@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from written_logs import THINGS, Played, episode, shelf, shelves, state_after
 
-from worldline.kernel import gate, outcome, outlook, wordings
+from worldline.kernel import gate, outcome, wordings
 from worldline.kernel.answers import StepRequest
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.list_items import BUCKETS
@@ -54,7 +54,7 @@ def test_an_episode_may_have_more_steps_than_its_log() -> None:
 
 def test_lists_are_right_of_places_that_nobody_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in a new house nobody knows; given what is seen there, what can be done follows from the rule."""
-    for module in (gate, outcome, outlook, wordings):
+    for module in (gate, outcome, wordings):
         monkeypatch.setattr(module, "_STEPS", 50)
     log = [errand(f"e{house}", house, f"p{house % 3}", seed=house) for house in range(36)]
     model = fit_once(log, steps=500)[0]

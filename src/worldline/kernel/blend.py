@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 Array = npt.NDArray[np.float64]
 _TINY = 1e-9
+_PRIOR = 1.0
+"""How many steps it takes to move an exponent by about one from where the gate alone is right."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,8 @@ class Blend(nn.Module):
 
     exponents: Tensor
 
-    def __init__(self, prior: float = 1.0, least: float = 0.0) -> None:
-        """`prior` is how many steps it takes to move an exponent by about one from where the gate alone is right.
-
-        `least` is the gain in nats per step that it takes to move them at all: what is flattened adds up over steps.
-        """
+    def __init__(self) -> None:
         super().__init__()
-        self._prior, self._least = prior, least
         self.register_buffer("exponents", torch.tensor([1.0, 0.0], dtype=torch.float64))
 
     def chances(self, chances: Array, of: npt.NDArray[np.int64], log_chances: Array) -> Array:
@@ -68,20 +65,13 @@ class Blend(nn.Module):
         exponents = self.exponents.clone().requires_grad_()
         optimizer = torch.optim.LBFGS([exponents], max_iter=50, line_search_fn="strong_wolfe")
 
-        def nats() -> Tensor:
-            logits = scores @ exponents
-            of_all, of_right = (logits.masked_fill(~some, -torch.inf).logsumexp(1) for some in (real, right))
-            return (weight * (of_all - of_right)).sum()
-
         def loss() -> Tensor:
             optimizer.zero_grad()
-            total = nats() + self._prior * (exponents - self.exponents).square().sum()
+            logits = scores @ exponents
+            of_all, of_right = (logits.masked_fill(~some, -torch.inf).logsumexp(1) for some in (real, right))
+            total = (weight * (of_all - of_right)).sum() + _PRIOR * (exponents - self.exponents).square().sum()
             total.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             return total
 
-        with torch.no_grad():
-            alone = nats()
         optimizer.step(loss)  # type: ignore[no-untyped-call]  # torch gives it no types
-        with torch.no_grad():
-            if alone - nats() >= self._least * weight.sum():
-                self.exponents.copy_(exponents.clamp(0.0, 2.0))
+        self.exponents.copy_(exponents.detach().clamp(0.0, 2.0))

@@ -25,7 +25,6 @@ from worldline.kernel.left_out import Progress, measuring_left_out
 from worldline.kernel.lists import Items, items
 from worldline.kernel.model import Chances, Considered, KernelModel
 from worldline.kernel.outcome import JudgedStep, outcome_of
-from worldline.kernel.outlook import OutlookExercise
 from worldline.kernel.step_table import LoggedStep, fold_of
 from worldline.kernel.wordings import WordingExercise
 from worldline.types import Trajectory, derive_seed
@@ -38,7 +37,7 @@ EXPECTED_GAIN = 0.02
 """The nats per held-out step that expectations must be worth: they cost time, and where similar steps say all, they add
 noise."""
 PARTS = 6
-"""Of a model, fitted one after the other: wordings, steps as new ones, gate, outlook, outcomes, lists."""
+"""Of a model, fitted one after the other: wordings, steps as new ones, gate, blend, outcomes, lists."""
 STEPS = 4000
 """Logged steps that are described for the fit."""
 HELD_OUT = 6
@@ -164,7 +163,6 @@ def fit_once(
     described = [*sample, *new]
     parts(3, PARTS)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
-    _fit_outlook(model, sample, held_out, seed)
     parts(4, PARTS)
     weighed = model.weighed([one.considered for one in described], [one.exercise.features for one in described])
     of_sample = weighed[: len(sample)]
@@ -257,27 +255,6 @@ def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
         mass = np.bincount(of, chances, len(texts)).astype(np.float64)
         steps.append(BlendedStep(mass, log_chances, one.right_wordings, one.exercise.weight))
     model.blend.fit(steps)
-
-
-def _fit_outlook(model: KernelModel, sample: Sequence[DescribedStep], held_out: frozenset[int], seed: int) -> None:
-    exercises = []
-    for one in sample:
-        right = model.outlook.sort_of(outcome_of(one.row), one.sort)
-        exercises.append(OutlookExercise(one.row.episode, one.considered.prospects, right, one.weight))
-    model.outlook.fit(exercises, held_out, derive_seed(seed, "outlook") % 2**31)
-    tested = [(one, exercise) for one, exercise in zip(sample, exercises, strict=True) if one.row.episode in held_out]
-    considered = [one.considered for one, _ in tested]
-    chances = model.worded(considered, [one.exercise.features for one, _ in tested])
-    steps = []
-    for (_, exercise), these, outlook in zip(
-        tested, chances, model.outlook.log_chances([one.prospects for one in considered]), strict=True
-    ):
-        sorts, first, of = np.unique(exercise.prospects.sorts, return_index=True, return_inverse=True)
-        there = sorts.tolist()
-        right_sorts = [there.index(exercise.right)] if exercise.right in there else []
-        mass = np.bincount(of, these, len(sorts)).astype(np.float64)
-        steps.append(BlendedStep(mass, outlook[first].astype(np.float64), right_sorts, exercise.weight))
-    model.outlook_blend.fit(steps)
 
 
 def _measured(

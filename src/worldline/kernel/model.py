@@ -38,16 +38,11 @@ from worldline.kernel.outcome import (
     reward_wording,
 )
 from worldline.kernel.outcome_classes import StepOutcome
-from worldline.kernel.outlook import Outlook, Prospects, summary
 from worldline.kernel.step_table import COLUMN, StepTable, fold_of
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, wordings
 from worldline.types import Trajectory
 
 Chances = npt.NDArray[np.float64]
-OUTLOOK_PRIOR = 10.0
-"""Held-out steps that must speak for the outlook before it counts: its networks may learn a short log by heart."""
-OUTLOOK_GAIN = 0.005
-"""The nats per held-out step that it must be worth."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +54,9 @@ class Considered:
     features: Features
     """All of NAMES but for the last, which is for the wording model to say."""
     wordings: Wordings
-    prospects: Prospects
 
 
-FEATURES = 8
+FEATURES = 9
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -100,8 +94,6 @@ class KernelModel(nn.Module):
         self.wording_model = WordingModel()
         self.gate = Gate(len(NAMES), LIKELIHOODS)
         self.blend = Blend()
-        self.outlook = Outlook(self.log)
-        self.outlook_blend = Blend(OUTLOOK_PRIOR, OUTLOOK_GAIN)
         self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
         self._row_outcomes = [outcome_of(row) for row in self.log.rows]
         self.list_model = ListModel()
@@ -172,9 +164,8 @@ class KernelModel(nn.Module):
             for one, rows, may_be, computed in zip(questions, compared, possible, numbers, strict=True)
         ]
         worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
-        prospects = [self._prospects(*these) for these in zip(questions, possible, worded, strict=True)]
         steps = [one.step for one in questions]
-        return [Considered(*these) for these in zip(steps, possible, described, worded, prospects, strict=True)]
+        return [Considered(*these) for these in zip(steps, possible, described, worded, strict=True)]
 
     @functools.cached_property
     def expectations(self) -> Expectations:
@@ -192,11 +183,6 @@ class KernelModel(nn.Module):
         key = one.state.task, one.step.phrase.skeleton, one.own
         return wordings(one.state, one.step, possible, self.task_bids.of(*key), self.task_pairs.of(*key))
 
-    def _prospects(self, one: _Question, possible: Candidates, worded: Wordings) -> Prospects:
-        kinds = self.outlook.kinds(possible.rows, one.state.rewards)
-        sorts = self.outlook.sorts_of(kinds, worded.of, worded.texts)
-        return Prospects(summary(one.state, one.step), sorts, self.outlook.group(one.own))
-
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""
         log_chances = self.wording_model.log_chances(considered.wordings, fold_of(own) if own >= 0 else -1)
@@ -206,14 +192,6 @@ class KernelModel(nn.Module):
 
     def weighed(self, considered: Sequence[Considered], described: Sequence[Features]) -> list[Chances]:
         """The probabilities of the candidates of some steps, with their features."""
-        outlook = self.outlook.log_chances([one.prospects for one in considered])
-        return [
-            self.outlook_blend.chances(these, one.prospects.sorts, log_chances.astype(np.float64))
-            for one, these, log_chances in zip(considered, self.worded(considered, described), outlook, strict=True)
-        ]
-
-    def worded(self, considered: Sequence[Considered], described: Sequence[Features]) -> list[Chances]:
-        """The same without what the outlook says: by the gate and the wording model."""
         chances = self.gate.chances(np.concatenate(described), [len(one) for one in described])
         return [
             self.blend.chances(these, one.wordings.of, features[:, -1].astype(np.float64))
