@@ -309,3 +309,25 @@ def test_real_logs_give_what_ten_lines_by_hand_give(name: str, tmp_path: Path) -
     truth = by_hand(rows, policies)
     assert {key: getattr(pair.difference, key) for key in truth} == pytest.approx(truth)
     assert len(read_outcomes([tmp_path / "log"], "", "")) == len(rows)
+
+
+def test_a_note_where_returns_differ_and_success_does_not(tmp_path: Path) -> None:
+    """Both win every task but two; what v3 wins is worth more. The note has the interval of `--metric return`."""
+    rewards = {"v2": [1.0 + 0.01 * k for k in range(30)], "v3": [1.5 - 0.01 * k for k in range(30)]}
+    log = log_of(
+        tmp_path / "log",
+        [
+            episode(policy, f"t{k}", reward).model_copy(update={"success": k > 1})
+            for policy, own in rewards.items()
+            for k, reward in enumerate(own)
+        ],
+    )
+    successes, returns = (
+        compare(CompareConfig(log=(log,), policies=("v2", "v3"), metric=metric)).pair("v3")
+        for metric in ("auto", "return")
+    )
+    (note,) = successes.warnings
+    assert note.startswith("the return of v3 is higher all the same, by +0.210 [")
+    assert returns.difference.span in note and "--metric return" in note
+    assert successes.difference.value == 0
+    assert compare(CompareConfig(log=(log,), policies=("v2", "v3"), metric="success")).pair("v3").warnings == ()

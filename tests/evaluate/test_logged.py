@@ -199,7 +199,7 @@ def test_from_the_command_line_and_on_the_page(log: Path, tmp_path: Path, capsys
 
 def test_no_table_of_dashes_and_a_pointer_to_compare(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A policy of the log has no weights to tell of; beside one that has, only that one stands in the table."""
-    pointer = "worldline compare pairs their episodes by task, quote its interval"
+    pointer = "worldline compare --metric return pairs their episodes by task, quote its interval"
     assert main(["evaluate", "--log", str(log), "--policy", "v2", "v3"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert pointer in out and "largest" not in out and "│ - │" not in out

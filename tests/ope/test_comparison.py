@@ -17,7 +17,7 @@ def comparison(columns: np.ndarray, errors: dict[str, float] | None = None) -> C
 def test_the_posterior_of_one_tau_is_that_of_normal_theory() -> None:
     """With independent noise s and spread tau known, a value is shrunk to the mean by s^2 / (s^2 + tau^2)."""
     estimates, noise = np.array([0.1, 0.3, 0.8]), 0.04
-    after = posterior(estimates, noise * np.eye(3), 1.0)
+    after = posterior(estimates, noise * np.eye(3), 1.0, 3)
     last = after.means[-1]  # tau = 1
     centre = estimates.mean()
     np.testing.assert_allclose(last, centre + (estimates - centre) * 1 / (1 + noise), rtol=1e-6)
@@ -28,7 +28,7 @@ def test_the_posterior_of_one_tau_is_that_of_normal_theory() -> None:
 
 def test_p_is_the_share_of_draws() -> None:
     covariance = np.array([[0.01, 0.004], [0.004, 0.02]])
-    after = posterior(np.array([0.5, 0.4]), covariance, 1.0)
+    after = posterior(np.array([0.5, 0.4]), covariance, 1.0, 2)
     drawn = after.draws(200_000, 0)
     assert after.above(0, 1) == pytest.approx(float((drawn[:, 0] > drawn[:, 1]).mean()), abs=0.01)
     assert after.above(0, 1) + after.above(1, 0) == pytest.approx(1)
@@ -110,7 +110,7 @@ def test_p_is_calibrated_and_the_winner_is_corrected() -> None:
     for _ in range(250):
         values = 0.5 + 0.05 * rng.normal(size=6)
         columns = values + rng.normal(size=(100, 6)) * 0.5
-        after = posterior(columns.mean(axis=0), np.cov(columns, rowvar=False) / 100, 1.0)
+        after = posterior(columns.mean(axis=0), np.cov(columns, rowvar=False) / 100, 1.0, 6)
         top = int(columns.mean(axis=0).argmax())
         naive.append(columns.mean(axis=0)[top] - values[top])
         corrected.append(after.mean[top] - values[top])
@@ -162,3 +162,43 @@ def test_loggers_are_valued_by_their_own_episodes(evidence: EstimatorInput) -> N
     result = compare({"x": returns}, values, evidence.log.tasks, {}, 1.0)
     assert {d.b for d in result.differences} == {f"logged {name}" for name in "abcd"}
     assert all(d.a == "x" for d in result.differences)
+
+
+def test_one_candidate_is_not_shrunk() -> None:
+    """Nobody picked it, whatever the loggers are worth: by normal theory its value stays, and its interval."""
+    rng = np.random.default_rng(0)
+    tasks, loggers = np.arange(400), {f"v{k}": 0.1 + 0.01 * rng.normal(size=400) for k in range(3)}
+    column = 0.3 + 0.1 * rng.normal(size=400)
+    winner = compare({"c0": column}, loggers, tasks, {"c0": 0.08}, 1.0).winner
+    assert winner.corrected == pytest.approx(winner.value)
+    half = 1.96 * np.hypot(0.08, 0.1 / 20)
+    assert (winner.low, winner.high) == (
+        pytest.approx(winner.value - half, abs=6e-3),
+        pytest.approx(winner.value + half, abs=6e-3),
+    )
+
+
+def test_a_policy_under_many_names_is_no_surer_than_under_one() -> None:
+    rng = np.random.default_rng(0)
+    column, tasks = 0.3 + 0.1 * rng.normal(size=400), np.arange(400)
+    for names in (2, 8):
+        copies = {f"c{k}": column for k in range(names)}
+        result = compare(copies, {}, tasks, dict.fromkeys(copies, 0.08), 1.0)
+        assert result.winner.high - result.winner.low == pytest.approx(2 * 1.96 * 0.08, rel=0.05)
+        assert all(
+            (d.low, d.high) == (pytest.approx(0, abs=1e-6), pytest.approx(0, abs=1e-6)) for d in result.differences
+        )
+
+
+def test_errors_of_a_model_widen_intervals_that_hold_together() -> None:
+    """Ten errors that have .1 of their variance in common: the largest of ten is beyond 1.96 in four logs of ten."""
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(400, 10)) * 1e-3
+    names = [f"c{k}" for k in range(10)]
+    together = comparison(columns, dict.fromkeys(names, 0.1)).simultaneous
+    common = np.sqrt(0.1) * rng.normal(size=(200_000, 1))
+    largest = np.abs(common + np.sqrt(0.9) * rng.normal(size=(200_000, 10))).max(axis=1)
+    half = 0.1 * float(np.quantile(largest, 0.95))
+    assert half > 0.27
+    for each in together.values():
+        assert (each.high or 0) - each.value == pytest.approx(half, rel=0.06)

@@ -127,6 +127,9 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, limit
     won, tied, lost = wins(differences)
     groups, apart = _groups(baseline, policy, config, most, limit) if config.by else ([], [])
     doubts = [_one_task(baseline, policy)] if only else _doubts(baseline, policy, len(shared))
+    if config.metric == "auto" and policy.metric == "success":
+        returns = _secondary(baseline, policy, shared, "return", config.confidence)
+        doubts += _returns_that_differ(policy.name, difference, returns)
     return Pair(
         policy=policy.name,
         baseline=baseline.name,
@@ -198,6 +201,19 @@ def _secondary(
     if len(differences) < 2:
         return None
     return PairedDifferenceResult.of(paired(differences, confidence, float(np.abs(differences).max()) or 1.0))
+
+
+def _returns_that_differ(
+    policy: str, success: PairedDifferenceResult, returns: PairedDifferenceResult | None
+) -> list[str]:
+    """A note, where returns tell what success does not."""
+    if returns is None or returns.sign == 0 or returns.sign == success.sign:
+        return []
+    better = "higher" if returns.sign > 0 else "lower"
+    return [
+        f"the return of {policy} is {better} all the same, by {returns.value:+.3f} {returns.span}: --metric return "
+        "compares returns"
+    ]
 
 
 def _needed(differences: Values, difference: PairedDifferenceResult, confidence: float) -> int | None:

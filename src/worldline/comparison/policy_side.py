@@ -37,6 +37,7 @@ class PolicySide:
         """The mean of a field over each task's episodes; nan where one of them does not say it."""
         columns = {
             "value": self.values,
+            "return": [np.nan if outcome.returned is None else outcome.returned for outcome in self.episodes],
             "steps": [np.nan if outcome.steps is None else outcome.steps for outcome in self.episodes],
             "cost": [np.nan if outcome.cost is None else outcome.cost for outcome in self.episodes],
         }

@@ -37,6 +37,13 @@ class PairedDifferenceResult(ComparisonPart):
     def span(self) -> str:
         return "" if self.low is None or self.high is None else f"[{_signed(self.low)}, {_signed(self.high)}]"
 
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval leaves out 0, else 0."""
+        if self.low is None or self.high is None:
+            return 0
+        return (self.low > 0) - (self.high < 0)
+
 
 class LoggedPolicy(ComparisonPart):
     """One policy of the log, over all its episodes."""
@@ -99,10 +106,9 @@ class Pair(ComparisonPart):
 
     @property
     def verdict(self) -> Verdict:
-        low, high = self.difference.low, self.difference.high
-        if low is not None and low > 0:
-            return "better"
-        return "worse" if high is not None and high < 0 else "unclear"
+        if self.difference.sign == 0:
+            return "unclear"
+        return "better" if self.difference.sign > 0 else "worse"
 
 
 class LogComparison(ComparisonPart):

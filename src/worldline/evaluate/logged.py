@@ -98,7 +98,10 @@ def check_logged(candidates: Sequence[Candidate], log: RaggedLog, interval: str)
             "acted in them"
         )
     if len(candidates) > 1 and all_logged(candidates):
-        notes.append("all of them are in the log: worldline compare pairs their episodes by task, quote its interval")
+        notes.append(
+            "all of them are in the log: worldline compare --metric return pairs their episodes by task, quote its "
+            "interval"
+        )
     return notes
 
 

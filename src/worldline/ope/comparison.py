@@ -2,8 +2,9 @@
 
 All policies are valued on one log, so their estimates move together: everything here comes from shared resamples of
 the tasks. Probabilities are posterior ones in a normal model, estimates ~ N(values, S) with S from the resamples and
-values ~ N(mu, tau^2), mu flat, tau flat up to the range of returns (Gelman 2006), integrated on a grid. So policies
-that the log cannot tell apart are shrunk together, and the value of the one that was picked is not that of its luck.
+the model's errors, and values of candidates ~ N(mu, tau^2), mu flat, tau flat up to the range of returns (Gelman 2006),
+integrated on a grid. So candidates that the log cannot tell apart are shrunk together, and the value of the one that
+was picked is not that of its luck. Nobody picks among the loggers: the prior of each is flat.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,9 @@ GRID = 60
 DRAWS = 20_000
 TIE = 1e-6
 """Share of the draws' spread below which two values are one."""
+COMMON = 0.1
+"""Share of the variance of a model's error that all candidates have in common: the mean over eleven worlds with ten
+policies each is .09 (`wm`, `experiments/results/kernel_parts.json`)."""
 Vector = npt.NDArray[np.float64]
 
 
@@ -103,29 +107,39 @@ class Posterior:
         return np.concatenate(parts)
 
 
-def posterior(estimates: Vector, covariance: Matrix, spread: float) -> Posterior:
-    """Of the values, given their estimates; `spread` bounds tau, the standard deviation between policies."""
+def posterior(estimates: Vector, covariance: Matrix, spread: float, candidates: int) -> Posterior:
+    """Of the values, given their estimates: the candidates' come first, the loggers' follow.
+
+    `spread` bounds tau, the standard deviation between candidates.
+    """
     size = len(estimates)
     jitter = 1e-9 * max(float(np.trace(covariance)) / size, 1e-18)
     noise = covariance + jitter * np.eye(size)
     grid = np.concatenate([[0.0], np.geomspace(spread / 1000, spread, GRID - 1)])
-    ones, log_shares, means, covariances = np.ones(size), [], [], []
+    shrunk = np.diag((np.arange(size) < candidates).astype(float))
+    centres = np.column_stack([shrunk.sum(1), np.eye(size)[:, candidates:]])  # mu, and each logger's own value
+    log_shares, means, covariances = [], [], []
     for tau in grid:
-        total = noise + tau**2 * np.eye(size)
-        inverse = np.linalg.inv(total)
-        precision = float(ones @ inverse @ ones)
-        centre = float(ones @ inverse @ estimates) / precision
+        inverse = np.linalg.inv(noise + tau**2 * shrunk)
+        precision = centres.T @ inverse @ centres
+        centre = centres @ np.linalg.solve(precision, centres.T @ inverse @ estimates)
         residual = estimates - centre
-        determinant = float(np.linalg.slogdet(total)[1])
-        log_shares.append(-0.5 * (determinant + np.log(precision) + residual @ inverse @ residual))
-        kept = tau**2 * inverse  # in this form nothing cancels: at tau = 0 all values are one, exactly
+        determinants = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(inverse)[1]
+        log_shares.append(-0.5 * float(determinants + residual @ inverse @ residual))
+        kept = tau**2 * shrunk @ inverse  # in this form nothing cancels: at tau = 0 all candidates are one, exactly
         means.append(centre + kept @ residual)
-        towards = ones - kept @ ones
+        towards = centres - kept @ centres
         spread_left = kept @ noise
-        covariances.append((spread_left + spread_left.T) / 2 + np.outer(towards, towards) / precision)
+        covariances.append((spread_left + spread_left.T) / 2 + towards @ np.linalg.solve(precision, towards.T))
     steps = np.gradient(grid)  # flat in tau
     shares = np.exp(np.array(log_shares) - max(log_shares)) * steps
     return Posterior(shares / shares.sum(), np.stack(means), np.stack(covariances))
+
+
+def error_covariance(columns: Sequence[Episodes], errors: Vector) -> Matrix:
+    """Of a model's errors: columns that are alike are one policy under two names, and have one error."""
+    alike = np.array([[np.array_equal(a, b) for b in columns] for a in columns])
+    return np.where(alike, 1.0, COMMON) * np.outer(errors, errors)
 
 
 def compare(
@@ -147,13 +161,13 @@ def compare(
     columns = [*candidates.values(), *loggers.values()]
     resampled = bootstrap_means(columns, tasks, replicates, seed)
     estimates = column_means(columns)
-    own = np.array([errors.get(label, 0.0) for label in labels])
+    unseen = error_covariance(columns, np.array([errors.get(label, 0.0) for label in labels]))
     stretch = stretches(columns, tasks, (1 - confidence) / 2)
     root = np.sqrt(stretch)
-    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(root, root) + np.diag(own**2)
-    after = posterior(estimates, covariance, max(spread, 1e-12))
-    pairs = [(a, b) for a, b in combinations(range(len(labels)), 2) if a < len(candidates)]
+    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(root, root) + unseen
     count = len(candidates)
+    after = posterior(estimates, covariance, max(spread, 1e-12), count)
+    pairs = [(a, b) for a, b in combinations(range(len(labels)), 2) if a < count]
     drawn = after.draws(DRAWS, seed)
     top = int(np.argmax(estimates[:count]))
     wins = best_shares(drawn[:, :count])
@@ -162,10 +176,11 @@ def compare(
     if ends is not None and ends[0] <= value <= ends[1]:  # the normal model does not stop there
         limits, corrected = np.clip(limits, *ends), float(np.clip(corrected, *ends))
     single = intervals(columns[:count], tasks, confidence=confidence, replicates=replicates, seed=seed)
-    simultaneous = _simultaneous(single, resampled[:, :count], stretch[:count], own[:count], confidence)
+    deviations = (resampled[:, :count] - estimates[:count]) * stretch[:count]
+    simultaneous = _simultaneous(single, deviations, unseen[:count, :count], confidence, seed)
     return Comparison(
         differences=tuple(
-            _differences(pairs, labels, count, columns, tasks, own, after, confidence, replicates, seed, ends)
+            _differences(pairs, labels, count, columns, tasks, unseen, after, confidence, replicates, seed, ends)
         ),
         p_best=dict(zip(labels[:count], wins, strict=True)),
         simultaneous={label: within(each, ends) for label, each in zip(labels, simultaneous, strict=False)},
@@ -205,7 +220,7 @@ def _differences(
     candidates: int,
     columns: Sequence[Episodes],
     tasks: Codes,
-    errors: Vector,
+    unseen: Matrix,
     after: Posterior,
     confidence: float,
     replicates: int,
@@ -223,7 +238,7 @@ def _differences(
     lower = intervals(values, tasks, confidence=one_sided, replicates=replicates, seed=seed)
     differences = []
     for (a, b), row, limited in zip(better, rows, lower, strict=True):
-        error = float(np.hypot(errors[a], errors[b]))
+        error = float(np.sqrt(max(unseen[a, a] + unseen[b, b] - 2 * unseen[a, b], 0.0)))
         both = within(widened(row, error, confidence), differences_of(ends))
         limit = within(widened(limited, error, one_sided), differences_of(ends)).low
         differences.append(Difference(labels[a], labels[b], both.value, both.low, both.high, limit, after.above(a, b)))
@@ -231,17 +246,21 @@ def _differences(
 
 
 def _simultaneous(
-    single: Sequence[Interval], resampled: Matrix, stretch: Vector, errors: Vector, confidence: float
+    single: Sequence[Interval], deviations: Matrix, unseen: Matrix, confidence: float, seed: int
 ) -> list[Interval]:
-    """estimate +- c s, c the quantile of the largest |resampled - estimate| / s over the candidates (max-t); never
-    within the interval that holds on its own, whose limits follow a skewed sample."""
-    estimates = np.array([each.value for each in single])
-    deviation = resampled.std(axis=0, ddof=1)
-    scaled = np.abs(resampled - estimates) / np.maximum(deviation, 1e-300)
+    """estimate +- c s, c the quantile of the largest |deviation| / s over the candidates (max-t), where a deviation is
+    that of a resample and of a model's error; never within the interval that holds on its own, whose limits follow a
+    skewed sample."""
+    drawn = np.random.default_rng(seed).multivariate_normal(
+        np.zeros(len(single)), unseen, len(deviations), method="eigh"
+    )
+    spreads = np.sqrt(deviations.var(axis=0, ddof=1) + np.diag(unseen))
+    scaled = np.abs(deviations + drawn) / np.maximum(spreads, 1e-300)
     critical = float(np.quantile(scaled.max(axis=1), confidence))
     together = []
-    for each, half, error in zip(single, critical * stretch * deviation, errors, strict=True):
-        low = None if each.low is None else min(each.low, each.value - float(half))
-        high = None if each.high is None else max(each.high, each.value + float(half))
-        together.append(widened(Interval(each.value, low, high, each.n), float(error), confidence))
+    for each, half, variance in zip(single, (critical * spreads).tolist(), np.diag(unseen).tolist(), strict=True):
+        alone = widened(each, float(np.sqrt(variance)), confidence)
+        low = None if alone.low is None else min(alone.low, each.value - half)
+        high = None if alone.high is None else max(alone.high, each.value + half)
+        together.append(Interval(each.value, low, high, each.n))
     return together
