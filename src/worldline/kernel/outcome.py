@@ -68,6 +68,7 @@ def outcome_features(
     deeds = state.done_with(step.phrase)[-_DEEDS:]
     strong = ["bias", f"event {event}", f"happens {happening}", f"again {event} {count}", f"happens again {again}"]
     strong += [f"owed {owed}", f"owed {event} {owed}", f"owed {happening} {owed}"]
+    strong += [f"step {state.step}", f"step {event} {state.step}", f"step {happening} {state.step}"]
     strong += [f"done {event} {deed}" for deed in deeds]
     for word in left[:_GOAL_WORDS]:
         strong += [f"goal {event} {word}", f"goal {event} {word} {count}", f"goal happens {again} {word}"]
