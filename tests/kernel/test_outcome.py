@@ -343,3 +343,20 @@ def test_what_a_sorted_thing_is_worth_is_learned_from_its_words_and_its_place() 
         answers = model.answer([StepRequest(state, f"send to {place}", 0.3, 0.5, 0) for place in places])
         worth = {place: answer.mean_reward for place, answer in zip(places, answers, strict=True)}
         assert worth[right] > 1.3 * max(worth[place] for place in places if place != right)
+
+
+def test_a_game_of_seven_calls_ends_with_the_seventh() -> None:
+    """Nothing that is done or answered tells it: the same happens at every step, and the episode goes on."""
+    rng = random.Random(0)
+    calls, answers = ("sing", "clap"), {"The echo answers.": 0.5, "No echo comes back.": 0.0}
+
+    def called(number: int) -> Trajectory:
+        steps = [Played(rng.choice(calls), answer, answers[answer]) for answer in rng.choices([*answers], k=7)]
+        return episode(f"e{number}", "A valley.", steps, task=f"t{number % 20}")
+
+    model = fit_once([called(number) for number in range(80)], steps=400)[0]
+    for number in range(80, 84):
+        new = called(number)
+        requests = [StepRequest(state_after(model, new, at), new.steps[at].action, 0.5, 0.5, 0) for at in range(7)]
+        hazards = [answer.hazard for answer in model.answer(requests)]
+        assert max(hazards[:-1]) < 0.05 and hazards[-1] > 0.95
