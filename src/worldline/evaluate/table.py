@@ -104,7 +104,7 @@ def _diagnostics(evaluation: Evaluation) -> list[RenderableType]:
 def _certificate(evaluation: Evaluation) -> Table:
     table = _table(
         "How well each estimator values the log's own policies: from their own episodes (null test), from those of "
-        "others (certificate)",
+        "the other half of them (certificate; a world model is fitted on these alone, and the policy acts in it)",
         ("estimator", "null test", "null error", "from others: error", "bias", "coverage", "pairs in order"),
     )
     for name in evaluation.estimators:
