@@ -7,6 +7,8 @@ from worldline.ope.diagnostics import LEAST_ESS, LEAST_SUPPORT
 
 SHOWN, EQUAL = 0.0005, 1e-9
 """A probability this far from a half is shown as another; values that differ by less than the second are one."""
+LEAST_FACTOR = 1.001
+"""The smallest factor that is shown: one nearer to 1 reads as no error at all."""
 EXPECTED_ERROR = (
     "Expected error, by which an estimator is recommended, is of its values of these candidates (sampling, and a "
     "model's measured bias); its error on the log's own policies is of other policies, and may be smaller for an "
@@ -76,7 +78,11 @@ def robustness(sensitivity: SensitivityResult) -> str:
     """How far the order of the first two rests on exact weights; empty where weights do not give that order."""
     if sensitivity.gamma <= 1:
         return ""
+    if sensitivity.gamma < LEAST_FACTOR:
+        return (
+            f"by weights alone, {sensitivity.a} is above {sensitivity.b}, and any error of the log-probs may reverse it"
+        )
     return (
         f"by weights alone, {sensitivity.a} stays above {sensitivity.b} unless log-probs are wrong by more than "
-        f"{sensitivity.nats_per_step:.2g} nats a step (an episode's weight by a factor of {sensitivity.gamma:.3g})"
+        f"{sensitivity.nats_per_step:.2g} nats a step (an episode's weight by a factor of {sensitivity.gamma:.4g})"
     )
