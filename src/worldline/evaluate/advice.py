@@ -47,17 +47,17 @@ def _unlike(policy: PolicyResult, name: str) -> str:
     return f"{worth} (at least {LEAST_ESS:g} are needed)"
 
 
-def compared_by(evaluation: Evaluation) -> str:
-    """The estimator of the comparison, and what speaks against it; empty where nobody is compared."""
-    if evaluation.comparison is None:
-        return ""
-    name = evaluation.comparison.estimator
-    flagged = [
-        policy.label for policy in evaluation.policies if name in policy.estimates and policy.estimates[name].flag
-    ]
-    doubts = [] if evaluation.recommended else ["which is not recommended"]
-    doubts += [f"do not trust its value of {', '.join(flagged)}"] if flagged else []
-    return ", ".join([name, *doubts])
+def not_compared(evaluation: Evaluation) -> str:
+    """Who is not compared, and why; empty where all are.
+
+    An interval or a probability of an estimate that is not to be trusted is not to be trusted either: none is given.
+    """
+    recommended = evaluation.recommended
+    if recommended is None:
+        return f"who is better, nothing here can tell: {evaluation.meta.no_recommendation}"
+    name = recommended.estimator
+    flagged = [p.label for p in evaluation.policies if name in p.estimates and p.estimates[name].flag]
+    return f"not compared: {', '.join(flagged)}: do not trust their values by {name}" if flagged else ""
 
 
 def about_probabilities(evaluation: Evaluation) -> str:
