@@ -123,7 +123,7 @@ def test_where_the_evaluation_recommends_nothing_the_report_recommends_nothing(
         for estimator in ("dr", content["comparison"]["estimator"]):
             policy["estimates"][estimator]["flag"] = "2.1 effective episodes of 120"
     record = {"naive": {"trials": 3, "mae": 0.001}, "dr": {"trials": 3, "mae": 0.2}}
-    reason = "the error of adwm on this log is not certified, and the other estimators are flagged"
+    reason = "the error of adwm on this log is not certified, and no other that may be recommended is without a flag"
     content.pop("comparison")
     path = changed(
         content | {"policies": policies, "recommended": None},
