@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from worldline.evaluate.recommendation import episodes_needed, expected_error, fallback, recommend
+from worldline.evaluate.loggers import what_gives_trials
+from worldline.evaluate.recommendation import episodes_needed, expected_error, recommend
 from worldline.evaluate.result import Recommendation
 from worldline.evaluate.result_parts import Estimate, PolicyResult
 from worldline.ope.audit import Audit
@@ -56,7 +57,7 @@ def test_a_flagged_estimator_is_recommended_only_where_all_are() -> None:
     best = recommend(["naive", "wis", "dr"], [trial(wis=0.02, dr=0.02)], [one, other])
     assert isinstance(best, Recommendation)
     assert best.estimator == "wis"
-    assert "every estimator is flagged" in best.reason
+    assert best.reason.endswith("it is flagged for some candidate, and so is every other that may be recommended")
 
 
 def test_an_estimator_that_was_tried_is_preferred_to_one_that_was_not() -> None:
@@ -74,7 +75,7 @@ def test_one_that_missed_every_trial_is_named_where_nothing_else_was_tried() -> 
     policies = [candidate(name, dr=sound(value), wis=flagged(value)) for name, value in (("a", 0.2), ("b", 0.3))]
     none = recommend(["naive", "dr", "wis"], [trial(0.01, dr=0.5, naive=0.1)] * 3, policies)
     assert isinstance(none, str)
-    assert "dr missed every policy of known value, every other estimator is flagged and none" in none
+    assert "dr missed every policy of known value, every other estimator that values all candidates is flagged" in none
 
 
 def test_the_words_say_among_which_estimators_an_error_is_the_smallest() -> None:
@@ -161,16 +162,44 @@ def test_a_world_model_that_lost_to_the_behaviour_mean_is_not_recommended() -> N
     policies = [candidate(name, wm=sound(value), lfqe=flagged(value, 0.5)) for name, value in (("a", 0.2), ("b", 0.3))]
     none = recommend(["naive", "lfqe", "wm"], [trial(9.0, naive=0.41, lfqe=0.6, wm=0.43)] * 3, policies)
     assert isinstance(none, str)
-    assert none.startswith("nothing here beats the behaviour mean: its error on the log's own policies is 0.410")
+    assert none.startswith(
+        "no estimator that may be recommended here beats the behaviour mean: its error on the log's own policies is "
+        "0.410, that of wm 0.430, that of lfqe, which is flagged, 0.600: collect"
+    )
     best = recommend(["naive", "lfqe", "wm"], [trial(9.0, naive=0.41, lfqe=0.33, wm=0.43)] * 3, policies)
     assert isinstance(best, Recommendation)
     assert best.estimator == "lfqe"
     assert "wm, without a flag, had no smaller error than the behaviour mean on policies left out" in best.reason
     alone = recommend(["naive", "wm"], [trial(9.0, naive=0.41, wm=0.43)] * 3, policies)
     assert isinstance(alone, str)
-    assert "that of wm 0.430, and no other estimator is without a flag" in alone
+    assert "is 0.410, that of wm 0.430: collect" in alone and "flag" not in alone
     few = recommend(["naive", "wm"], [trial(9.0, naive=0.41, wm=0.43)] * 2, policies)
     assert isinstance(few, Recommendation), "two trials are too few for a verdict"
+
+
+def test_what_did_not_beat_the_behaviour_mean_is_named_with_its_flag_or_without() -> None:
+    """`wm` lost, `wm-magic` is flagged and lost; `wm-bag` did better than both, and may not be recommended beside `wm`:
+    nothing is said of it, nor that the behaviour mean was better than it."""
+    policies = [
+        candidate(name, **{"wm": sound(value), "wm-bag": sound(value), "wm-magic": magic, "wis": refused()})
+        for name, value, magic in (("careful", 0.2, sound(0.2)), ("lazy", 0.3, flagged(0.3)))
+    ]
+    trials = [trial(9.0, **{"naive": 0.016, "wis": 0.076, "wm": 0.036, "wm-bag": 0.012, "wm-magic": 0.037})] * 3
+    none = recommend(["naive", "wis", "wm", "wm-bag", "wm-magic"], trials, policies)
+    assert isinstance(none, str)
+    assert none.startswith(
+        "no estimator that may be recommended here beats the behaviour mean: its error on the log's own policies is "
+        "0.016, that of wm 0.036, that of wm-magic, which is flagged, 0.037: collect"
+    )
+
+
+def test_a_world_model_without_a_trial_is_not_recommended_in_place_of_one_that_lost() -> None:
+    policies = [
+        candidate(name, **{"wm": sound(value), "wm-dr": sound(value)}) for name, value in (("a", 0.2), ("b", 0.3))
+    ]
+    none = recommend(["naive", "wm", "wm-dr"], [trial(9.0, naive=0.41, wm=0.43)] * 3, policies)
+    assert isinstance(none, str)
+    assert "that of wm 0.430: collect" in none
 
 
 def test_sound_weights_that_lost_to_the_behaviour_mean_are_recommended_with_a_word_on_it() -> None:
@@ -184,11 +213,41 @@ def test_sound_weights_that_lost_to_the_behaviour_mean_are_recommended_with_a_wo
 def test_a_flagged_estimator_without_a_trial_is_not_recommended() -> None:
     """Where weights vanish `dr` is its model alone: the small error it claims is that of nothing."""
     policies = [candidate("c", wis=flagged(0.4, 0.1), dr=flagged(0.405, 0.057))]
-    none = recommend(["naive", "wis", "dr"], [trial(naive=0.1)] * 3, policies)
+    none = recommend(
+        ["naive", "wis", "dr"], [trial(naive=0.1)] * 3, policies, to_try="--logger NAME=SPEC for b tries them"
+    )
     assert isinstance(none, str)
-    assert none.startswith("no estimate here can be relied on: every estimator is flagged")
+    assert none.startswith(
+        "no estimate here can be relied on: every estimator that values all candidates is flagged, and none of these "
+        "was tried on policies of known value: --logger NAME=SPEC for b tries them; --world-model adds"
+    )
     assert "0.057" not in none
-    assert all(mend in none for mend in ("--logger", "--world-model", "episodes of c"))
+    assert none.endswith("; episodes of c or of policies near add overlap")
+
+
+def test_no_advice_is_given_that_was_followed() -> None:
+    """Every logger was given, and so was a world model."""
+    policies = [candidate("c", wis=flagged(0.4, 0.1), **{"wm-dr": flagged(0.4, 0.1)})]
+    none = recommend(["naive", "wis", "wm-dr"], [trial(naive=0.1)] * 3, policies)
+    assert isinstance(none, str)
+    assert none.endswith("tried on policies of known value: episodes of c or of policies near add overlap")
+
+
+@pytest.mark.parametrize(
+    ("loggers", "given", "certificate", "advice"),
+    [
+        (["a", "b", "c"], ["b"], True, "--logger NAME=SPEC for a, c tries them"),
+        (["a", "b"], ["a", "b"], True, ""),
+        (["a", "b"], ["a", "b"], False, "--certificate true tries them"),
+        (["a"], ["a"], True, "the log has one policy, which gives no trial: episodes of a second one"),
+        (["a"], [], True, "the log has one policy, which gives no trial: episodes of a second one"),
+    ],
+)
+def test_what_gives_trials_is_what_is_not_given_yet(
+    loggers: list[str], given: list[str], certificate: bool, advice: str
+) -> None:
+    assert what_gives_trials(loggers, given, certificate).startswith(advice)
+    assert bool(advice) == bool(what_gives_trials(loggers, given, certificate))
 
 
 def test_the_flag_of_a_candidate_of_the_log_needs_no_trial() -> None:
@@ -238,7 +297,8 @@ def test_an_estimator_that_missed_every_known_policy_is_out() -> None:
 def test_a_world_model_is_recommended_only_with_a_certificate() -> None:
     policies = [candidate(wis=flagged(0.2), adwm=sound(0.2)), candidate("b", wis=flagged(0.3), adwm=sound(0.3))]
     none = recommend(["naive", "wis", "adwm"], [trial(naive=0.0, wis=0.1)], policies)
-    assert none == "the error of adwm on this log is not certified, and the other estimators are flagged"
+    reason = "the error of adwm on this log is not certified, and no other that may be recommended is without a flag"
+    assert none == reason
     best = recommend(["naive", "wis", "adwm"], [trial(naive=0.0, wis=0.1, adwm=0.1)], policies)
     assert isinstance(best, Recommendation)
     assert best.estimator == "adwm"
@@ -305,9 +365,7 @@ def test_nothing_beats_the_behaviour_mean() -> None:
     policies = [candidate(wis=flagged(0.2)), candidate("b", wis=flagged(0.3))]
     none = recommend(["naive", "wis"], [trial(naive=0.1, wis=0.3)] * 3, policies)
     assert isinstance(none, str)
-    assert (
-        "nothing here beats the behaviour mean: its error on the log's own policies is 0.100, that of wis 0.300" in none
-    )
+    assert "behaviour mean: its error on the log's own policies is 0.100, that of wis, which is flagged, 0.300" in none
     assert none.endswith("collect episodes of each of a, b")  # the behaviour mean has no interval here
     assert isinstance(recommend(["naive", "wis"], [trial(naive=0.5, wis=0.3)] * 3, policies), Recommendation)
     wide = Estimate(value=0.1, low=0.05, high=0.15, n=4000, error=0.0255)
@@ -332,12 +390,3 @@ def test_so_many_episodes_are_as_sure_as_promised() -> None:
         assert (fresh.high - fresh.low) / 2 == pytest.approx(error, rel=0.1)
     assert episodes_needed(0.05, 4000, 0.049) == 4200  # 4,165, rounded up to two digits
     assert episodes_needed(0.001, 100, 0.5) == 25  # a mean of fewer is not trusted
-
-
-def test_candidates_are_compared_by_the_least_uncertain_where_nothing_is_recommended() -> None:
-    same = [candidate(wis=sound(0.2, 0.3), dr=sound(0.2)), candidate("b", wis=sound(0.2, 0.3), dr=sound(0.2))]
-    assert isinstance(recommend(["naive", "wis", "dr"], [], same), str)
-    assert fallback(["naive", "wis", "dr"], same) == "dr"
-    doubtful = [candidate(dr=flagged(0.3, 0.01), wm=sound(0.1, 0.2)), candidate("b", dr=sound(0.4), wm=sound(0.2, 0.2))]
-    assert fallback(["naive", "dr", "wm"], doubtful) == "wm", "a flagged estimate is not surer for its short interval"
-    assert fallback(["naive"], same) == "naive"

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from worldline.evaluate.advice import not_compared, robustness
 from worldline.evaluate.result import Evaluation
+from worldline.evaluate.result_parts import SensitivityResult
 from worldline.report.answer import headline
 
 
@@ -104,3 +106,28 @@ def test_a_flag_of_the_best_is_said_at_once() -> None:
     content["policies"][0]["estimates"]["dr"]["flag"] = "2.1 effective episodes of 120"
     answer = headline(Evaluation.model_validate(content))
     assert answer.tone == "doubt" and answer.lines[0] == "new: 2.1 effective episodes of 120"
+
+
+def test_who_is_not_compared_is_said_with_the_reason() -> None:
+    values = {"new": (0.6, 0.5, 0.7), "old": (0.1, 0.0, 0.2)}
+    assert not not_compared(evaluation(values))
+    nothing = evaluation(values, recommended=False, meta={"no_recommendation": "every estimator is flagged"})
+    assert not_compared(nothing) == "who is better, nothing here can tell: every estimator is flagged"
+    content = evaluation(values).as_dict()
+    content["policies"][0]["estimates"]["dr"]["flag"] = "2.1 effective episodes of 120"
+    assert not_compared(Evaluation.model_validate(content)) == "not compared: new: do not trust their values by dr"
+
+
+@pytest.mark.parametrize("gamma", [1.001, 1.0023, 1.04, 1.2345, 17.03, 1e6])
+def test_a_factor_is_shown_that_can_be_told_from_none(gamma: float) -> None:
+    line = robustness(SensitivityResult(a="new", b="old", gamma=gamma, nats_per_step=0.01))
+    shown = float(line.split("by a factor of ")[1].rstrip(")"))
+    assert shown != 1
+    assert shown == pytest.approx(gamma, rel=5e-4)
+
+
+def test_a_ranking_that_any_error_reverses_is_called_that() -> None:
+    """A factor of 1 is no error: the smallest one would have been shown as that."""
+    lines = {robustness(SensitivityResult(a="new", b="old", gamma=g, nats_per_step=1e-5)) for g in (1.0001, 1.0009)}
+    assert lines == {"by weights alone, new is above old, and any error of the log-probs may reverse it"}
+    assert not robustness(SensitivityResult(a="new", b="old", gamma=1.0, nats_per_step=0.0))

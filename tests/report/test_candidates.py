@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from page_reader import PageReader
 
+from worldline.cli import main
 from worldline.report import compose, find, render
 
 
@@ -16,9 +17,20 @@ def page(content: dict[str, Any], folder: Path) -> PageReader:
     return PageReader(render(compose(find(path)), "test"))
 
 
+@pytest.fixture(scope="module")
+def evaluated(judged: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two candidates that the log says enough about."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    words = (
+        "--policy expert --epsilon 0.4 0.6 --estimators naive wis --options.level tiny --logger expert=expert --json"
+    )
+    assert main(["evaluate", "--log", str(judged / "logs"), *words.split(), "--out", str(folder)]) == 0
+    return folder / "evaluation.json"
+
+
 @pytest.fixture
-def content(judged: Path) -> dict[str, Any]:
-    return json.loads((judged / "evaluation.json").read_text())
+def content(evaluated: Path) -> dict[str, Any]:
+    return json.loads(evaluated.read_text())
 
 
 def test_every_difference_is_shown(content: dict[str, Any], tmp_path: Path) -> None:
@@ -55,8 +67,18 @@ def test_the_table_says_why_a_probability_is_not_that_of_its_interval(content: d
     assert "P(&gt; 0) is of values that are drawn towards those of all policies" in page(content, tmp_path).page
 
 
+def test_the_table_says_who_is_not_compared(judged: Path) -> None:
+    content = json.loads((judged / "evaluation.json").read_text())
+    by = content["recommended"]["estimator"]
+    flagged = [policy["name"] for policy in content["policies"] if policy["estimates"][by].get("flag")]
+    assert flagged, "or this test says nothing"
+    rows = PageReader(render(compose(find(judged / "evaluation.json")), "test"))
+    assert f"Not compared: expert, expert@0.95: do not trust their values by {by}." in rows.text
+    assert {name.split(" − ")[0] for name in rows.rows("Who is better")} == {"expert@0.5"}
+
+
 def test_groups_are_shown(content: dict[str, Any], tmp_path: Path) -> None:
-    name = content["policies"][0]["name"]
+    name = "expert@0.4"
     estimate = {"value": 0.25, "low": 0.1, "high": 0.4, "n": 9}
     group = {"group": "red", "episodes": 9, "estimates": {name: estimate}}
     split = {"column": "colour", "estimator": "wis", "groups": [group], "p": 0.03}
@@ -66,6 +88,8 @@ def test_groups_are_shown(content: dict[str, Any], tmp_path: Path) -> None:
 
 def test_without_a_comparison_there_is_no_table(content: dict[str, Any], tmp_path: Path) -> None:
     content.pop("comparison")
-    path = tmp_path / "evaluation.json"
-    path.write_text(json.dumps(content))
-    assert "Who is better" not in render(compose(find(path)), "test")
+    group = {"group": "red", "episodes": 9, "estimates": {}}
+    content["breakdown"] = {"column": "colour", "estimator": "wis", "groups": [group]}
+    shown = page(content, tmp_path)
+    assert "Who is better" not in shown.page
+    assert set(shown.rows("By colour")) == {"red"}, "groups are flagged one by one"

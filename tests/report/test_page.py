@@ -15,6 +15,7 @@ from scipy.stats import binomtest
 import faults
 from worldline.cli import main
 from worldline.report import compose, find, render, write_report
+from worldline.report.world_model import LABELS
 from worldline.types import InputError, Step
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&$x_1$\x00"
@@ -196,10 +197,18 @@ def test_figures_of_a_fit_are_named_in_words(world_model: Path) -> None:
     (world_model / "figures.json").write_text(json.dumps({"figures": figures, "notes": []}))
     rows = [row[0].text for row in page(world_model).tables["On held-out tasks, mean of the members"][1:]]
     assert rows == [
-        "wm: nats per step of what was answered",
-        "the same with expectations by the whole episode so far",
-        "the same without expectations by the whole episode so far",
+        "wm: nats per step of what was answered, by the model as it is",
+        "wm with expectations by the whole episode so far: nats per step",
+        "wm without expectations by the whole episode so far: nats per step",
     ]
+
+
+def test_every_figure_of_a_fit_says_on_its_own_what_it_is_of() -> None:
+    """ "The same" does not say as what, once rows lie between, or a figure is missing."""
+    kernel = {name: label for name, label in LABELS.items() if name.startswith("wm_")}
+    assert len(set(kernel.values())) == len(kernel)
+    assert all(label.startswith(("wm:", "wm with", "wm-bag:")) for label in kernel.values())
+    assert all("wm-bag" in label for name, label in kernel.items() if name.endswith("of_the_bag"))
 
 
 def test_a_world_model(world_model: Path) -> None:

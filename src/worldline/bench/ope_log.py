@@ -77,7 +77,8 @@ def write_log(evidence: EstimatorInput, folder: Path, seed: int) -> list[str]:
     candidates = []
     for number in range(CANDIDATES):
         scatter = 0.05 * (number + 1)
-        scores = np.minimum(0.0, log.behaviour + rng.normal(-(scatter**2) / 2, scatter, size=log.steps))
+        changed = scatter * rng.choice([-1.0, 1.0], size=log.steps) * (log.behaviour < -np.log1p(scatter))
+        scores = log.behaviour + np.log1p(changed)  # step weights average 1: no estimate is flagged, all are compared
         path = folder / f"candidate{number}.parquet"
         with files.writing(path) as file:
             pq.write_table(pa.table({"id": ids, "logprobs": pa.ListArray.from_arrays(offsets, pa.array(scores))}), file)

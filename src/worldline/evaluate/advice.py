@@ -7,6 +7,8 @@ from worldline.ope.diagnostics import LEAST_ESS, LEAST_SUPPORT
 
 SHOWN, EQUAL = 0.0005, 1e-9
 """A probability this far from a half is shown as another; values that differ by less than the second are one."""
+LEAST_FACTOR = 1.001
+"""The smallest factor that is shown: one nearer to 1 reads as no error at all."""
 EXPECTED_ERROR = (
     "Expected error, by which an estimator is recommended, is of its values of these candidates (sampling, and a "
     "model's measured bias); its error on the log's own policies is of other policies, and may be smaller for an "
@@ -45,17 +47,17 @@ def _unlike(policy: PolicyResult, name: str) -> str:
     return f"{worth} (at least {LEAST_ESS:g} are needed)"
 
 
-def compared_by(evaluation: Evaluation) -> str:
-    """The estimator of the comparison, and what speaks against it; empty where nobody is compared."""
-    if evaluation.comparison is None:
-        return ""
-    name = evaluation.comparison.estimator
-    flagged = [
-        policy.label for policy in evaluation.policies if name in policy.estimates and policy.estimates[name].flag
-    ]
-    doubts = [] if evaluation.recommended else ["which is not recommended"]
-    doubts += [f"do not trust its value of {', '.join(flagged)}"] if flagged else []
-    return ", ".join([name, *doubts])
+def not_compared(evaluation: Evaluation) -> str:
+    """Who is not compared, and why; empty where all are.
+
+    An interval or a probability of an estimate that is not to be trusted is not to be trusted either: none is given.
+    """
+    recommended = evaluation.recommended
+    if recommended is None:
+        return f"who is better, nothing here can tell: {evaluation.meta.no_recommendation}"
+    name = recommended.estimator
+    flagged = [p.label for p in evaluation.policies if name in p.estimates and p.estimates[name].flag]
+    return f"not compared: {', '.join(flagged)}: do not trust their values by {name}" if flagged else ""
 
 
 def about_probabilities(evaluation: Evaluation) -> str:
@@ -76,7 +78,11 @@ def robustness(sensitivity: SensitivityResult) -> str:
     """How far the order of the first two rests on exact weights; empty where weights do not give that order."""
     if sensitivity.gamma <= 1:
         return ""
+    if sensitivity.gamma < LEAST_FACTOR:
+        return (
+            f"by weights alone, {sensitivity.a} is above {sensitivity.b}, and any error of the log-probs may reverse it"
+        )
     return (
         f"by weights alone, {sensitivity.a} stays above {sensitivity.b} unless log-probs are wrong by more than "
-        f"{sensitivity.nats_per_step:.2g} nats a step (an episode's weight by a factor of {sensitivity.gamma:.3g})"
+        f"{sensitivity.nats_per_step:.2g} nats a step (an episode's weight by a factor of {sensitivity.gamma:.4g})"
     )

@@ -24,9 +24,9 @@ from worldline.evaluate.judgement import (
     trial_errors,
 )
 from worldline.evaluate.logged import ON_POLICY, all_logged, check_logged, logged_labels, on_policy, with_own_count
-from worldline.evaluate.loggers import grouped
+from worldline.evaluate.loggers import grouped, what_gives_trials
 from worldline.evaluate.out_folder import reserved, save
-from worldline.evaluate.recommendation import CORRECTED, MIXTURE, REFERENCES, WEIGHTED_MODELS, fallback, recommend
+from worldline.evaluate.recommendation import CORRECTED, MIXTURE, REFERENCES, WEIGHTED_MODELS, recommend
 from worldline.evaluate.result import Evaluation, Meta, Recommendation
 from worldline.evaluate.result_parts import (
     Certificate,
@@ -149,11 +149,16 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     agreed = _agreement(policies, [each.values.values for each in judgements.values()], case, names)
 
     # which to go by, and what follows from it
-    recommended = recommend(names, trials, policies, checked, in_log, weak_points)
-    decisive = recommended.estimator if isinstance(recommended, Recommendation) else fallback(names, policies)
-    comparison = compared(judgements, decisive, evidence, how, list(in_log.values())) if decisive else None
-    robust = robustness(judgements, decisive, inputs) if decisive else None
-    split = None
+    to_try = what_gives_trials(case.log.policy_names, case.logger_specs, config.certificate)
+    recommended = recommend(names, trials, policies, checked, in_log, weak_points, to_try)
+    decisive = recommended.estimator if isinstance(recommended, Recommendation) else None
+    comparison = robust = split = None
+    if decisive is not None:
+        relied_on = {label: each for label, each in judgements.items() if not each.estimates[decisive].flag}
+        comparison = compared(relied_on, decisive, evidence, how, list(in_log.values()))
+        robust = robustness(relied_on, decisive, inputs)
+    elif config.by:
+        case.notes.append(f"--by {config.by}: no groups are shown, because no estimator is recommended")
     by_group = MIXTURE if decisive == CORRECTED and MIXTURE in names else decisive  # its values are of the whole log
     if config.by and by_group and by_group != CORRECTED:
         split = breakdown(config.by, groups, by_group, inputs, judgements, how, checked.reasons, means_of)

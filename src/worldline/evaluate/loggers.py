@@ -52,6 +52,19 @@ def grouped(labels: Sequence[str], why: Callable[[str], str]) -> dict[str, list[
     return groups
 
 
+def what_gives_trials(loggers: Sequence[str], given: Container[str], certificate: bool) -> str:
+    """What would try estimators on the log's own policies; empty where all that it takes is given."""
+    if len(loggers) < 2:
+        return (
+            "the log has one policy, which gives no trial: episodes of a second one, with --logger NAME=SPEC for each, "
+            "give some"
+        )
+    if not certificate:
+        return "--certificate true tries them"
+    missing = [label for label in loggers if label not in given]
+    return f"--logger NAME=SPEC for {', '.join(missing)} tries them" if missing else ""
+
+
 def cloned_logger(text: TextLog, log: RaggedLog, label: str, seed: int) -> tuple[TargetLog | None, str]:
     """A policy cloned from the logger's own episodes, None where the log has its log-probs; and what to tell."""
     own = np.repeat(log.policies == log.policy_names.index(label), log.lengths)

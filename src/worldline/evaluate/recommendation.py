@@ -42,9 +42,10 @@ def recommend(
     audit: Audit | None = None,
     in_log: Collection[str] = (),
     weak_points: Mapping[str, Sequence[str]] | None = None,
+    to_try: str = "",
 ) -> Recommendation | str:
     """The recommendation, or why there is none. `in_log` are the candidates that are valued by their own episodes;
-    `weak_points` is what `fit` said against its world model, by estimator."""
+    `weak_points` is what `fit` said against its world model, by estimator; `to_try` says what would give trials."""
     valued = [name for name in estimators if name not in TARGET_INDEPENDENT and _tells_apart(name, policies)]
     able = [name for name in valued if MIXTURE not in valued or name not in REFERENCES]
     if not able:
@@ -55,18 +56,18 @@ def recommend(
     unflagged = [name for name in trusted if not flagged_for(name, policies)]
     measured = [name for name in unflagged if _is_measured(name, trials)]
     if unflagged and not measured:
-        flagged = ", and the other estimators are flagged" if len(unflagged) < len(able) else ""
-        return f"the error of {', '.join(unflagged)} on this log is not certified{flagged}"
+        rest = ", and no other that may be recommended is without a flag" if len(unflagged) < len(able) else ""
+        return f"the error of {', '.join(unflagged)} on this log is not certified{rest}"
     beaten = [name for name in measured if not _rests_on_the_log(name) and _floor_error(trials, name) is not None]
     sound = [name for name in measured if name not in beaten]
     pool = sound
     if not sound:
-        rest = [name for name in trusted if name not in beaten]
-        supported = [name for name in rest if _is_supported(name, trials, policies, in_log)]
+        flagged = [name for name in trusted if name not in unflagged]
+        supported = [name for name in flagged if _is_supported(name, trials, policies, in_log)]
         pool = _least_bad(supported, trials, policies, audit)
         if not pool and not beaten:
-            return _nothing_to_rely_on(trusted, [name for name in able if name not in trusted], policies)
-        if reason := _below_the_floor(pool or beaten, bool(beaten), trials, policies):
+            return _nothing_to_rely_on(trusted, [name for name in able if name not in trusted], policies, to_try)
+        if reason := _below_the_floor(beaten, pool, trials, policies):
             return reason
     errors = {name: error for name in pool if (error := _error(name, policies, () if sound else trials)) is not None}
     if not errors:
@@ -156,7 +157,7 @@ def _warned(weak_points: Sequence[str]) -> str:
 def _caveat(beaten: Sequence[str]) -> str:
     """What speaks against a flagged estimator that is recommended all the same."""
     if not beaten:
-        return "; every estimator is flagged for some candidate, this one too"
+        return "; it is flagged for some candidate, and so is every other that may be recommended"
     lost = f"{', '.join(beaten)}, without a flag, had no smaller error than the behaviour mean on policies left out"
     return f"; it is flagged for some candidate, and {lost}"
 
@@ -171,30 +172,22 @@ def _one_episode(names: Sequence[str], policies: Sequence[PolicyResult]) -> bool
     return all(policy.estimates[name].n == 1 for name in names for policy in policies)
 
 
-def _nothing_to_rely_on(names: Sequence[str], missed: Sequence[str], policies: Sequence[PolicyResult]) -> str:
+def _nothing_to_rely_on(
+    names: Sequence[str], missed: Sequence[str], policies: Sequence[PolicyResult], to_try: str
+) -> str:
     """Where every estimator is flagged and without a trial, but for those that `missed` in all: what would help."""
     if _one_episode(names, policies):
         return _unmeasured(names, policies)
     labels = ", ".join(policy.label for policy in policies)
     which = f"{', '.join(missed)} missed every policy of known value, every other" if missed else "every"
+    mends = [to_try] if to_try else []
+    if all(map(_rests_on_the_log, [*names, *missed])):
+        mends.append("--world-model adds an estimator that needs no overlap")
+    mends.append(f"episodes of {labels} or of policies near add overlap")
     return (
-        f"no estimate here can be relied on: {which} estimator is flagged and none was tried on policies of known "
-        "value: --logger NAME=SPEC for each policy of the log tries them, --world-model adds an estimator that needs "
-        f"no overlap, episodes of {labels} or of policies near add overlap"
+        f"no estimate here can be relied on: {which} estimator that values all candidates is flagged, and none of "
+        f"these was tried on policies of known value: {'; '.join(mends)}"
     )
-
-
-def fallback(estimators: Sequence[str], policies: Sequence[PolicyResult]) -> str | None:
-    """The estimator to compare candidates by where none is recommended: of those that value all of them, one that is
-    flagged for the fewest, and the least uncertain of these."""
-    able = [name for name in estimators if all(policy.estimates[name].value is not None for policy in policies)]
-    able = [name for name in able if name not in TARGET_INDEPENDENT] or able
-
-    def doubt(name: str) -> tuple[int, float]:
-        error = expected_error(name, policies)
-        return len(flagged_for(name, policies)), np.inf if error is None else error
-
-    return min(able, key=doubt, default=None)
 
 
 def flagged_for(name: str, policies: Sequence[PolicyResult]) -> list[str]:
@@ -238,19 +231,26 @@ def _floor_error(trials: Sequence[Trial], name: str) -> float | None:
 
 
 def _below_the_floor(
-    pool: Sequence[str], others_flagged: bool, trials: Sequence[Trial], policies: Sequence[PolicyResult]
+    beaten: Sequence[str], flagged: Sequence[str], trials: Sequence[Trial], policies: Sequence[PolicyResult]
 ) -> str | None:
-    """Where none of those that are left had a smaller error in its trials than the logged mean."""
-    errors = comparable(trials, [FLOOR, *pool])
-    if FLOOR not in errors or len(trials) < TRIALS_FOR_A_VERDICT or len(errors) < 2:
+    """Where none of those that are left had a smaller error in its trials than the logged mean.
+
+    Those without a flag are `beaten` already: the `flagged` decide, where there are any.
+    """
+    errors = comparable(trials, [FLOOR, *beaten, *flagged])
+    tried = [name for name in flagged or beaten if name in errors]
+    if FLOOR not in errors or len(trials) < TRIALS_FOR_A_VERDICT or not tried:
         return None
-    best = min((name for name in errors if name != FLOOR), key=lambda name: errors[name])
-    if errors[best] < errors[FLOOR]:
+    if min(errors[name] for name in tried) < errors[FLOOR]:
         return None
-    flagged = "no other estimator is without a flag" if others_flagged else "every estimator is flagged"
+    others = [
+        f"that of {best}{doubt} {errors[best]:.3f}"
+        for names, doubt in ((beaten, ""), (flagged, ", which is flagged,"))
+        if (best := min((name for name in names if name in errors), key=lambda name: errors[name], default=""))
+    ]
     return (
-        f"nothing here beats the behaviour mean: its error on the log's own policies is {errors[FLOOR]:.3f}, that of "
-        f"{best} {errors[best]:.3f}, and {flagged}: collect {_episodes(policies, errors[FLOOR])} of "
+        "no estimator that may be recommended here beats the behaviour mean: its error on the log's own policies is "
+        f"{errors[FLOOR]:.3f}, {', '.join(others)}: collect {_episodes(policies, errors[FLOOR])} of "
         f"{'each of ' if len(policies) > 1 else ''}{', '.join(policy.label for policy in policies)}"
     )
 

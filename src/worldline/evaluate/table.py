@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from worldline.evaluate.advice import EXPECTED_ERROR, about_probabilities, compared_by, robustness, what_to_collect
+from worldline.evaluate.advice import EXPECTED_ERROR, about_probabilities, not_compared, robustness, what_to_collect
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import Estimate, TrialResult
 from worldline.number_text import probability
@@ -43,10 +43,10 @@ def views(evaluation: Evaluation) -> tuple[RenderableType, ...]:
 
 def _answer(evaluation: Evaluation) -> list[RenderableType]:
     """Who is better, and how sure: differences, P(best), the winner's value."""
-    comparison = evaluation.comparison
+    comparison, missing = evaluation.comparison, not_compared(evaluation)
     if comparison is None:
-        return []
-    title = f"Who is better, by {compared_by(evaluation)}: differences on shared resamples of the tasks"
+        return [missing] if missing else []
+    title = f"Who is better, by {comparison.estimator}: differences on shared resamples of the tasks"
     sure = f"{evaluation.meta.confidence:.0%}"
     table = _table(title, ("difference", "value", f"{sure} interval", f"at least ({sure})", "P(> 0)"))
     for each in comparison.differences:
@@ -54,6 +54,7 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
         limit = "-" if each.at_least is None else _signed(each.at_least)
         table.add_row(f"{each.a} - {each.b}", _signed(each.value), span, limit, probability(each.p))
     parts: list[RenderableType] = [table, about_probabilities(evaluation)] if comparison.differences else []
+    parts += [missing] if missing else []
     if len(comparison.p_best) > 1:
         ordered = sorted(comparison.p_best.items(), key=lambda item: -item[1])
         parts.append("P(best): " + ", ".join(f"{label} {probability(p)}" for label, p in ordered))
@@ -104,7 +105,7 @@ def _diagnostics(evaluation: Evaluation) -> list[RenderableType]:
 def _certificate(evaluation: Evaluation) -> Table:
     table = _table(
         "How well each estimator values the log's own policies: from their own episodes (null test), from those of "
-        "others (certificate)",
+        "the other half of them (certificate; a world model is fitted on these alone, and the policy acts in it)",
         ("estimator", "null test", "null error", "from others: error", "bias", "coverage", "pairs in order"),
     )
     for name in evaluation.estimators:

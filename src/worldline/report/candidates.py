@@ -1,6 +1,6 @@
 """Who is better, and how sure: the comparison of an evaluation, its breakdown by group, as tables."""
 
-from worldline.evaluate.advice import about_probabilities, compared_by, robustness
+from worldline.evaluate.advice import about_probabilities, not_compared, robustness
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import DifferenceResult
 from worldline.number_text import probability
@@ -8,25 +8,26 @@ from worldline.report.blocks import Block, Cell, Notes, Table, figure
 
 
 def comparison(evaluation: Evaluation) -> list[Block]:
-    """The answer that an evaluation gives, first of all; nothing where it compares nobody."""
+    """The answer that an evaluation gives, first of all; no table of differences where it compares nobody."""
+    groups: list[Block] = [_breakdown(evaluation)] if evaluation.breakdown is not None else []
     compared = evaluation.comparison
     if compared is None or not compared.differences:
-        return []
+        return groups
     sure = f"{evaluation.meta.confidence:.0%}"
     rows = [
         [Cell(f"{d.a} − {d.b}"), figure(d.value, d.low, d.high), figure(d.at_least), _chance(d.p)]
         for d in compared.differences
     ]
     columns = ("difference", f"value and {sure} interval", f"at least, with {sure}", "P(> 0)")
-    caption = f"By {compared_by(evaluation)}, on shared resamples of the tasks. {about_probabilities(evaluation)}."
+    caption = f"By {compared.estimator}, on shared resamples of the tasks. {about_probabilities(evaluation)}."
+    if missing := not_compared(evaluation):
+        caption += f" {missing[0].upper()}{missing[1:]}."
     if (robust := compared.sensitivity) is not None and (line := robustness(robust)):
         caption += f" {line[0].upper()}{line[1:]}."
     blocks: list[Block] = [Table("Who is better", columns, rows, caption)]
     if len(compared.p_best) > 1:
         blocks.append(_candidates(evaluation))
-    if evaluation.breakdown is not None:
-        blocks.append(_breakdown(evaluation))
-    return blocks
+    return [*blocks, *groups]
 
 
 def _candidates(evaluation: Evaluation) -> Table:

@@ -39,9 +39,9 @@ LABELS = {
     "nats_wm_and_latent": "the same steps, wm and the latent",
     "value_error": "error of the mean return",
     "replay_error": "error of the mean return, replayed",
-    "wm_nats": "wm: nats per step of what was answered",
-    "wm_nats_with_expectations": "the same with expectations by the whole episode so far",
-    "wm_nats_without_expectations": "the same without expectations by the whole episode so far",
+    "wm_nats": "wm: nats per step of what was answered, by the model as it is",
+    "wm_nats_with_expectations": "wm with expectations by the whole episode so far: nats per step",
+    "wm_nats_without_expectations": "wm without expectations by the whole episode so far: nats per step",
     "wm_exact": "wm: share of answers that it gives the highest chance",
     "wm_possible": "wm: share of answers that it can give",
     "wm_possible_ends": "wm: share of answers at the end of an episode that it can give",
@@ -52,9 +52,9 @@ LABELS = {
     "wm_outcome_error": "wm: squared error of expected reward and end (1: no better than their mean)",
     "wm_outcome_error_by_votes": "wm: squared error of expected reward and end, from the logged steps alone",
     "wm_replay_error": "wm: error of the mean return, episodes replayed",
-    "wm_replay_error_of_the_bag": "the same, wm-bag",
-    "wm_left_out_error": "wm: error of the mean return of policies left out of the log",
-    "wm_left_out_error_of_the_bag": "the same, wm-bag",
+    "wm_replay_error_of_the_bag": "wm-bag: error of the mean return, episodes replayed",
+    "wm_left_out_error": "wm: error of the mean return, replayed policies left out of the fit",
+    "wm_left_out_error_of_the_bag": "wm-bag: error of the mean return, replayed policies left out of the fit",
 }
 
 
