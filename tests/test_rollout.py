@@ -231,6 +231,8 @@ def test_what_a_policy_must_return_is_one_line(answer: Any, line: str) -> None:
         list(Rollout(world, Odd()).play(plan(world, "train", 2, seed=0, run="r")))
 
 
+        ([Decision("up", "up", float("nan"))] * 2, "policy 'odd' returned logprob=nan for 'up': it must be at most 0"),
+        ([Decision("up", "up", 0.7)] * 2, "policy 'odd' returned logprob=0.7 for 'up': it must be at most 0, or None"),
 @pytest.mark.parametrize(("key", "name"), [("won", "success"), ("valid", "valid"), ("score", "score")])
 def test_values_that_no_log_holds_are_the_environments(key: str, name: str) -> None:
     class Odd(CountingEnv):

@@ -139,7 +139,7 @@ def _here(world: World, config: CollectConfig) -> Play:
     policy = policies.load(config.policy, world, config)
     player = Rollout(
         world,
-        policies.mix(policy, config.epsilon),
+        policies.mix(policy, config.epsilon, config.policy_name),
         batch_size=config.batch_size,
         epsilon=config.epsilon,
         policy_name=config.policy_name,

@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from worldline.config import shortened
+from worldline.policies.checked_logprobs import check_decision
 from worldline.types import (
     Decision,
     EagerEnvironment,
@@ -133,6 +134,7 @@ class Rollout:
                     raise InputError(f"policy '{self.name}' returned the action {shortened(decision.action)}: no text")
             yield decisions
         if missing:
+                check_decision(self.name, decision)
             raise InputError(f"policy '{self.name}' left {missing} of {len(turns)} turns undecided")
 
     def _all_decided(self, turns: list[Turn]) -> dict[int, Decision]:

@@ -146,7 +146,7 @@ def _player(run: ShardRun) -> tuple[Rollout, Policy]:
     policy = policies.load(run.policy, world, run.settings)
     player = Rollout(
         world,
-        policies.mix(policy, run.epsilon),
+        policies.mix(policy, run.epsilon, run.policy_name),
         batch_size=run.batch_size,
         epsilon=run.epsilon,
         policy_name=run.policy_name,
