@@ -154,6 +154,8 @@ def test_a_world_is_taken_as_it_is_and_gets_the_data(module: str, tmp_path: Path
         ("my_worlds:number", "is an int"),
         ("my_worlds:Broken", "without step"),
         ("my_worlds:", "module:attr"),
+        ("my_worlds.py:Countdown", "my_worlds.py:Countdown: give my_worlds:Countdown, a module and not its file"),
+        ("no/where.py:Countdown", "no/where.py:Countdown: give where:Countdown, .* in its folder"),
         ("my_worlds:NeedsKey", r"NeedsKey: making it failed: ValueError: need a key \(.*my_worlds.py, line \d+\)$"),
         (
             "my_worlds:Miscalls",

@@ -15,7 +15,7 @@ from typing import Any, cast
 from worldline.config import shortened, suggest
 from worldline.envs.custom_environment import CustomEnvironment, kind_of
 from worldline.types import Environment, InputError, Turn, World
-from worldline.user_module import error_text, fails_at_the_call, import_user_module
+from worldline.user_module import error_text, fails_at_the_call, import_user_module, module_in
 
 SPLIT = "all"
 SEEDS = 1_000
@@ -104,6 +104,8 @@ def _attribute(path: str) -> Any:
     except ModuleNotFoundError as error:
         raise InputError(f"{path}: no module named '{error.name}' {_where(module_name, error)}") from None
     if not hasattr(module, attribute):
+        if name := module_in(module_name):
+            raise InputError(f"{path}: give {name}:{attribute}, a module and not its file, in its folder") from None
         raise InputError(f"{path}: module {module_name} has no '{attribute}'{suggest(attribute, _own_names(module))}")
     return getattr(module, attribute)
 
