@@ -280,7 +280,7 @@ def test_a_policy_that_raises_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_exits_is_one_line() -> None:
-    with pytest.raises(WorldlineError, match="'test_collect:exiting' failed in the middle: SystemExit: 3"):
+    with pytest.raises(WorldlineError, match="'test_collect:exiting' failed in the middle, at task 1: SystemExit: 3"):
         collect(config(policy="test_collect:exiting", episodes=2))
 
 
@@ -328,6 +328,38 @@ def test_the_very_same_run_at_once_is_refused(tmp_path: Path) -> None:
 
 def test_tasks_are_played_by_an_object_and_only_once(tmp_path: Path) -> None:
     class Counter(SeededPolicy):
+def test_a_policy_that_was_mended_goes_on_where_it_raised(
+    vending: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, own = tmp_path / "log", {"policy": "vending:press", "batch_size": 2}
+    mended = "def press(turn):\n    return 'up'\n"
+    vending.write_text(mended.replace("'up'", "'up' if turn.task != '3' else turn.door"))
+    with pytest.raises(WorldlineError, match="at task 3: AttributeError: .*; finished episodes are kept, --resume"):
+        collect(config(log, **own))
+    kept = content(log)
+    assert kept
+    vending.write_text(mended)
+    monkeypatch.delitem(sys.modules, "vending")
+    assert len(collect(config(log, **own, resume=True)).notes) == 1, "the code was changed"
+    assert len(content(log)) == 30 and kept.items() <= content(log).items()
+
+
+def test_the_task_at_which_a_policy_raises_is_named() -> None:
+    line = r"'test_collect:Stumbling' failed in the middle, at task 3: KeyError: 'a door' \(.*, line \d+\); without"
+    with pytest.raises(WorldlineError, match=line) as caught:
+        collect(config(policy="test_collect:Stumbling"))
+    assert caught.value.exit_code == 1
+
+
+class Stumbling(SeededPolicy):
+    """Raises at one task of many that it acts on at once."""
+
+    def act(self, turns: list[Turn]) -> list[Decision]:
+        if any(turn.task == "3" for turn in turns):
+            raise KeyError("a door")
+        return super().act(turns)
+
+
         turns = 0
 
         def act(self, turns: Sequence[Turn]) -> list[Decision]:
