@@ -25,7 +25,7 @@ from worldline.ray_pool import check_engine, ray_pool
 from worldline.rollout import Episode, Rollout, plan
 from worldline.shard import ShardOutcome, ShardRun, guarded, play_shards, shortened_prompts
 from worldline.tally import Tally
-from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed
+from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed, lowest_return
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +44,8 @@ class Collection:
     truncated_prompts: int
     max_return: float = 1.0
     """The most that the world gives in an episode."""
+    min_return: float | None = None
+    """The least; None where nobody knows."""
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -59,7 +61,7 @@ class Collection:
         return html_table(repr(self).strip("<>"), ("", "value"), rows)
 
     def summary(self) -> dict[str, Any]:
-        success, mean = self.tally.success(), self.tally.mean_return(self.max_return)
+        success, mean = self.tally.success(), self.tally.mean_return(self.min_return, self.max_return)
         episodes = len(self.tally.returns)
         return {
             "env": self.config.env,
@@ -125,6 +127,7 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         failed=tuple(outcome.failed),
         truncated_prompts=outcome.truncated_prompts,
         max_return=world.max_return,
+        min_return=lowest_return(world),
         notes=tuple(notes),
     )
 
