@@ -16,7 +16,7 @@ from typing import Any
 
 from worldline import envs, files, policies, store
 from worldline.callable_module import CallableModule
-from worldline.collect_notes import changed_code, refuse_other_options, refuse_other_settings
+from worldline.collect_notes import changed_code, refuse_other_options, refuse_other_policy
 from worldline.collect_settings import CollectConfig as CollectConfig  # part of what this module offers
 from worldline.collect_settings import run_name
 from worldline.notebook import html_table
@@ -267,12 +267,11 @@ def _log(
         return
     writer = store.StoreWriter(config.out)
     refuse_other_options(config, config.out)
-    refuse_other_settings(config, config.out)
+    refuse_other_policy(config, config.out)
     taken = f"{config.out}: another process is collecting this very run; give another --seed"
     with files.locked(config.out / f".{config.settings_name}.lock", taken=taken):
         done = _kept(config, run)
-        changed = changed_code(config.env, config.out)
-        notes += [changed] if changed else []
+        notes += changed_code(config, config.out)
         tally.recall(config.out, done)
         with writer:
             yield writer, done
