@@ -18,6 +18,7 @@ from worldline import envs, files, store
 from worldline.cli import main
 from worldline.cli.verb_result import Speed
 from worldline.collect import CollectConfig, collect, collect_tasks
+from worldline.collect_notes import refuse_other_policy
 from worldline.evaluate import EvaluateConfig, evaluate
 from worldline.types import Decision, InputError, Trajectory, Turn, WorldlineError, policy_label
 
@@ -143,6 +144,24 @@ def test_an_environment_that_was_changed_is_noted(vending: Path, tmp_path: Path)
     assert collect(config(alone, **own, episodes=3, resume=True)).notes == ()
 
 
+def test_a_policy_that_was_changed_is_noted(vending: Path, tmp_path: Path) -> None:
+    """Under its name: under another one the change mixes nothing."""
+    log, own = tmp_path / "log", {"env": "counting:CountingWorld", "policy": "vending:press"}
+    press = "def press(turn):\n    return 'up'\n"
+    vending.write_text(press)
+    for given in ({"episodes": 2}, {"episodes": 3, "resume": True}, {"episodes": 2, "seed": 1}):
+        assert collect(config(log, **own, **given)).notes == ()
+    vending.write_text(press.replace("up", "stay"))
+    assert collect(config(log, **own, name="second", episodes=2)).notes == ()
+    for given in ({"seed": 0, "resume": True}, {"seed": 2}):
+        (note,) = collect(config(log, **own, episodes=4, **given)).notes
+        assert note.startswith("vending.py was changed since the first episodes of 'vending:press' in")
+        assert "another --name keeps them apart" in note
+    assert collect(config(log, **own, name="second", episodes=3, resume=True)).notes == ()
+    vending.write_text(press)
+    assert collect(config(log, **own, name="second", episodes=2, overwrite=True)).notes == ()
+
+
 @pytest.mark.usefixtures("vending")
 def test_an_evaluation_at_other_options_than_its_log_says_so(tmp_path: Path) -> None:
     own = {"env": "vending:Vending", "policy": "random", "episodes": 4}
@@ -187,6 +206,36 @@ def test_a_name_in_a_folder_stands_for_one_policy(start: Path, tmp_path: Path) -
         shard.unlink()
     collect(config(tmp_path / "log", **settings))
     assert len(content(tmp_path / "log")) == 2, "an emptied folder is free again"
+
+
+def test_a_name_in_a_folder_stands_for_one_specification(tmp_path: Path) -> None:
+    log, notes = tmp_path / "log", tmp_path / "log" / ".policies.json"
+    collect(config(log, name="agent", episodes=2))
+    before = content(log)
+    for policy in ("random", "test_collect:crash"):
+        line = f"of 'agent' with --policy counting:SeededPolicy, and this run has --policy {policy}: .*another --name"
+        with pytest.raises(InputError, match=line) as caught:
+            collect(config(log, name="agent", policy=policy, seed=1, overwrite=True))
+        assert caught.value.exit_code == 2 and content(log) == before
+    collect(config(log, name="agent", episodes=2, seed=1, epsilon=0.5))
+    collect(config(log, name="master", policy="expert", episodes=2))
+    with pytest.raises(InputError, match="of 'master' with --policy expert, and this run has --policy counting"):
+        collect(config(log, name="master", episodes=2))
+    noted = json.loads(notes.read_text())
+    del noted["agent"]["policy"], noted["master"]
+    notes.write_text(json.dumps(noted))
+    collect(config(log, name="agent", episodes=2, seed=2))  # a log of an earlier version, which noted no specification
+    collect(config(log, name="master", policy="expert", episodes=2, seed=1))
+    assert len(content(log)) == 10
+
+
+def test_the_address_of_a_server_is_no_part_of_a_policy(tmp_path: Path) -> None:
+    """And what it holds besides, such as a key, is not written down."""
+    given = {"name": "agent", "episodes": 2}
+    collect(config(tmp_path, **given))
+    for address in ("http://a:key@one:8000/v1", "https://two/v1"):
+        refuse_other_policy(config(tmp_path, name="model", policy=f"vllm:my/model@{address}"), tmp_path)
+    assert json.loads((tmp_path / ".policies.json").read_text())["model"]["policy"] == "vllm:my/model"
 
 
 def test_a_checkpoint_that_was_retrained_is_another_run(start: Path, tmp_path: Path) -> None:
@@ -279,8 +328,40 @@ def test_a_policy_that_raises_loses_nothing(tmp_path: Path) -> None:
         collect(config(policy="test_collect:Failing", batch_size=2))
 
 
+def test_a_policy_that_was_mended_goes_on_where_it_raised(
+    vending: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, own = tmp_path / "log", {"policy": "vending:press", "batch_size": 2}
+    mended = "def press(turn):\n    return 'up'\n"
+    vending.write_text(mended.replace("'up'", "'up' if turn.task != '3' else turn.door"))
+    with pytest.raises(WorldlineError, match="at task 3: AttributeError: .*; finished episodes are kept, --resume"):
+        collect(config(log, **own))
+    kept = content(log)
+    assert kept
+    vending.write_text(mended)
+    monkeypatch.delitem(sys.modules, "vending")
+    assert len(collect(config(log, **own, resume=True)).notes) == 1, "the code was changed"
+    assert len(content(log)) == 30 and kept.items() <= content(log).items()
+
+
+def test_the_task_at_which_a_policy_raises_is_named() -> None:
+    line = r"'test_collect:Stumbling' failed in the middle, at task 3: KeyError: 'a door' \(.*, line \d+\); without"
+    with pytest.raises(WorldlineError, match=line) as caught:
+        collect(config(policy="test_collect:Stumbling"))
+    assert caught.value.exit_code == 1
+
+
+class Stumbling(SeededPolicy):
+    """Raises at one task of many that it acts on at once."""
+
+    def act(self, turns: list[Turn]) -> list[Decision]:
+        if any(turn.task == "3" for turn in turns):
+            raise KeyError("a door")
+        return super().act(turns)
+
+
 def test_a_policy_that_exits_is_one_line() -> None:
-    with pytest.raises(WorldlineError, match="'test_collect:exiting' failed in the middle: SystemExit: 3"):
+    with pytest.raises(WorldlineError, match="'test_collect:exiting' failed in the middle, at task 1: SystemExit: 3"):
         collect(config(policy="test_collect:exiting", episodes=2))
 
 
@@ -313,7 +394,7 @@ def test_two_processes_share_a_folder(tmp_path: Path) -> None:
 
 def test_the_very_same_run_at_once_is_refused(tmp_path: Path) -> None:
     first = start_collect(tmp_path, "--episodes", "600")
-    while not list(tmp_path.glob(".*.lock")):
+    while not list(tmp_path.glob(f".{'?' * 10}.lock")):  # the run's own, by its name: others are held for a moment
         time.sleep(0.01)
     first.send_signal(signal.SIGSTOP)  # it holds the lock for as long as the second takes to start
     try:

@@ -114,6 +114,7 @@ COVERED_BY = {
     "paw/model.py": "paw/test_update.py",
     "paw/run.py": "paw/test_killed_run.py",
     "paw/session.py": "paw/test_train.py",
+    "policies/checked_logprobs.py": "policies/test_mixing.py",
     "policies/client.py": "policies/test_api.py",
     "policies/language_model/answering.py": "policies/language_model/test_hf.py",
     "policies/language_model/forward.py": "policies/language_model/test_architectures.py",

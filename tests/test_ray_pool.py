@@ -73,7 +73,7 @@ def crash(turn: Turn) -> str:
 
 def test_errors_are_those_of_the_local_engine(own_ray: None, tmp_path: Path) -> None:
     with pytest.raises(
-        WorldlineError, match="'test_ray_pool:crash' failed in the middle: RuntimeError: out of mem"
+        WorldlineError, match="'test_ray_pool:crash' failed in the middle, at task .*: RuntimeError: out of mem"
     ) as e:
         collect(config(tmp_path, policy="test_ray_pool:crash", engine="ray"))
     assert e.value.exit_code == 1

@@ -66,8 +66,23 @@ def test_a_forgiving_rollout_loses_the_episodes_at_which_the_policy_raises() -> 
     assert others and {t.id: t for t in rollout.play(episodes)} == others
     assert len(rollout.failed) == len(rollout.undecided) == 9 - len(others)
     assert rollout.undecided[0].startswith("KeyError: 'a door' (") and rollout.undecided[0] in rollout.failed[0]
+    strict = Rollout(world, Careful(), batch_size=4)
     with pytest.raises(KeyError):
-        list(Rollout(world, Careful(), batch_size=4).play(episodes))
+        list(strict.play(episodes))
+    assert strict.failing_task == rollout.failing_task == "2"
+
+
+def test_a_policy_that_raises_at_many_turns_alone_ends_the_rollout_and_no_task_is_blamed() -> None:
+    class Narrow(SeededPolicy):
+        def act(self, turns: Sequence[Turn]) -> list[Decision]:
+            if len(turns) > 2:
+                raise IndexError("too wide")
+            return super().act(list(turns))
+
+    rollout = Rollout(CountingWorld(), Narrow(), batch_size=4)
+    with pytest.raises(IndexError, match="too wide"):
+        list(rollout.play(plan(CountingWorld(), "train", 9, seed=7, run="r")))
+    assert rollout.failing_task == ""
 
 
 def test_a_forgiving_rollout_forgives_no_memory_error_and_no_wrong_decisions() -> None:
@@ -216,6 +231,8 @@ def test_an_environment_that_exits_costs_its_episode() -> None:
         ([Decision("up", "up")], "policy 'odd' returned 1 decisions for 2 turns"),
         (["up", "up"], "policy 'odd' returned 'up': `act` must return Decisions"),
         ([Decision(3, "")] * 2, "policy 'odd' returned the action 3: no text"),  # type: ignore[arg-type]  # no text
+        ([Decision("up", "up", float("nan"))] * 2, "policy 'odd' returned logprob=nan for 'up': it must be at most 0"),
+        ([Decision("up", "up", 0.7)] * 2, "policy 'odd' returned logprob=0.7 for 'up': it must be at most 0, or None"),
         ([Decision("up", 3)] * 2, "counting: the policy returned a wrong response: .*, got 3"),  # type: ignore[arg-type]  # no text
     ],
 )

@@ -43,12 +43,23 @@ def test_returns_that_are_all_alike_are_not_certain() -> None:
         for number in range(100):
             tally.add(episode(f"t{number % 4}", [reward], reward > 0))
         share = 1.959964**2 / (4 + 1.959964**2)  # Wilson's upper limit of 0 in 4
-        mean = tally.mean_return(highest)
+        mean = tally.mean_return(0.0, highest)
         assert mean.low == pytest.approx((1 - share) * reward)
         assert mean.high == pytest.approx((1 - share) * reward + share * highest)
         if highest == 1.0:
             success = tally.success()
             assert (mean.low, mean.high) == (pytest.approx(success.low), pytest.approx(success.high))
+
+
+def test_returns_below_those_that_were_seen_are_as_possible_as_those_above() -> None:
+    tally = Tally()
+    for number in range(4):
+        tally.add(episode(f"t{number}", [0.0], None))
+    share = 1.959964**2 / (4 + 1.959964**2)
+    both, above, neither = tally.mean_return(-1.0, 1.0), tally.mean_return(None, 1.0), tally.mean_return()
+    assert (both.low, both.high) == (pytest.approx(-share), pytest.approx(share))
+    assert (above.low, above.high) == (None, pytest.approx(share))
+    assert (neither.value, neither.low, neither.high) == (0.0, None, None)
 
 
 def test_the_interval_of_wins_and_losses_ends_at_these() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from worldline import envs, files, policies, store
 from worldline.callable_module import CallableModule
-from worldline.collect_notes import changed_code, refuse_other_options, refuse_other_settings
+from worldline.collect_notes import changed_code, refuse_other_options, refuse_other_policy
 from worldline.collect_settings import CollectConfig as CollectConfig  # part of what this module offers
 from worldline.collect_settings import run_name
 from worldline.notebook import html_table
@@ -25,7 +25,7 @@ from worldline.ray_pool import check_engine, ray_pool
 from worldline.rollout import Episode, Rollout, plan
 from worldline.shard import ShardOutcome, ShardRun, guarded, play_shards, shortened_prompts
 from worldline.tally import Tally
-from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed
+from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed, lowest_return
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +44,8 @@ class Collection:
     truncated_prompts: int
     max_return: float = 1.0
     """The most that the world gives in an episode."""
+    min_return: float | None = None
+    """The least; None where nobody knows."""
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -59,7 +61,7 @@ class Collection:
         return html_table(repr(self).strip("<>"), ("", "value"), rows)
 
     def summary(self) -> dict[str, Any]:
-        success, mean = self.tally.success(), self.tally.mean_return(self.max_return)
+        success, mean = self.tally.success(), self.tally.mean_return(self.min_return, self.max_return)
         episodes = len(self.tally.returns)
         return {
             "env": self.config.env,
@@ -125,6 +127,7 @@ def collect(config: CollectConfig, watch: Callable[[Tally], None] = lambda tally
         failed=tuple(outcome.failed),
         truncated_prompts=outcome.truncated_prompts,
         max_return=world.max_return,
+        min_return=lowest_return(world),
         notes=tuple(notes),
     )
 
@@ -139,7 +142,7 @@ def _here(world: World, config: CollectConfig) -> Play:
     policy = policies.load(config.policy, world, config)
     player = Rollout(
         world,
-        policies.mix(policy, config.epsilon),
+        policies.mix(policy, config.epsilon, config.policy_name),
         batch_size=config.batch_size,
         epsilon=config.epsilon,
         policy_name=config.policy_name,
@@ -264,12 +267,11 @@ def _log(
         return
     writer = store.StoreWriter(config.out)
     refuse_other_options(config, config.out)
-    refuse_other_settings(config, config.out)
+    refuse_other_policy(config, config.out)
     taken = f"{config.out}: another process is collecting this very run; give another --seed"
     with files.locked(config.out / f".{config.settings_name}.lock", taken=taken):
         done = _kept(config, run)
-        changed = changed_code(config.env, config.out)
-        notes += [changed] if changed else []
+        notes += changed_code(config, config.out)
         tally.recall(config.out, done)
         with writer:
             yield writer, done

@@ -1,8 +1,8 @@
 """What `collect` notes in a log's folder, so that a name in it stands for one thing.
 
-The options of each environment, since tasks of the same name are others at other options; a digest of the file of an
-environment of the user's own, since it may change; and the settings of each policy, since a model that plays otherwise
-is another policy. Nothing is noted of a log that was imported.
+The options of each environment, since tasks of the same name are others at other options; the specification and the
+settings of each policy, since a model that plays otherwise is another policy; and digests of the files of environments
+and policies of the user's own, since they may change. Nothing is noted of a log that was imported.
 """
 
 import json
@@ -19,9 +19,10 @@ from worldline.user_module import module_file
 OPTIONS_FILE = ".options.json"
 """The options of each environment whose episodes are there."""
 CODE_FILE = ".code.json"
-"""A digest of the file of each environment of the user's own, as it was when the first of its episodes was played."""
+"""Digests of files of the user's own, of an environment and of a policy's name, when their first episode was played."""
 POLICIES_FILE = ".policies.json"
-"""The settings of each policy, by its name, whose episodes are there."""
+"""The specification and the settings of each policy, by its name, whose episodes are there."""
+SERVED = ("vllm:", "api:")
 BEHAVIOUR = ("prompt", "history", "mode", "temperature", "max_prompt_tokens", "max_new_tokens")
 """What makes another policy of the same model; a name has its epsilon beside it in the log."""
 
@@ -59,42 +60,65 @@ def _differing(there: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     return " ".join(f"--options.{name} {there[name]}" if name in there else f"no --options.{name}" for name in names)
 
 
-def changed_code(env: str, folder: Path) -> str:
-    """Note the file of an environment of the user's own; a line where the folder's episodes are of another version.
+def changed_code(config: CollectConfig, folder: Path) -> list[str]:
+    """Note the files of the user's own that this run plays; a line for each that was another when the folder's first
+    episodes of its environment, or of its policy's name, were played.
 
-    What else the file imports is not looked at.
+    What else a file imports is not looked at.
     """
-    file = module_file(env.partition(":")[0]) if ":" in env and envs.source_of(env) is None else None
-    if file is None:
-        return ""
-    path = folder / CODE_FILE
-    digests = _noted(path, f"are of {env} as it is now")
-    own = files.digest([file])
-    if digests.setdefault(env, own) == own:
-        files.write_json(path, digests)
-        return ""
-    return (
-        f"{file.name} was changed since the first episodes of {env} in {folder} were played: if the change matters, "
-        "the log mixes two environments: another --out keeps them apart, --overwrite plays this run anew"
+    env, name, path = config.env, config.policy_name, folder / CODE_FILE
+    env_file = _own_file(env) if envs.source_of(env) is None else None
+    policy_file = _own_file(config.policy) if not config.policy.startswith((*SERVED, "hf:")) else None
+    sources = (
+        (env_file, env, env, "the log mixes two environments: another --out"),
+        (policy_file, f"policy {name}", f"'{name}'", "the name stands for two policies: another --name"),
     )
+    if env_file is None and policy_file is None:
+        return []
+    notes = []
+    with files.locked(folder / f"{CODE_FILE}.lock"):
+        digests = _noted(path, f"are of {env} and '{name}' as they are now")
+        if policy_file is not None and not _has_policy(folder, name):
+            digests.pop(f"policy {name}", None)
+        for file, key, played, cure in sources:
+            own = files.digest([file]) if file is not None else ""
+            if file is not None and digests.setdefault(key, own) != own:
+                notes.append(
+                    f"{file.name} was changed since the first episodes of {played} in {folder} were played: if the "
+                    f"change matters, {cure} keeps them apart, --overwrite plays this run anew"
+                )
+        files.write_json(path, digests)
+    return notes
 
 
-def refuse_other_settings(config: CollectConfig, folder: Path) -> None:
-    """Refuse a folder with episodes of the policy's name at other settings: two policies would pass for one."""
-    if config.policy in ("expert", "random"):
-        return
+def _own_file(spec: str) -> Path | None:
+    """The file of `module:attr`; None for a specification of another kind."""
+    module, colon, _ = spec.partition(":")
+    return module_file(module) if colon else None
+
+
+def refuse_other_policy(config: CollectConfig, folder: Path) -> None:
+    """Refuse a folder with episodes of another policy of this name, or of it at other settings: two would pass for
+    one. The address of a server is no part of a policy."""
     path, name = folder / POLICIES_FILE, config.policy_name
+    served = config.policy.startswith(SERVED)
+    own: dict[str, Any] = {"policy": config.policy.partition("@http")[0] if served else config.policy}
+    if config.policy not in ("expert", "random"):
+        own |= config.model_dump(mode="json", include=set(BEHAVIOUR))
     with files.locked(folder / f"{POLICIES_FILE}.lock"):
-        settings_of = _noted(path, f"of '{name}' have the settings of this run")
-        own = config.model_dump(mode="json", include=set(BEHAVIOUR))
-        there = settings_of.get(name, own)
-        differing = [key for key in BEHAVIOUR if there.get(key) != own[key]]
-        if differing and name in store.scan(folder, ["policy"])["policy"].to_pylist():
+        noted = _noted(path, f"of '{name}' have the policy and the settings of this run")
+        there = own | noted.get(name, {})  # what earlier versions did not note is taken to be alike
+        differing = [key for key in own if there[key] != own[key]]
+        if differing and _has_policy(folder, name):
             raise InputError(
                 f"{folder}: holds episodes of '{name}' with {_flags(there, differing)}, and this run has "
                 f"{_flags(own, differing)}: give this one another --name, or another --out"
             )
-        files.write_json(path, settings_of | {name: own})
+        files.write_json(path, noted | {name: own})
+
+
+def _has_policy(folder: Path, name: str) -> bool:
+    return bool(store.shards(folder)) and name in store.scan(folder, ["policy"])["policy"].to_pylist()
 
 
 def _flags(settings: dict[str, Any], names: list[str]) -> str:

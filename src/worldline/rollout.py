@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from worldline.config import shortened
+from worldline.policies.checked_logprobs import check_decision
 from worldline.types import (
     Decision,
     EagerEnvironment,
@@ -84,6 +85,8 @@ class Rollout:
     forgiving: bool = False
     undecided: list[str] = field(default_factory=list)
     """Of the failed episodes, those in which the policy could not decide: why."""
+    failing_task: str = ""
+    """The first task at which the policy raised, where one turn alone makes it raise."""
 
     @property
     def name(self) -> str:
@@ -131,6 +134,7 @@ class Rollout:
                     )
                 if not isinstance(decision.action, str):
                     raise InputError(f"policy '{self.name}' returned the action {shortened(decision.action)}: no text")
+                check_decision(self.name, decision)
             yield decisions
         if missing:
             raise InputError(f"policy '{self.name}' left {missing} of {len(turns)} turns undecided")
@@ -140,13 +144,19 @@ class Rollout:
             given = self.policy.act(turns)
             decisions = list(given) if isinstance(given, Iterator) else given
         except (Exception, SystemExit) as error:
-            if not self.forgiving or isinstance(error, WorldlineError) or is_of_the_machine(error):
+            if isinstance(error, WorldlineError) or is_of_the_machine(error):
                 raise
-            if len(turns) == 1:
-                return {0: Decision("", "", failure=error_text(error))}
-            middle = len(turns) // 2
-            second = self._all_decided(turns[middle:])
-            return self._all_decided(turns[:middle]) | {middle + at: one for at, one in second.items()}
+            if len(turns) > 1:
+                middle = len(turns) // 2
+                first = self._all_decided(turns[:middle])  # raises at one turn alone, unless the rollout is forgiving
+                second = self._all_decided(turns[middle:])
+                if not self.forgiving:
+                    raise
+                return first | {middle + at: one for at, one in second.items()}
+            self.failing_task = self.failing_task or turns[0].task
+            if not self.forgiving:
+                raise
+            return {0: Decision("", "", failure=error_text(error))}
         if not isinstance(decisions, Sequence) or len(decisions) != len(turns):
             got = f"{len(decisions)} decisions" if isinstance(decisions, Sequence) else f"a {type(decisions).__name__}"
             raise InputError(f"policy '{self.name}' returned {got} for {len(turns)} turns: `act` must return a list")

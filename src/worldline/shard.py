@@ -124,7 +124,9 @@ def guarded(player: Rollout, episodes: Sequence[Episode], out: Path | None) -> I
         raise
     except (Exception, SystemExit) as error:
         kept = "finished episodes are kept, --resume goes on" if out else "without --out nothing is kept"
-        raise WorldlineError(f"policy '{player.name}' failed in the middle: {error_text(error)}; {kept}") from error
+        place = f", at task {player.failing_task}" if player.failing_task else ""
+        line = f"policy '{player.name}' failed in the middle{place}: {error_text(error)}; {kept}"
+        raise WorldlineError(line) from error
 
 
 def shortened_prompts(policy: Policy) -> int:
@@ -146,7 +148,7 @@ def _player(run: ShardRun) -> tuple[Rollout, Policy]:
     policy = policies.load(run.policy, world, run.settings)
     player = Rollout(
         world,
-        policies.mix(policy, run.epsilon),
+        policies.mix(policy, run.epsilon, run.policy_name),
         batch_size=run.batch_size,
         epsilon=run.epsilon,
         policy_name=run.policy_name,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from worldline import store
-from worldline.ope.intervals import Interval, interval, two_outcomes, within
+from worldline.ope.intervals import Interval, around, interval, two_outcomes, within
 from worldline.types import Trajectory
 
 ALIKE = 1e-9
@@ -79,17 +79,18 @@ class Tally:
             return Interval(float("nan"), None, None, 0)
         return _wilson(self.success_rate, len(set(tasks)), len(tasks))
 
-    def mean_return(self, highest: float = 1.0) -> Interval:
+    def mean_return(self, lowest: float | None = None, highest: float | None = None) -> Interval:
         """Student's interval over tasks; of wins and losses it ends at these. Where all tasks have the same return, his
-        formula would be certain: then other tasks, whose share is Wilson's bound, may have 0, or `highest`."""
+        formula would be certain: then other tasks, whose share is Wilson's bound, may have `lowest`, or `highest`. An
+        end of which nothing is known gives no limit."""
         codes = np.unique(self.tasks, return_inverse=True)[1]
         returns = np.array(self.returns)
         mean = within(interval(returns, codes, "student-t"), two_outcomes(returns))
         if mean.low is None or mean.high is None or mean.high - mean.low > ALIKE:
             return mean
         others = _wilson(0.0, len(set(self.tasks)), mean.n).high or 0.0
-        low, high = ((1 - others) * mean.value + others * other for other in (0.0, highest))
-        return Interval(mean.value, min(low, mean.value), max(high, mean.value), mean.n)
+        low, high = (None if end is None else (1 - others) * mean.value + others * end for end in (lowest, highest))
+        return around(mean.value, low, high, mean.n)
 
 
 def _wilson(rate: float, units: int, n: int) -> Interval:

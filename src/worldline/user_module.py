@@ -31,6 +31,14 @@ def import_user_module(name: str, source: str) -> ModuleType:
         raise InputError(f"{source}: importing it failed: {error_text(error)}") from None
 
 
+def module_in(file: str) -> str:
+    """The name of the module in a Python file that was given for it: `boxoffice` for `boxoffice.py`; empty for others.
+
+    Where the file lies in a folder, the name is that for somebody in that folder.
+    """
+    return Path(file).stem if file.endswith(".py") else ""
+
+
 def module_file(name: str) -> Path | None:
     """The file that a module of the user's own is in; None where there is none."""
     if os.getcwd() not in sys.path:

@@ -10,7 +10,7 @@ from tiny_house import mixed, play
 from worldline.adwm.fit import Fitted
 from worldline.adwm.value import discounted, enough, imagine, imagine_kernel
 from worldline.policies.mixing import FunctionPolicy
-from worldline.types import Decision, InputError, Trajectory, Turn, World
+from worldline.types import Decision, Trajectory, Turn, World, WorldlineError
 
 
 def test_values_of_wm_agree_with_reality(fitted: Fitted, house: World) -> None:
@@ -46,8 +46,10 @@ def test_a_policy_that_raises_in_the_model_is_one_line(fitted: Fitted) -> None:
     def late(turn: Turn) -> str:
         return "look" if not turn.history else str(1 / 0)
 
-    with pytest.raises(InputError, match="policy 'late' failed in the world model: ZeroDivisionError.*must return"):
+    line = r"policy 'late' failed in the world model, at task \S+: ZeroDivisionError: .* \(.*, line \d+\)$"
+    with pytest.raises(WorldlineError, match=line) as caught:
         imagine_kernel(fitted.ensemble, FunctionPolicy(late, "late"), rollouts=1)
+    assert caught.value.exit_code == 1, "as in `collect`"
 
 
 def test_a_policy_that_raises_at_some_texts_loses_these_episodes_alone(

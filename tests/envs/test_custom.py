@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from worldline.envs import load
-from worldline.types import Environment, InputError, World
+from worldline.types import Environment, InputError, World, lowest_return
 
 SOURCE = '''
 class Countdown:
@@ -75,6 +75,9 @@ class NoSteps(Countdown): max_steps = 0
 class LessSteps(Countdown): max_steps = -5
 class SomeSteps(Countdown): max_steps = "some"
 class Boundless(Countdown): max_return = float("inf")
+class Bottomless(Countdown): min_return = "low"
+class Indebted(Countdown): min_return = -3
+class Costly(Countdown): max_return = 0
 
 class Mute(Countdown):
     def expert(self, turn): return None
@@ -151,6 +154,8 @@ def test_a_world_is_taken_as_it_is_and_gets_the_data(module: str, tmp_path: Path
             "no_such_module:Thing",
             "no module named 'no_such_module' is installed, nor is no_such_module.py in this folder: run from",
         ),
+        ("my_worlds.py:Countdown", "my_worlds.py:Countdown: give my_worlds:Countdown, a module and not its file"),
+        ("no/where.py:Countdown", "no/where.py:Countdown: give where:Countdown, .* in its folder"),
         ("my_worlds:number", "is an int"),
         ("my_worlds:Broken", "without step"),
         ("my_worlds:", "module:attr"),
@@ -166,12 +171,20 @@ def test_a_world_is_taken_as_it_is_and_gets_the_data(module: str, tmp_path: Path
         ("my_worlds:NoSteps", "NoSteps.max_steps is 0: it must be a whole number, 1 or more"),
         ("my_worlds:LessSteps", "LessSteps.max_steps is -5: it must"),
         ("my_worlds:SomeSteps", "SomeSteps.max_steps is 'some': it must"),
+        ("my_worlds:Bottomless", "Bottomless.min_return is 'low': it must be a finite number"),
         ("my_worlds:Boundless", "Boundless.max_return is inf: it must be a finite number"),
     ],
 )
 def test_one_clear_line(module: str, path: str, line: str) -> None:
     with pytest.raises(InputError, match=line):
         load(path)
+
+
+@pytest.mark.parametrize(("attribute", "lowest"), [("Indebted", -3.0), ("Countdown", -1.0), ("Costly", None)])
+def test_the_worst_return_is_declared_or_mirrors_the_best(module: str, attribute: str, lowest: float | None) -> None:
+    assert lowest_return(load(f"{module}:{attribute}")) == lowest
+    assert lowest_return(load(f"{module}:land")) == -1.0, "a World without `min_return`"
+    assert lowest_return(load("household")) == 0.0
 
 
 def test_wrong_options_are_bad_input(module: str) -> None:

@@ -90,6 +90,19 @@ def test_log_probs_that_are_not_one_per_action_are_refused(
         score(Faulty(spoil), text)
 
 
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (lambda row: row * np.nan, "gave nan as the log-probability of '.*': it must be at most 0"),
+        (lambda row: row + 10.0, r"gave \S+ as the log-probability of '.*': it must be at most 0"),
+        (lambda row: row * 0.0, r"gave the \d+ actions of a turn probabilities that sum to \d+: it must be at most 1"),
+    ],
+)
+def test_what_is_no_log_probability_is_refused(text: TextLog, spoil: Callable[[Any], Any], line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        score(Faulty(lambda rows: [spoil(np.maximum(row, -9.0)) for row in rows]), text)
+
+
 def test_an_action_outside_the_admissible_set() -> None:
     step = Step(observation="o", admissible=("look", "wait"), action="fly", logprob=-1.0)
     odd = text_log([Trajectory(id="x", env="e", task_id="t", policy="p", steps=(step,))])

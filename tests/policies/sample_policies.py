@@ -46,3 +46,30 @@ def three(one: Any, two: Any, three: Any) -> None: ...
 
 def nothing() -> int:
     return 1
+
+
+class Nameless:
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        return [Decision(action="wait", response="wait") for _ in turns]
+
+
+NAMELESS = Nameless()
+
+
+class Sealed(Nameless):
+    """Takes no attribute."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(name)
+
+
+class Idle:
+    """Has no `act`."""
+
+
+def two(turn: Any, more: Any) -> str:
+    return "wait"
+
+
+def first_of_two(turn: Any, more: Any) -> str:
+    return str(turn.observation)

@@ -154,3 +154,41 @@ def test_a_plain_function_is_a_policy(make_turn: Make) -> None:
     assert isinstance(policy, Policy)
     assert not isinstance(policy, ScoringPolicy)
     assert [(d.action, d.logprob) for d in policy.act([make_turn(steps=3)])] == [("look 3", None)]
+
+
+class Spoiled:
+    """Acts as the expert does, with log-probs that are none; `taken` is that of its decisions."""
+
+    name = "spoiled"
+
+    def __init__(self, taken: float, given: float) -> None:
+        self.taken, self.given = taken, given
+
+    def act(self, turns: Sequence[Turn]) -> list[Decision]:
+        return [Decision("b", "b", logprob=self.taken) for _ in turns]
+
+    def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> list[Any]:
+        return [np.full(len(some), self.given) for some in actions]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("taken", "given", "line"),
+    [
+        (np.nan, -1.7, "'spoiled' returned logprob=nan for 'b': it must be at most 0, or None where it is unknown"),
+        (0.5, -1.7, "'spoiled' returned logprob=0.5 for 'b': it must be at most 0"),
+        (-0.1, np.nan, r"'spoiled' gave nan as the log-probability of '\w': it must be at most 0"),
+        (-0.1, 0.2, r"'spoiled' gave 0.2 as the log-probability of '\w'"),
+        (-0.1, 0.0, "'spoiled' gave the 5 actions of a turn probabilities that sum to 5: it must be at most 1"),
+    ],
+)
+def test_what_is_no_log_probability_is_not_mixed(turns: list[Turn], taken: float, given: float, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        mix(Spoiled(taken, given), 0.3).act(turns[:20])
+    with pytest.raises(InputError, match="policy 'mine:Spoiled' "):
+        mix(Spoiled(taken, given), 0.3, "mine:Spoiled").act(turns[:20])
+
+
+def test_rounding_is_no_wrong_log_probability(turns: list[Turn]) -> None:
+    decisions = mix(Spoiled(1e-6, np.log(0.2) + 1e-3), 0.3).act(turns[:20])
+    assert all(d.logprob is not None and d.logprob <= 0 for d in decisions)

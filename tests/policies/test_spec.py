@@ -17,7 +17,14 @@ HERE = "sample_policies"
 
 @pytest.mark.parametrize(
     ("attribute", "name"),
-    [("WAITER", "ready"), ("Waiter", "wait"), ("factory", "earth 0.5"), ("look_around", f"{HERE}:look_around")],
+    [
+        ("WAITER", "ready"),
+        ("Waiter", "wait"),
+        ("factory", "earth 0.5"),
+        ("look_around", f"{HERE}:look_around"),
+        ("Nameless", f"{HERE}:Nameless"),
+        ("NAMELESS", f"{HERE}:NAMELESS"),
+    ],
 )
 def test_user_code(attribute: str, name: str) -> None:
     world: Any = "earth"
@@ -34,7 +41,16 @@ def test_user_code(attribute: str, name: str) -> None:
         (f"{HERE}:absent", "has no 'absent'"),
         (f"{HERE}:NUMBER", "neither a policy nor a function"),
         (f"{HERE}:three", "must take"),
-        (f"{HERE}:nothing", "made int"),
+        (
+            f"{HERE}:nothing",
+            r"made int, which has no `act\(turns\)`: it was called with \(\) to make a policy; a function",
+        ),
+        (f"{HERE}:two", r"made str, .*: it was called with \(world, settings\) to .*; a function .* takes one turn$"),
+        (f"{HERE}:first_of_two", r"'NoneType' object has no .*line \d+\): it was called with .* takes one turn$"),
+        (f"{HERE}:Idle", r"'sample_policies:Idle': made Idle, which has no `act\(turns\)`$"),
+        (f"{HERE}:Sealed", "'sample_policies:Sealed': Sealed has no `name`: add `name = '...'`"),
+        (f"{HERE}.py:Waiter", "'sample_policies.py:Waiter': give sample_policies:Waiter, a module and not its file"),
+        ("some/where.py:Waiter", "'some/where.py:Waiter': give where:Waiter, .* in its folder"),
         ("broken_policies:x", r"importing it failed: RuntimeError: no key in the environment \(.*, line 3\)"),
         (f"{HERE}:Unready", r"'sample_policies:Unready': making it failed: ValueError: no model \(.*, line \d+\)"),
         (f"{HERE}:leaving", "making it failed: SystemExit: 3"),

@@ -33,7 +33,8 @@ class LogWorld(ABC):
         self.name, self.version, self.family = f"{kind}:{facts.env}", facts.env_version, facts.family
         self.max_steps = facts.horizon
         self.logged_success = LoggedSuccess(episodes)
-        self.max_return = max(episode.episode_return for episode in episodes)
+        returns = [episode.episode_return for episode in episodes]
+        self.max_return, self.min_return = max(returns), min(returns)
         self._starts: dict[str, list[Trajectory]] = {}
         for episode in episodes if starts is None else starts:
             self._starts.setdefault(episode.task_id, []).append(episode)

@@ -20,7 +20,7 @@ from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.log_world import Support
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.rollout import Episode, Rollout
-from worldline.types import InputError, Policy, Trajectory, World, WorldlineError, derive_seed
+from worldline.types import Policy, Trajectory, World, WorldlineError, derive_seed
 
 if TYPE_CHECKING:
     from worldline.policies.language_model.hf import HFPolicy
@@ -145,8 +145,8 @@ def _played(
     if len(player.failed) > len(player.undecided):
         raise WorldlineError(f"{len(player.failed)} imagined episodes failed; the first: {player.failed[0]}")
     if not trajectories:
-        line = f"failed in the world model: {player.undecided[0]}: `act(turns)` must return a Decision for every turn"
-        raise InputError(f"policy '{policy.name}' {line}")
+        place = f", at task {player.failing_task}" if player.failing_task else ""
+        raise WorldlineError(f"policy '{policy.name}' failed in the world model{place}: {player.undecided[0]}")
     episodes = [episode for episode in wanted if episode.id in trajectories]
     ordered = [trajectories[episode.id] for episode in episodes]
     returns = np.array([discounted(trajectory, gamma) for trajectory in ordered])

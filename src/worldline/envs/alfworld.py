@@ -46,6 +46,7 @@ class AlfworldWorld:
     version = "1"
     family = "household"
     max_return = 1.0
+    min_return = 0.0
 
     def __init__(self, data: Path | str, config: AlfworldConfig | None = None) -> None:
         self.data = Path(data)

@@ -15,7 +15,7 @@ from typing import Any, cast
 from worldline.config import shortened, suggest
 from worldline.envs.custom_environment import CustomEnvironment, kind_of
 from worldline.types import Environment, InputError, Turn, World
-from worldline.user_module import error_text, fails_at_the_call, import_user_module
+from worldline.user_module import error_text, fails_at_the_call, import_user_module, module_in
 
 SPLIT = "all"
 SEEDS = 1_000
@@ -55,7 +55,9 @@ class CustomWorld:
         self.version = str(getattr(sample, "version", ""))
         self.family = str(getattr(sample, "family", "generic"))
         self.max_steps = _max_steps(name, getattr(sample, "max_steps", MAX_STEPS))
-        self.max_return = _max_return(name, getattr(sample, "max_return", 1.0))
+        self.max_return = _finite(name, "max_return", getattr(sample, "max_return", 1.0))
+        lowest = getattr(sample, "min_return", None)
+        self.min_return = None if lowest is None else _finite(name, "min_return", lowest)
         self._factory = factory
         tasks = getattr(sample, "tasks", None)
         self._seeded = tasks is None
@@ -102,6 +104,8 @@ def _attribute(path: str) -> Any:
     try:
         module = import_user_module(module_name, path)
     except ModuleNotFoundError as error:
+        if name := module_in(module_name):
+            raise InputError(f"{path}: give {name}:{attribute}, a module and not its file, in its folder") from None
         raise InputError(f"{path}: no module named '{error.name}' {_where(module_name, error)}") from None
     if not hasattr(module, attribute):
         raise InputError(f"{path}: module {module_name} has no '{attribute}'{suggest(attribute, _own_names(module))}")
@@ -156,14 +160,14 @@ def _max_steps(name: str, value: Any) -> int:
     return steps
 
 
-def _max_return(name: str, value: Any) -> float:
+def _finite(name: str, attribute: str, value: Any) -> float:
     try:
-        highest = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
-        highest = math.nan
-    if not math.isfinite(highest):
-        raise InputError(f"{name}.max_return is {shortened(value)}: it must be a finite number")
-    return highest
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{name}.{attribute} is {shortened(value)}: it must be a finite number")
+    return number
 
 
 def _is_world(thing: Any) -> bool:

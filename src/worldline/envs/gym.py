@@ -30,6 +30,7 @@ class GymConfig(Config):
     tasks: int = option(1_000, help="how many seeds count as tasks", ge=1)
     max_steps: int | None = option(None, help="step budget; default: the environment's own time limit, else 50", ge=1)
     max_return: float = option(1.0, help="the best return an episode can have", gt=0)
+    min_return: float | None = option(None, help="the worst return; default: as far below 0 as the best is above")
     kwargs: dict[str, Any] = option({}, help="passed to gymnasium.make")
 
 
@@ -48,7 +49,7 @@ class GymWorld(SeededTasks):
         self.name = name if factory else f"gym:{name}"
         self.config = config
         self.max_steps: int = config.max_steps or getattr(spec, "max_episode_steps", None) or MAX_STEPS
-        self.max_return = config.max_return
+        self.max_return, self.min_return = config.max_return, config.min_return
         sample.close()
 
     def make(self) -> "GymEnvironment":

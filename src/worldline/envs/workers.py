@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from worldline.envs.worker_process import EpisodeLostError, Interrupted, Recipe, WorkerProcess
-from worldline.types import Info, LazyActions, StepResult, Turn, WorldlineError
+from worldline.types import Info, LazyActions, StepResult, Turn, WorldlineError, lowest_return
 
 
 class WorkerWorld:
@@ -19,7 +19,8 @@ class WorkerWorld:
     def __init__(self, recipe: Recipe, workers: int, timeout: float = 120.0) -> None:
         self._world = recipe.world()
         self.name, self.version, self.family = self._world.name, self._world.version, self._world.family
-        self.max_steps, self.max_return = self._world.max_steps, self._world.max_return
+        self.max_steps = self._world.max_steps
+        self.max_return, self.min_return = self._world.max_return, lowest_return(self._world)
         self._workers = [WorkerProcess(recipe, timeout) for _ in range(workers)]
 
     @property

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline import __version__, files
-from worldline.config import shortened
 from worldline.ope.log import Choices, TargetLog
 from worldline.ope.text import TextLog
 from worldline.policies import public_name
+from worldline.policies.checked_logprobs import EXPECTED, checked_rows
 from worldline.policies.mixing import mixed_logprobs
 from worldline.types import InputError, Policy, ScoringPolicy, Turn, WorldlineError, policy_label
 from worldline.user_module import error_text, is_of_the_machine
@@ -28,7 +28,6 @@ Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
 BATCH = 2048
 ELSEWHERE = "logprobs:"
-EXPECTED = "`logprobs(turns, actions)` must return a list of arrays, for each turn one number per action given"
 
 
 @dataclass(frozen=True)
@@ -122,28 +121,7 @@ def _given_logprobs(
         if is_of_the_machine(error):
             raise
         raise InputError(f"policy '{policy.name}' failed: {error_text(error)}: {EXPECTED}") from error
-    log_probs = np.concatenate(_checked_rows(policy.name, given, options))
-    if np.isnan(log_probs).any() or (log_probs > 1e-4).any():
-        line = f"policy '{policy.name}' gave {log_probs.max():.3g} as a log-probability: it must be at most 0"
-        raise InputError(line)
-    return np.minimum(log_probs, 0.0)
-
-
-def _checked_rows(name: str, given: object, options: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float64]]:
-    """A row of numbers for each turn, one for each of its actions: rows of other lengths would be of other actions."""
-    if not isinstance(given, Sequence | np.ndarray) or len(given) != len(options):
-        got = f"{len(given)} rows" if isinstance(given, Sequence | np.ndarray) else f"a {type(given).__name__}"
-        raise InputError(f"policy '{name}' gave {got} for {len(options)} turns: {EXPECTED}")
-    rows = []
-    for row, actions in zip(given, options, strict=True):
-        try:
-            rows.append(np.asarray(row, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise InputError(f"policy '{name}' gave {shortened(row)} as log-probabilities: {EXPECTED}") from None
-        if rows[-1].shape != (len(actions),):
-            got = f"{rows[-1].size} log-probabilities for the {len(actions)} actions of a turn"
-            raise InputError(f"policy '{name}' gave {got}: {EXPECTED}")
-    return rows
+    return np.concatenate(checked_rows(policy.name, given, options))
 
 
 def _read_batch(path: Path, size: int) -> npt.NDArray[np.float64]:

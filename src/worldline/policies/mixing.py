@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.config import shortened
+from worldline.policies.checked_logprobs import check_decision, checked_rows
 from worldline.types import Decision, InputError, Policy, ScoringPolicy, Turn, World, uniform
 
 
@@ -104,8 +105,9 @@ def mixed_logprobs(own: Floats, chance: Floats, epsilon: float) -> Floats:
     return np.asarray(np.logaddexp(np.log1p(-epsilon) + own, np.log(epsilon) + chance))
 
 
-def mix(policy: Policy, epsilon: float) -> Policy:
-    """`policy` mixed with the uniform policy: a ScoringPolicy if `policy` is one, or if epsilon is 1."""
+def mix(policy: Policy, epsilon: float, label: str = "") -> Policy:
+    """`policy` mixed with the uniform policy: a ScoringPolicy if `policy` is one, or if epsilon is 1. Errors call it
+    `label`, by default its own name."""
     if not 0.0 <= epsilon <= 1.0:
         raise InputError(f"--epsilon: must lie between 0 and 1, got {epsilon}")
     if epsilon == 0.0:
@@ -113,7 +115,7 @@ def mix(policy: Policy, epsilon: float) -> Policy:
     if epsilon == 1.0:
         return RandomPolicy(name=_name(policy, epsilon))
     if isinstance(policy, ScoringPolicy):
-        return ScoringMixture(policy, epsilon)
+        return ScoringMixture(policy, epsilon, label or policy.name)
     return Mixture(policy, epsilon)
 
 
@@ -145,18 +147,22 @@ class Mixture:
 class ScoringMixture(Mixture):
     """A mixture with exact log-probabilities."""
 
-    def __init__(self, policy: ScoringPolicy, epsilon: float) -> None:
+    def __init__(self, policy: ScoringPolicy, epsilon: float, label: str) -> None:
         super().__init__(policy, epsilon)
-        self._scoring = policy
+        self._scoring, self._label = policy, label
+        self._sum_checked = False
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
         flips = self._flips(turns)
         decisions = self._decide(turns, flips)
+        for decision in decisions:
+            check_decision(self._label, decision)
         # The policy has scored its own actions already; only those that chance took are left.
         unscored = [i for i, flip in enumerate(flips) if flip or decisions[i].logprob is None]
         own = [decision.logprob for decision in decisions]
         taken = [[decisions[i].action] for i in unscored]
-        for i, scores in zip(unscored, self._scoring.logprobs([turns[i] for i in unscored], taken), strict=True):
+        self._check_sum([turns[i] for i in unscored[:1]])
+        for i, scores in zip(unscored, self._scored([turns[i] for i in unscored], taken), strict=True):
             own[i] = float(scores[0])
         return [
             replace(decision, logprob=float(self._mixed(turn, [decision.action], np.array([score]))[0]))
@@ -164,8 +170,17 @@ class ScoringMixture(Mixture):
         ]
 
     def logprobs(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> LogProbs:
-        inner = self._scoring.logprobs(turns, actions)
+        inner = self._scored(turns, actions)
         return [self._mixed(turn, candidates, own) for turn, candidates, own in zip(turns, actions, inner, strict=True)]
+
+    def _scored(self, turns: Sequence[Turn], actions: Sequence[Sequence[str]]) -> LogProbs:
+        return checked_rows(self._label, self._scoring.logprobs(turns, actions), actions)
+
+    def _check_sum(self, turns: Sequence[Turn]) -> None:
+        """The first time, score all that is admissible: what is taken alone has no sum that could exceed 1."""
+        if turns and not self._sum_checked:
+            self._scored(turns, [admissible(turn, self.name) for turn in turns])
+            self._sum_checked = True
 
     def _mixed(self, turn: Turn, actions: Sequence[str], own: Floats) -> Floats:
         return mixed_logprobs(own, uniform_logprobs(turn, actions, self.name), self.epsilon)

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from worldline import files
 from worldline.config import suggest
@@ -12,7 +12,7 @@ from worldline.policies.mixing import ExpertPolicy, FunctionPolicy, RandomPolicy
 from worldline.policies.settings import PolicyConfig
 from worldline.post import public
 from worldline.types import InputError, Policy, World, WorldlineError
-from worldline.user_module import error_text, import_user_module
+from worldline.user_module import error_text, import_user_module, module_in
 
 KINDS = ("expert", "random", "hf:PATH", "vllm:MODEL@URL", "api:MODEL@URL", "module:attr")
 
@@ -87,11 +87,14 @@ def _from_module(module: str, attribute: str, world: World | None, settings: Pol
         for name in attribute.split("."):
             user_code = getattr(user_code, name)
     except ModuleNotFoundError as error:
+        if name := module_in(module):
+            line = f"give {name}:{attribute}, a module and not its file, in its folder"
+            raise InputError(f"policy '{spec}': {line}") from None
         raise InputError(f"policy '{spec}': no module named '{error.name}' (is it on PYTHONPATH?)") from None
     except AttributeError:
         raise InputError(f"policy '{spec}': module '{module}' has no '{attribute}'") from None
-    if isinstance(user_code, Policy) and not isinstance(user_code, type):
-        return user_code
+    if hasattr(user_code, "act") and not isinstance(user_code, type):
+        return _named(user_code, spec)
     if not callable(user_code):
         raise InputError(f"policy '{spec}': neither a policy nor a function of a turn")
     return _called(user_code, spec, world, settings)
@@ -108,10 +111,30 @@ def _called(user_code: Callable[..., Any], spec: str, world: World | None, setti
     except WorldlineError:
         raise
     except (Exception, SystemExit) as error:
-        raise InputError(f"policy '{spec}': making it failed: {error_text(error)}") from error
-    if not isinstance(made, Policy):
-        raise InputError(f"policy '{spec}': made {type(made).__name__}, which has no `name` and `act`")
-    return made
+        reason = f"making it failed: {error_text(error)}"
+        raise InputError(f"policy '{spec}': {reason}{_called_as_factory(user_code, arguments)}") from error
+    if not callable(getattr(made, "act", None)):
+        reason = f"made {type(made).__name__}, which has no `act(turns)`"
+        raise InputError(f"policy '{spec}': {reason}{_called_as_factory(user_code, arguments)}")
+    return _named(made, spec)
+
+
+def _named(policy: Any, spec: str) -> Policy:
+    """The user's object with `act`; one without a name is called by its specification."""
+    if not hasattr(policy, "name"):
+        try:
+            policy.name = spec
+        except AttributeError:
+            raise InputError(f"policy '{spec}': {type(policy).__name__} has no `name`: add `name = '...'`") from None
+    return cast(Policy, policy)
+
+
+def _called_as_factory(user_code: Callable[..., Any], arguments: int) -> str:
+    """What a function that was to be the policy itself must take, for one that was called to make it."""
+    if isinstance(user_code, type):
+        return ""
+    given = "(world, settings)" if arguments == 2 else "()"
+    return f": it was called with {given} to make a policy; a function that is the policy takes one turn"
 
 
 def _arity(user_code: Callable[..., Any]) -> int:

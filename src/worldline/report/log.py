@@ -71,11 +71,14 @@ def _policies(rows: Sequence[Mapping[str, Any]]) -> Table:
     by_policy: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_policy.setdefault(policy_label(row["policy"], row["epsilon"]), []).append(row)
+    returns = {row["return"] for row in rows}
+    # A log does not say what its world may pay: what it has paid, to any policy, stands for that.
+    lowest, highest = (min(returns), max(returns)) if len(returns) > 1 else (None, None)
     cells = []
     for label, own in list(by_policy.items())[:MOST_POLICIES]:
         tally = Tally([r["task_id"] for r in own], [r["return"] for r in own], [r["success"] for r in own])
         has_outcome = any(row["success"] is not None for row in own)
-        success, mean = tally.success(), tally.mean_return()
+        success, mean = tally.success(), tally.mean_return(lowest, highest)
         cells.append([
             Cell(cut(label, MOST_NAME)),
             figure(len(own)),

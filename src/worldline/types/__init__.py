@@ -1,6 +1,14 @@
 """The vocabulary of worldline: trajectories, environments, policies, errors. Imports nothing of the rest."""
 
-from worldline.types.environment import EagerEnvironment, Environment, Info, LazyActions, StepResult, World
+from worldline.types.environment import (
+    EagerEnvironment,
+    Environment,
+    Info,
+    LazyActions,
+    StepResult,
+    World,
+    lowest_return,
+)
 from worldline.types.errors import InputError, WorldlineError
 from worldline.types.policy import Decision, EagerPolicy, Exchange, Policy, ScoringPolicy, Turn, policy_label, turns
 from worldline.types.randomness import derive_seed, uniform
@@ -27,6 +35,7 @@ __all__ = [
     "World",
     "WorldlineError",
     "derive_seed",
+    "lowest_return",
     "policy_label",
     "turns",
     "uniform",

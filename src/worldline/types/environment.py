@@ -75,6 +75,15 @@ class World(Protocol):
         """The action of a competent agent that sees only the turn; InputError if the world has no expert."""
 
 
+def lowest_return(world: World) -> float | None:
+    """The worst return of an episode: a world's `min_return` where it has one. Else it is taken to lie as far below 0
+    as the best lies above; nothing is known of a world whose best return is 0 or less."""
+    declared: float | None = getattr(world, "min_return", None)
+    if declared is not None:
+        return declared
+    return -world.max_return if world.max_return > 0 else None
+
+
 class LazyActions(Sequence[str]):
     """An admissible list that is computed only when somebody looks at it."""
 

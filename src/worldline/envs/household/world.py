@@ -34,6 +34,7 @@ class HouseholdWorld:
     name = "household"
     family = "household"
     max_return = 1.0
+    min_return = 0.0
 
     def __init__(self, config: HouseholdConfig | None = None) -> None:
         self.config = config = config or HouseholdConfig()

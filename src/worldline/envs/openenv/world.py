@@ -38,6 +38,7 @@ class OpenEnvConfig(Config):
     family: str = option("generic", help="wording of the prompts: household, shop, search or generic")
     max_steps: int = option(50, help="step budget of an episode; the server may have a smaller one", ge=1)
     max_return: float = option(1.0, help="the best return an episode can have", gt=0)
+    min_return: float | None = option(None, help="the worst return; default: as far below 0 as the best is above")
     timeout: float = option(60.0, help="seconds to wait for an answer", gt=0)
     patience: float = option(30.0, help="seconds to wait for a server that cannot be reached", ge=0)
 
@@ -58,7 +59,8 @@ class OpenEnvWorld(SeededTasks):
             self.name, service.action_schema(), config.action_field, config.action, config.observation_field
         )
         self.version, self.family = service.version(), config.family
-        self.max_steps, self.max_return = config.max_steps, config.max_return
+        self.max_steps = config.max_steps
+        self.max_return, self.min_return = config.max_return, config.min_return
         self._listed = service.tasks()
         self._sessions = ServerSessions(self.name, url, timeout=config.timeout, patience=config.patience)
         weakref.finalize(self, self._sessions.close)

@@ -53,6 +53,7 @@ class SearchQAWorld:
     name = "searchqa"
     family = "search"
     max_return = 1.0
+    min_return = 0.0
 
     def __init__(self, config: SearchQAConfig | None = None, data: Path | None = None) -> None:
         self.config = config or SearchQAConfig()

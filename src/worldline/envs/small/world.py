@@ -60,6 +60,10 @@ class SmallWorld:
     """The lowest and the highest return of an episode."""
     config: SmallConfig
 
+    @property
+    def min_return(self) -> float:
+        return self.return_range[0]
+
     def splits(self) -> tuple[str, ...]:
         return tuple(SPLITS)
 

@@ -28,6 +28,7 @@ class _Shop:
 
     family = "shop"
     max_return = 1.0
+    min_return = 0.0
 
     def __init__(
         self, products: Sequence[Product], goals: Mapping[str, Sequence[Goal]], nouns: Nouns, max_steps: int
