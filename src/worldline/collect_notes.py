@@ -6,6 +6,7 @@ and policies of the user's own, since they may change. Nothing is noted of a log
 """
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -99,10 +100,12 @@ def _own_file(spec: str) -> Path | None:
 
 def refuse_other_policy(config: CollectConfig, folder: Path) -> None:
     """Refuse a folder with episodes of another policy of this name, or of it at other settings: two would pass for
-    one. The address of a server is no part of a policy."""
+    one. The address of a server is no part of a policy, nor is the spelling of a path."""
     path, name = folder / POLICIES_FILE, config.policy_name
     served = config.policy.startswith(SERVED)
-    own: dict[str, Any] = {"policy": config.policy.partition("@http")[0] if served else config.policy}
+    kind, _, place = config.policy.partition(":")
+    played = f"hf:{os.path.normpath(place)}" if kind == "hf" else config.policy
+    own: dict[str, Any] = {"policy": played.partition("@http")[0] if served else played}
     if config.policy not in ("expert", "random"):
         own |= config.model_dump(mode="json", include=set(BEHAVIOUR))
     with files.locked(folder / f"{POLICIES_FILE}.lock"):

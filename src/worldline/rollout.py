@@ -7,6 +7,7 @@ Storing, statistics and progress bars belong to the callers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
@@ -148,10 +149,12 @@ class Rollout:
                 raise
             if len(turns) > 1:
                 middle = len(turns) // 2
-                first = self._all_decided(turns[:middle])  # raises at one turn alone, unless the rollout is forgiving
-                second = self._all_decided(turns[middle:])
                 if not self.forgiving:
+                    with suppress(Exception, SystemExit):  # to find the task: where one turn alone raises, it is noted
+                        self._all_decided(turns[:middle])
+                        self._all_decided(turns[middle:])
                     raise
+                first, second = self._all_decided(turns[:middle]), self._all_decided(turns[middle:])
                 return first | {middle + at: one for at, one in second.items()}
             self.failing_task = self.failing_task or turns[0].task
             if not self.forgiving:

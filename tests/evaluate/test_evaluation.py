@@ -331,7 +331,7 @@ def test_the_answer_is_printed_first(episodes: list[Trajectory], write: Write) -
     text = console.export_text()
     assert text.lstrip().startswith("Who is better")
     assert "P(best): " in text
-    assert text.index("P(> 0) is of values that are drawn towards those of all") < text.index("P(best): ")
+    assert text.index("P(> 0) is of values that are drawn towards those of the other") < text.index("P(best): ")
     assert result.recommended is not None and result.recommended.estimator == result.comparison.estimator
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from worldline.ope.comparison import Comparison, compare, logged_values, posterior
+from worldline.ope.comparison import COMMON, Comparison, compare, logged_values, posterior
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.intervals import interval, intervals
 
@@ -202,3 +202,25 @@ def test_errors_of_a_model_widen_intervals_that_hold_together() -> None:
     assert half > 0.27
     for each in together.values():
         assert (each.high or 0) - each.value == pytest.approx(half, rel=0.06)
+
+
+def test_two_policies_that_never_win_are_not_one() -> None:
+    """A model that gives both nothing may be wrong about each: their difference is as unsure as both errors."""
+    rng = np.random.default_rng(0)
+    columns = {"a": np.zeros(120), "b": rng.random(120), "c": np.zeros(120)}
+    (difference,) = [
+        d
+        for d in compare(columns, {}, np.arange(120), dict.fromkeys(columns, 0.1), 1.0).differences
+        if {d.a, d.b} == {"a", "c"}
+    ]
+    half = 1.96 * 0.1 * np.sqrt(2 * (1 - COMMON))
+    assert (difference.low, difference.high) == (pytest.approx(-half, rel=0.01), pytest.approx(half, rel=0.01))
+
+
+def test_a_value_that_never_varies_widens_no_other_interval() -> None:
+    rng = np.random.default_rng(0)
+    column = rng.random(120)
+    alone = comparison(column[:, None]).simultaneous["c0"]
+    for constant in (0.0, 0.1, 0.7):
+        beside = comparison(np.stack([column, np.full(120, constant)], axis=1)).simultaneous["c0"]
+        assert (beside.low, beside.high) == (pytest.approx(alone.low, abs=1e-9), pytest.approx(alone.high, abs=1e-9))

@@ -64,7 +64,7 @@ def test_a_probability_that_leans_the_other_way_than_its_difference_is_explained
 def test_the_table_says_why_a_probability_is_not_that_of_its_interval(content: dict[str, Any], tmp_path: Path) -> None:
     """P(> 0) of .960 beside a 95 % interval that leaves out 0."""
     content["comparison"]["differences"][0] |= {"value": 0.2, "low": 0.001, "high": 0.409, "p": 0.96}
-    assert "P(&gt; 0) is of values that are drawn towards those of all policies" in page(content, tmp_path).page
+    assert "P(&gt; 0) is of values that are drawn towards those of the other candidates" in page(content, tmp_path).page
 
 
 def test_the_table_says_who_is_not_compared(judged: Path) -> None:

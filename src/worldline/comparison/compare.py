@@ -195,7 +195,7 @@ def _why_unpaired(baseline: PolicySide, policy: PolicySide, shared: int) -> str:
 def _secondary(
     baseline: PolicySide, policy: PolicySide, tasks: Sequence[Task], field: str, confidence: float
 ) -> PairedDifferenceResult | None:
-    """The difference of steps or cost, over the tasks of which both sides say it; None below two."""
+    """The difference of returns, steps or cost, over the tasks of which both sides say it; None below two."""
     differences = policy.means(tasks, field) - baseline.means(tasks, field)
     differences = differences[np.isfinite(differences)]
     if len(differences) < 2:
@@ -206,14 +206,12 @@ def _secondary(
 def _returns_that_differ(
     policy: str, success: PairedDifferenceResult, returns: PairedDifferenceResult | None
 ) -> list[str]:
-    """A note, where returns tell what success does not."""
+    """A note, where returns tell which is better and success does not, or tells the opposite."""
     if returns is None or returns.sign == 0 or returns.sign == success.sign:
         return []
     better = "higher" if returns.sign > 0 else "lower"
-    return [
-        f"the return of {policy} is {better} all the same, by {returns.value:+.3f} {returns.span}: --metric return "
-        "compares returns"
-    ]
+    opposite = "success says the opposite" if success.sign else "success does not tell"
+    return [f"{opposite}, but the return of {policy} is {better}, by {returns.span}: --metric return compares returns"]
 
 
 def _needed(differences: Values, difference: PairedDifferenceResult, confidence: float) -> int | None:

@@ -61,16 +61,17 @@ def not_compared(evaluation: Evaluation) -> str:
 
 
 def about_probabilities(evaluation: Evaluation) -> str:
-    """Why P(> 0) is not what the interval beside it says, or leans the other way; empty without differences."""
-    differences = evaluation.comparison.differences if evaluation.comparison is not None else ()
-    if not differences:
+    """Why P(> 0) is not what the interval beside it says, or leans the other way; empty below two candidates."""
+    comparison = evaluation.comparison
+    if comparison is None or len(comparison.p_best) < 2:
         return ""
+    differences = comparison.differences
     sided = [d for d in differences if abs(d.value) > EQUAL and abs(d.p - 0.5) >= SHOWN]
     odd = [f"{d.a} - {d.b}" for d in sided if (d.value > 0) != (d.p > 0.5)]
     leaning = f", and leans the other way than the value for {', '.join(odd)}" if odd else ""
     return (
-        "P(> 0) is of values that are drawn towards those of all policies, each by as much as it is uncertain: it may "
-        f"be nearer 0.5 than the interval says{leaning}"
+        "P(> 0) is of values that are drawn towards those of the other candidates, each by as much as it is uncertain: "
+        f"it may be nearer 0.5 than the interval says{leaning}"
     )
 
 

@@ -83,7 +83,8 @@ def recommend(
     caveat = "" if sound else _caveat(beaten)
     doubts = tuple((weak_points or {}).get(best, ()))
     reason = f"{smallest} {errors[best]:.3f}{following}{passed_over}{_certified(trials, best)}{caveat}{_warned(doubts)}"
-    top = max(policies, key=lambda policy: policy.estimates[best].value or 0.0)
+    believed = [policy for policy in policies if not policy.estimates[best].flag] or policies
+    top = max(believed, key=lambda policy: policy.estimates[best].value or 0.0)
     return Recommendation(estimator=best, policy=top.label, reason=reason, doubts=doubts)
 
 

@@ -113,7 +113,10 @@ class Evaluation(ResultModel):
         best = self.recommended
         if best is None:
             return f"no recommendation: {self.meta.no_recommendation}"
-        return f"recommended: {best.policy}, highest value by {best.estimator}: {best.reason}"
+        of_all = {policy.label: policy.estimates.get(best.estimator) for policy in self.policies}
+        flagged = {label for label, own in of_all.items() if own is not None and own.flag}
+        trusted = " that can be trusted" if flagged and best.policy not in flagged else ""
+        return f"recommended: {best.policy}, highest value{trusted} by {best.estimator}: {best.reason}"
 
     def __repr__(self) -> str:
         values = (f"{policy.label}: {_estimates_of(policy)}" for policy in self.policies)

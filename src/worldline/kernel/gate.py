@@ -1,4 +1,4 @@
-"""The learned weight of each candidate: a small scorer over features, fitted by the likelihood of what was answered.
+"""The learned weight of each candidate: small scorers over features, fitted by the likelihood of what was answered.
 
 p(candidate) is the mean over several scorers, each proportional to exp(linear + tanh layer): they begin with other
 weights, and where they disagree, the log does not decide. The loss of a step is minus the log of the mass on candidates
@@ -94,7 +94,7 @@ class Gate(nn.Module):
             if (step + 1) % _EVERY == 0:
                 with torch.no_grad():
                     losses = self._losses(testing)
-                    better = losses < best
+                    better = losses < best  # each scorer stops at its own best
                     best = torch.where(better, losses, best)
                     for value, saved in zip(self.parameters(), kept, strict=True):
                         saved[better] = value[better]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import special
 
 from worldline.ope.intervals import (
+    ROUNDING,
     Interval,
     Range,
     bootstrap_means,
@@ -33,8 +34,8 @@ DRAWS = 20_000
 TIE = 1e-6
 """Share of the draws' spread below which two values are one."""
 COMMON = 0.1
-"""Share of the variance of a model's error that all candidates have in common: the mean over eleven worlds with ten
-policies each is .09 (`wm`, `experiments/results/kernel_parts.json`)."""
+"""Share of the variance of a model's error that all candidates have in common: of `wm`, over ten policies each, .09 in
+the mean of eleven worlds, from -.1 to .5 (`experiments/error_correlation.py`)."""
 Vector = npt.NDArray[np.float64]
 
 
@@ -137,9 +138,14 @@ def posterior(estimates: Vector, covariance: Matrix, spread: float, candidates: 
 
 
 def error_covariance(columns: Sequence[Episodes], errors: Vector) -> Matrix:
-    """Of a model's errors: columns that are alike are one policy under two names, and have one error."""
-    alike = np.array([[np.array_equal(a, b) for b in columns] for a in columns])
-    return np.where(alike, 1.0, COMMON) * np.outer(errors, errors)
+    """Of a model's errors: two columns that vary alike are one policy under two names, and have one error.
+
+    Where every episode has one value, policies may differ all the same: two that never win are not one.
+    """
+    alike = np.array([[np.ptp(a) > 0 and np.array_equal(a, b) for b in columns] for a in columns], dtype=bool)
+    correlations = np.where(alike, 1.0, COMMON)
+    np.fill_diagonal(correlations, 1.0)
+    return correlations * np.outer(errors, errors)
 
 
 def compare(
@@ -161,10 +167,10 @@ def compare(
     columns = [*candidates.values(), *loggers.values()]
     resampled = bootstrap_means(columns, tasks, replicates, seed)
     estimates = column_means(columns)
-    unseen = error_covariance(columns, np.array([errors.get(label, 0.0) for label in labels]))
+    of_models = error_covariance(columns, np.array([errors.get(label, 0.0) for label in labels]))
     stretch = stretches(columns, tasks, (1 - confidence) / 2)
     root = np.sqrt(stretch)
-    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(root, root) + unseen
+    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(root, root) + of_models
     count = len(candidates)
     after = posterior(estimates, covariance, max(spread, 1e-12), count)
     pairs = [(a, b) for a, b in combinations(range(len(labels)), 2) if a < count]
@@ -177,10 +183,11 @@ def compare(
         limits, corrected = np.clip(limits, *ends), float(np.clip(corrected, *ends))
     single = intervals(columns[:count], tasks, confidence=confidence, replicates=replicates, seed=seed)
     deviations = (resampled[:, :count] - estimates[:count]) * stretch[:count]
-    simultaneous = _simultaneous(single, deviations, unseen[:count, :count], confidence, seed)
+    deviations[np.abs(deviations) <= ROUNDING * np.abs(resampled[:, :count]).max(axis=0)] = 0.0
+    simultaneous = _simultaneous(single, deviations, of_models[:count, :count], confidence, seed)
     return Comparison(
         differences=tuple(
-            _differences(pairs, labels, count, columns, tasks, unseen, after, confidence, replicates, seed, ends)
+            _differences(pairs, labels, count, columns, tasks, of_models, after, confidence, replicates, seed, ends)
         ),
         p_best=dict(zip(labels[:count], wins, strict=True)),
         simultaneous={label: within(each, ends) for label, each in zip(labels, simultaneous, strict=False)},
@@ -220,7 +227,7 @@ def _differences(
     candidates: int,
     columns: Sequence[Episodes],
     tasks: Codes,
-    unseen: Matrix,
+    of_models: Matrix,
     after: Posterior,
     confidence: float,
     replicates: int,
@@ -238,7 +245,7 @@ def _differences(
     lower = intervals(values, tasks, confidence=one_sided, replicates=replicates, seed=seed)
     differences = []
     for (a, b), row, limited in zip(better, rows, lower, strict=True):
-        error = float(np.sqrt(max(unseen[a, a] + unseen[b, b] - 2 * unseen[a, b], 0.0)))
+        error = float(np.sqrt(max(of_models[a, a] + of_models[b, b] - 2 * of_models[a, b], 0.0)))
         both = within(widened(row, error, confidence), differences_of(ends))
         limit = within(widened(limited, error, one_sided), differences_of(ends)).low
         differences.append(Difference(labels[a], labels[b], both.value, both.low, both.high, limit, after.above(a, b)))
@@ -246,19 +253,19 @@ def _differences(
 
 
 def _simultaneous(
-    single: Sequence[Interval], deviations: Matrix, unseen: Matrix, confidence: float, seed: int
+    single: Sequence[Interval], deviations: Matrix, of_models: Matrix, confidence: float, seed: int
 ) -> list[Interval]:
     """estimate +- c s, c the quantile of the largest |deviation| / s over the candidates (max-t), where a deviation is
     that of a resample and of a model's error; never within the interval that holds on its own, whose limits follow a
     skewed sample."""
-    drawn = np.random.default_rng(seed).multivariate_normal(
-        np.zeros(len(single)), unseen, len(deviations), method="eigh"
+    drawn = np.random.default_rng([seed, 1]).multivariate_normal(
+        np.zeros(len(single)), of_models, len(deviations), method="eigh"
     )
-    spreads = np.sqrt(deviations.var(axis=0, ddof=1) + np.diag(unseen))
+    spreads = np.sqrt(deviations.var(axis=0, ddof=1) + np.diag(of_models))
     scaled = np.abs(deviations + drawn) / np.maximum(spreads, 1e-300)
     critical = float(np.quantile(scaled.max(axis=1), confidence))
     together = []
-    for each, half, variance in zip(single, (critical * spreads).tolist(), np.diag(unseen).tolist(), strict=True):
+    for each, half, variance in zip(single, (critical * spreads).tolist(), np.diag(of_models).tolist(), strict=True):
         alone = widened(each, float(np.sqrt(variance)), confidence)
         low = None if alone.low is None else min(alone.low, each.value - half)
         high = None if alone.high is None else max(alone.high, each.value + half)

@@ -3,7 +3,7 @@
 Rounding may exceed both by a little. What exceeds them by more is no log-probability: every weight would be wrong.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 
 import numpy as np
@@ -30,10 +30,11 @@ def check_decision(name: str, decision: Decision) -> None:
 
 def checked_rows(name: str, given: object, actions: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float64]]:
     """A row for each turn, of the log-probs of its actions, none above 0; InputError where `given` is none such."""
-    if not isinstance(given, Sequence | np.ndarray) or len(given) != len(actions):
-        got = f"{len(given)} rows" if isinstance(given, Sequence | np.ndarray) else f"a {type(given).__name__}"
+    rows = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else None
+    if rows is None or len(rows) != len(actions):
+        got = f"{len(rows)} rows" if rows is not None else f"a {type(given).__name__}"
         raise InputError(f"policy '{name}' gave {got} for {len(actions)} turns: {EXPECTED}")
-    return [_checked_row(name, row, named) for row, named in zip(given, actions, strict=True)]
+    return [_checked_row(name, row, named) for row, named in zip(rows, actions, strict=True)]
 
 
 def _checked_row(name: str, given: object, actions: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -111,8 +111,8 @@ def _called(user_code: Callable[..., Any], spec: str, world: World | None, setti
     except WorldlineError:
         raise
     except (Exception, SystemExit) as error:
-        reason = f"making it failed: {error_text(error)}"
-        raise InputError(f"policy '{spec}': {reason}{_called_as_factory(user_code, arguments)}") from error
+        hint = _called_as_factory(user_code, arguments) if isinstance(error, AttributeError | TypeError) else ""
+        raise InputError(f"policy '{spec}': making it failed: {error_text(error)}{hint}") from error
     if not callable(getattr(made, "act", None)):
         reason = f"made {type(made).__name__}, which has no `act(turns)`"
         raise InputError(f"policy '{spec}': {reason}{_called_as_factory(user_code, arguments)}")
@@ -124,7 +124,7 @@ def _named(policy: Any, spec: str) -> Policy:
     if not hasattr(policy, "name"):
         try:
             policy.name = spec
-        except AttributeError:
+        except (AttributeError, TypeError, ValueError):
             raise InputError(f"policy '{spec}': {type(policy).__name__} has no `name`: add `name = '...'`") from None
     return cast(Policy, policy)
 

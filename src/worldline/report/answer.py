@@ -36,9 +36,12 @@ def _standing(best: PolicyResult, valued: Sequence[PolicyResult], recommended: R
     name = recommended.estimator
     own = best.estimates[name]
     span = f"{number(own.value)} {_span(own)}".strip()
-    rivals = [policy for policy in valued if policy is not best]
-    if not rivals:
+    others = [policy for policy in valued if policy is not best]
+    if not others:
         return f"{best.label} is worth {span} by {name}; there is no other candidate."
+    rivals = [policy for policy in others if own.flag or not policy.estimates[name].flag]
+    if not rivals:
+        return f"{best.label} is worth {span} by {name}, whose values of all others are not to be trusted."
     second = rivals[0].estimates[name]
     gap = f"{number((own.value or 0.0) - (second.value or 0.0))} above {rivals[0].label}"
     if own.doubt:

@@ -4,26 +4,26 @@ from worldline.evaluate.advice import about_probabilities, not_compared, robustn
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import DifferenceResult
 from worldline.number_text import probability
-from worldline.report.blocks import Block, Cell, Notes, Table, figure
+from worldline.report.blocks import Block, Cell, Notes, Remarks, Table, figure
 
 
 def comparison(evaluation: Evaluation) -> list[Block]:
     """The answer that an evaluation gives, first of all; no table of differences where it compares nobody."""
     groups: list[Block] = [_breakdown(evaluation)] if evaluation.breakdown is not None else []
     compared = evaluation.comparison
+    missing = not_compared(evaluation)
     if compared is None or not compared.differences:
-        return groups
+        return [Remarks("Who is better", [missing]), *groups] if missing else groups
     sure = f"{evaluation.meta.confidence:.0%}"
     rows = [
         [Cell(f"{d.a} − {d.b}"), figure(d.value, d.low, d.high), figure(d.at_least), _chance(d.p)]
         for d in compared.differences
     ]
     columns = ("difference", f"value and {sure} interval", f"at least, with {sure}", "P(> 0)")
-    caption = f"By {compared.estimator}, on shared resamples of the tasks. {about_probabilities(evaluation)}."
-    if missing := not_compared(evaluation):
-        caption += f" {missing[0].upper()}{missing[1:]}."
-    if (robust := compared.sensitivity) is not None and (line := robustness(robust)):
-        caption += f" {line[0].upper()}{line[1:]}."
+    robust = robustness(compared.sensitivity) if compared.sensitivity is not None else ""
+    notes = [note for note in (about_probabilities(evaluation), missing, robust) if note]
+    caption = f"By {compared.estimator}, on shared resamples of the tasks."
+    caption += "".join(f" {note[0].upper()}{note[1:]}." for note in notes)
     blocks: list[Block] = [Table("Who is better", columns, rows, caption)]
     if len(compared.p_best) > 1:
         blocks.append(_candidates(evaluation))

@@ -7,6 +7,7 @@ running episode, cheap to make by the thousand. A fitted world model implements 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypedDict, overload, runtime_checkable
 
+from worldline.types.errors import InputError
 from worldline.types.policy import Turn
 
 
@@ -80,6 +81,8 @@ def lowest_return(world: World) -> float | None:
     as the best lies above; nothing is known of a world whose best return is 0 or less."""
     declared: float | None = getattr(world, "min_return", None)
     if declared is not None:
+        if not declared <= world.max_return:
+            raise InputError(f"{world.name}: its min_return {declared:g} is above its max_return {world.max_return:g}")
         return declared
     return -world.max_return if world.max_return > 0 else None
 
