@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from written_logs import (
     COLOURS,
@@ -104,6 +104,7 @@ WORDS = ("take", "drop", "rest", *THINGS, "dragon", "12")
     st.one_of(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), st.text(string.printable, max_size=20)),
     st.floats(0, 1, exclude_max=True),
 )
+@example(0, 0, "TAKE:0:0", 0.0)
 def test_whatever_is_done_the_answer_is_one_of_the_worlds_sentences(
     shelf_model: KernelModel, number: int, steps: int, action: str, draw: float
 ) -> None:
@@ -111,13 +112,15 @@ def test_whatever_is_done_the_answer_is_one_of_the_worlds_sentences(
     logged = shelves(10, seed=9)[number]
     state = state_after(shelf_model, logged, steps)
     (answer,) = shelf_model.answer([StepRequest(state, action, draw, 0.5, 1)])
-    names = "|".join(map(re.escape, {*THINGS, *shelf_model.log.language.phrasing.parse(action).names}))
+    named = shelf_model.log.language.phrasing.parse(action).names
+    names = "|".join(map(re.escape, {*THINGS, *named}))
     assert re.fullmatch(rf"You rest\.|You (take|drop) the ({names})\.", answer.text, re.IGNORECASE)
     assert answer.outcome == (0.0, False, False)
     if action in (state.listed or ()):
         assert answer.supported
     names_listed = {word for item in answer.listed or () for word in item.split()}
-    assert names_listed <= {*WORDS, *re.findall(r"\w+", action.lower()), *action.split()}
+    words_named = (word for name in named for word in name.split())
+    assert names_listed <= {*WORDS, *re.findall(r"\w+", action.lower()), *action.split(), *words_named}
 
 
 def test_what_was_never_worded_is_not_supported(shelf_model: KernelModel) -> None:
