@@ -122,7 +122,7 @@ def _loop(settings: DemoConfig) -> VerbResult:
             options=OPTIONS,
             world_model=out / "world-model",
             estimators=ESTIMATORS,
-            rollouts=1,
+            rollouts=2,
             refit_estimators=("wm",),
             seed=seed,
             cache=out / "cache",
