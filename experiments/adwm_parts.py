@@ -70,21 +70,22 @@ class Parts:
             parts[f"fit.{model}"] = logs
             if model == models[0]:
                 parts |= {f"truth.{name}": self._clone_of(name) for name in plan.targets}
+                parts |= {f"refit.{fold}": (*logs, "fit.0") for fold in range(FOLDS)}
             imagined = {f"imagine.{name}.{model}": (f"fit.{model}", *self._clone_of(name)) for name in everybody}
             parts |= imagined
             if model == models[0]:
                 parts |= {f"score.{name}": (*logs, *self._clone_of(name)) for name in everybody}
-                parts |= {f"refit.{fold}": (*logs, "fit.0") for fold in range(FOLDS)}
             needed = tuple(f"{kind}.{name}" for name in plan.targets for kind in ("truth", "score"))
             needed += tuple(f"score.{name}" for name in plan.loggers)
             refits = tuple(f"refit.{fold}" for fold in range(FOLDS))
             parts[f"evaluate.{model}"] = (*imagined, *needed, *refits)
             if model == models[0]:
-                parts[f"fit.{PAPER}"] = logs
                 sweep = [plan.at(epsilon) for epsilon in plan.epsilons if epsilon]
                 parts |= {f"truth.{name}": self._clone_of(name) for name in sweep}
-                parts["cell"] = (f"fit.{PAPER}", "fit.0", *self._clone_of(plan.swept))
+            if model == models[-1]:
                 parts["baselines"] = (*logs, f"score.{plan.swept}")
+                parts[f"fit.{PAPER}"] = logs
+                parts["cell"] = (f"fit.{PAPER}", "fit.0", *self._clone_of(plan.swept))
         return parts
 
     def _clone_of(self, name: str) -> tuple[str, ...]:
@@ -168,7 +169,8 @@ class Parts:
 
     def _clone(self, name: str) -> dict[str, Any]:
         clone, folder, demonstrations = self.plan.clones[name], self.work / f"clone-{name}", self.work / f"won-{name}"
-        demonstrate(self.world, demonstrations, clone.walkthroughs, self.plan.walkthroughs)
+        if not demonstrations.is_dir():  # made beforehand, or by a run that was interrupted
+            demonstrate(self.world, demonstrations, clone.walkthroughs, self.plan.walkthroughs)
         config = SftConfig(
             source=str(demonstrations),
             out=folder,

@@ -98,3 +98,9 @@ def test_the_worst_probe_of_each_logger_is_reported() -> None:
     assert reasons[0] == "c"
     assert "step weights of y average 1.90" in reasons[1]
     assert "'v3' are estimated by a clone" in reasons[2]
+
+
+def test_a_probe_without_any_error_is_the_clearest() -> None:
+    probes = (Probe("x", "v1", 1.5, 0.0), Probe("y", "v1", 1.9, 0.05))
+    (reason,) = Audit(probes).reasons
+    assert "step weights of x average 1.50" in reason

@@ -11,9 +11,9 @@ import numpy as np
 
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import FEWEST, SURE, Moves, opening
-from worldline.kernel.phrases import Phrase, Phrasing
+from worldline.kernel.phrases import Phrase, Phrasing, exchanged
 from worldline.kernel.vectors import Array, TextTable, WordWeights
-from worldline.kernel.words import plain_words, stable_hash
+from worldline.kernel.words import plain_words, stable_hash, vocabulary
 from worldline.types import Trajectory
 
 Bid = tuple[float, str]
@@ -33,8 +33,6 @@ _SENTENCES, _LONGEST = 12, 40
 """Sentences of a text that are read, and the words of the longest."""
 _FEWEST_TASKS = 100
 """Tasks of a log that tell a word of one task from a word that is merely rare."""
-_PLAIN = 1 << 14
-"""Texts that are kept without their own words."""
 _FILLINGS, _OFTEN = 16, 8
 """Fillings of a wording that are distinguished at most, and how often each of them must be in the log on average."""
 
@@ -192,7 +190,6 @@ class Language:
     _list_codes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _rare_words: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
     _fillers: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
-    _plain: dict[str, str] = field(default_factory=dict, repr=False)
     shape_sets: list[frozenset[str]] = field(default_factory=list, repr=False)
     _shape_ids: dict[frozenset[str], int] = field(default_factory=dict, repr=False)
     _overlaps: dict[int, Array] = field(default_factory=dict, repr=False)
@@ -203,23 +200,22 @@ class Language:
         A push that succeeds shows another hash each time; all of them are of one sort.
         """
         recurs = wording(answer, phrase) in self.recurring
-        return self.plain(phrase.blanked(answer)).lower() if recurs else self.number_free(answer, phrase)
+        return self._blanked(answer, phrase).lower() if recurs else self.number_free(answer, phrase)
 
     def number_free(self, answer: str, phrase: Phrase) -> str:
         """The wording of an answer without words that a single task shows."""
-        return _without_numbers(self.plain(phrase.blanked(answer)))
+        return _without_numbers(self._blanked(answer, phrase))
 
     def plain(self, text: str) -> str:
         """The text with words that a single task shows blanked."""
-        if not self.own_words:
-            return text
-        plain = self._plain.get(text)
-        if plain is None:
-            if len(self._plain) >= _PLAIN:
-                self._plain.clear()
-            plain = _WORD.sub(lambda match: "~" if match[0].lower() in self.own_words else match[0], text)
-            self._plain[text] = plain
-        return plain
+        return exchanged(text, self._blanks(text))
+
+    def _blanked(self, answer: str, phrase: Phrase) -> str:
+        """The same of an answer whose names are blanked."""
+        return exchanged(phrase.blanked(answer), self._blanks(answer))
+
+    def _blanks(self, text: str) -> dict[str, str]:
+        return dict.fromkeys(self.own_words & vocabulary(text), "~") if self.own_words else {}
 
     def rare(self, word: str) -> bool:
         """Whether few enough texts have the word for it to relate something to something."""

@@ -55,7 +55,7 @@ class Phrase:
     def blanked(self, text: str) -> str:
         """The text with the n-th name replaced by `<n>`, and the n-th word that the goal gives by `<gn>`."""
         less_names = blanked(text, self.names)
-        return _replaced(less_names, _marks(self.given)) if self.given else less_names
+        return exchanged(less_names, _marks(self.given))
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def renamed(text: str, renaming: Renaming) -> str:
 @functools.lru_cache(maxsize=1 << 14)
 def _renamed(text: str, renaming: Renaming) -> str:
     new, of_words = _new_names(renaming)
-    out = _replaced(text, new)
+    out = exchanged(text, new)
     if of_words and len(text) >= _LONG and out is not text and _lowered(text) is not None:
         derive_vocabulary(out, text, new)
     return out
@@ -188,7 +188,7 @@ def renamed_set(texts: tuple[str, ...], renaming: Renaming) -> frozenset[str]:
     """The texts, renamed: in one pass, as lines of one text."""
     if not renaming:
         return frozenset(texts)
-    lines = _replaced("\n".join(texts), _new_names(renaming)[0]).split("\n")
+    lines = exchanged("\n".join(texts), _new_names(renaming)[0]).split("\n")
     if len(lines) != len(texts):  # a text or a name has lines of its own
         return frozenset(renamed(text, renaming) for text in texts)
     return frozenset(lines)
@@ -196,8 +196,7 @@ def renamed_set(texts: tuple[str, ...], renaming: Renaming) -> frozenset[str]:
 
 def blanked(text: str, names: Iterable[str]) -> str:
     """The text with the n-th name replaced by `<n>`."""
-    places = _places(tuple(names))
-    return _replaced(text, places) if places else text
+    return exchanged(text, _places(tuple(names)))
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -212,15 +211,17 @@ def _marks(given: tuple[str, ...]) -> dict[str, str]:
     return {word.lower(): f"<g{place}>" for place, word in enumerate(given)}
 
 
-def _replaced(text: str, new: Mapping[str, str]) -> str:
-    """By names in lower case.
+def exchanged(text: str, new: Mapping[str, str]) -> str:
+    """The text with other words in the place of names, which are given in lower case.
 
     Patterns take some letters for one (I and \u0130, s and \u017f) that have no lower case in common: what is no name
     by its lower case stays.
     """
+    if not new:
+        return text
     lowered = _lowered(text) if "".join(new).isascii() else None
     if lowered is not None:  # no pattern is made: most names are met in few texts
-        return _replaced_at_once(text, lowered, new)
+        return _exchanged_at_once(text, lowered, new)
     return _pattern(tuple(new)).sub(lambda match: new.get(match[0].lower(), match[0]), text)
 
 
@@ -230,7 +231,7 @@ def _lowered(text: str) -> str | None:
     return text.lower() if text.isascii() or not _ODD_LETTERS.search(text) else None
 
 
-def _replaced_at_once(text: str, lowered: str, new: Mapping[str, str]) -> str:
+def _exchanged_at_once(text: str, lowered: str, new: Mapping[str, str]) -> str:
     """The same: the leftmost name first, the longest of those that begin at one place, whole words only."""
     places = []
     for name in new:
