@@ -38,7 +38,7 @@ def baselines(parts: Parts) -> dict[str, Any]:
 
 
 def cell(parts: Parts) -> dict[str, Any]:
-    """One policy at five shares of chance, `plan.cell` rollouts each, all in one batch.
+    """One policy at five shares of chance, `plan.cell` rollouts each, all in one batch where the log has lists.
 
     `adwm-paper` is the paper's: a language model reads soft tokens, through an adapter that is fitted here, and guides,
     its next action drawn at every fifth diffusion step. `adwm` and `wm` stand beside it, in words.
@@ -57,10 +57,12 @@ def cell(parts: Parts) -> dict[str, Any]:
         "adwm": (ImaginedWorld(paper, IMAGINATION_PRESETS["adwm"], None, starts), policy),
         "adwm-paper": (guided, soft.policy),
     }
+    tasks = [start.task_id for start in starts]
+    mixtures = [] if plan.lists else [parts.source(plan.at(epsilon)).load(parts.world) for epsilon in plan.epsilons]
     values = {}
     for name, (world, player) in ways.items():
         begun = time.perf_counter()
-        values[name] = swept(world, player, [start.task_id for start in starts], plan.epsilons)
+        values[name] = one_by_one(world, mixtures, tasks) if mixtures else swept(world, player, tasks, plan.epsilons)
         seconds[name] = time.perf_counter() - begun
     return {"values": values, "imagining_seconds": seconds, "rollouts": len(starts), "adapter": soft.figures}
 
@@ -68,11 +70,21 @@ def cell(parts: Parts) -> dict[str, Any]:
 def swept(world: World, policy: Policy, tasks: Sequence[str], epsilons: Sequence[float]) -> list[float]:
     """The mean return at each share of chance, every task once."""
     sweep = Sweep(policy)
-    planned = [Episode(f"{n:04d}", task, "log", derive_seed(0, "cell", n)) for n, task in enumerate(tasks)]
+    planned = _once(tasks)
     episodes = [e for epsilon in epsilons for e in sweep.episodes(planned, epsilon, world.max_steps)]
     played = {episode.id: episode for episode in Rollout(world, sweep, batch_size=len(episodes)).play(episodes)}
     returns = np.array([played[episode.id].episode_return for episode in episodes])
     return [float(value) for value in returns.reshape(len(epsilons), -1).mean(1)]
+
+
+def one_by_one(world: World, policies: Sequence[Policy], tasks: Sequence[str]) -> list[float]:
+    """The mean return of each policy, every task once: where chance has no list to draw from."""
+    played = (Rollout(world, policy, batch_size=len(tasks)).play(_once(tasks)) for policy in policies)
+    return [float(np.mean([episode.episode_return for episode in episodes])) for episodes in played]
+
+
+def _once(tasks: Sequence[str]) -> list[Episode]:
+    return [Episode(f"{n:04d}", task, "log", derive_seed(0, "cell", n)) for n, task in enumerate(tasks)]
 
 
 def drawn(episodes: Sequence[Trajectory], tasks: int) -> list[Trajectory]:

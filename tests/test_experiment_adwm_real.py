@@ -1,6 +1,7 @@
 """The experiment on real benchmarks: its plans, the order of its parts, what it keeps of episodes, its tables."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import run_queue
 from adwm_agents import Agent, Chance
-from adwm_cell import drawn
+from adwm_cell import drawn, one_by_one
 from adwm_episodes import consistency, summary
 from adwm_parts import Given, Parts
 from adwm_scientists import Scientist
@@ -27,7 +28,7 @@ from worldline.evaluate import EvaluateConfig
 from worldline.paw.recipe import TrainConfig
 from worldline.policies.faulty_expert import Faults
 from worldline.rollout import Episode, Rollout
-from worldline.types import Exchange, InputError, Trajectory, Turn
+from worldline.types import Decision, Exchange, InputError, Trajectory, Turn
 
 
 @pytest.fixture
@@ -121,6 +122,12 @@ def test_a_part_gets_the_flags_of_its_run(tmp_path: Path, capsys: pytest.Capture
     assert line == ["x", "--out", str(tmp_path), "--cache-gib", "2.0"]
 
 
+def test_fewer_tasks_are_written_down(tmp_path: Path) -> None:
+    assert adwm_real.main(["run", "searchqa", "--out", str(tmp_path), "--tasks", "60", "--only", "nothing"]) == 0
+    plan = Parts(adwm_real.SEARCHQA, Given("searchqa", tmp_path)).result("plan")
+    assert plan == {**adwm_real.settings(adwm_real.SEARCHQA), "tasks": 60}
+
+
 def test_imagined_successes_are_played_again_in_truth(won: list[Trajectory]) -> None:
     world = envs.load("household", None, {"level": "tiny"})
     lost = won[1].model_copy(update={"steps": won[1].steps[:-1]})  # claims a success without its last action
@@ -135,6 +142,19 @@ def test_starts_are_drawn_evenly_over_the_tasks(won: list[Trajectory]) -> None:
     episodes = [won[0].model_copy(update={"id": str(i), "task_id": f"task-{i // 2}"}) for i in range(18)]
     assert [start.task_id for start in drawn(episodes, 3)] == ["task-0", "task-4", "task-8"]
     assert len(drawn(episodes, 32)) == 9
+
+
+def test_a_world_without_lists_is_swept_by_policies_that_have_their_own_chance(won: list[Trajectory]) -> None:
+    world: Any = envs.load("household", None, {"level": "tiny"})
+    walkthrough, tasks = Walkthrough(world.walkthrough), [episode.task_id for episode in won]
+
+    class Idle:
+        name = "idle"
+
+        def act(self, turns: Sequence[Turn]) -> list[Decision]:
+            return [Decision(action="look", response="look", logprob=0.0) for _ in turns]
+
+    assert one_by_one(world, [walkthrough, Idle(), walkthrough], tasks) == [1.0, 0.0, 1.0]
 
 
 def test_the_table_of_the_protocol_by_hand() -> None:

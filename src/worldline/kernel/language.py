@@ -94,22 +94,23 @@ def own_words(episodes: Sequence[Trajectory]) -> frozenset[str]:
 
 
 def idle_wordings(
-    episodes: Sequence[Trajectory], phrasing: Phrasing
+    episodes: Sequence[Trajectory], phrasing: Phrasing, unchanged: Sequence[Sequence[bool | None]] = ()
 ) -> tuple[frozenset[Happening], frozenset[Happening]]:
     """How actions are answered that leave the list of what can be done as it was, and which of these do nothing.
 
     An action may do something and leave the list ("you clean the cup"). Then no unlike action is answered so, and no
-    other answer to its verb changes the list.
+    other answer to its verb changes the list. Of a log without lists `unchanged` says which steps left all as it was.
     """
     seen: Counter[Happening] = Counter()
     kept: Counter[Happening] = Counter()
-    for episode in episodes:
-        for step, after in itertools.pairwise(episode.steps):
-            if step.admissible is not None:
+    for episode, stayed in zip(episodes, unchanged or itertools.repeat(()), strict=False):
+        for (step, after), same in itertools.zip_longest(itertools.pairwise(episode.steps), stayed):
+            unlisted = step.admissible is None
+            if same is not None or not unlisted:
                 phrase = phrasing.parse_in(episode.goal, step.action)
                 happening = phrase.skeleton, wording(opening(after.observation), phrase)
                 seen[happening] += 1
-                kept[happening] += step.admissible == after.admissible
+                kept[happening] += bool(same) if unlisted else step.admissible == after.admissible
     frequent = {one for one, times in seen.items() if times >= FEWEST}
     idle = frozenset(one for one in frequent if kept[one] >= SURE * seen[one])
     changing = {_verb(one) for one in frequent - idle}

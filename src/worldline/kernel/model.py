@@ -56,7 +56,7 @@ class Considered:
     wordings: Wordings
 
 
-FEATURES = 10
+FEATURES = 11
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 

@@ -19,6 +19,8 @@ SURE, FEWEST = 0.95, 10
 CONSTANT = 0.5
 """A sentence that is in more than this share of the observations says nothing about where one is."""
 _SENTENCE, _END = re.compile(r"(?<=[.!?])\s+"), re.compile(r"[.!?]\s")
+Answered = tuple[str, str]
+"""An action and what was answered to it, or the first sentence of this."""
 Situation = tuple[str, tuple[str, ...] | None]
 """The last sentence that the world says and does not say all the time, and what it lists."""
 
@@ -56,10 +58,18 @@ class Moves:
     """What a log says about its actions: which pairs cancel, and which (action, first sentence) change nothing."""
 
     undone: frozenset[tuple[str, str]] = frozenset()
-    idle: frozenset[tuple[str, str]] = frozenset()
+    idle: frozenset[Answered] = frozenset()
+    nothing: frozenset[str] = frozenset()
+    """First sentences that say of any action that it changed nothing."""
 
     @classmethod
-    def of(cls, episodes: Sequence[Trajectory]) -> "Moves":
+    def of(
+        cls,
+        episodes: Sequence[Trajectory],
+        idle: frozenset[Answered] = frozenset(),
+        nothing: frozenset[str] = frozenset(),
+    ) -> "Moves":
+        """`idle` and `nothing` are known; more that is idle is read from what is shown and listed."""
         steps = [step for episode in episodes for step in episode.steps]
         spoken = Counter(sentence for step in steps for sentence in set(_SENTENCE.split(step.observation.strip())))
         constant = frozenset(sentence for sentence, times in spoken.items() if times > CONSTANT * len(steps))
@@ -67,31 +77,36 @@ class Moves:
         seen: Counter[tuple[str, str]] = Counter()
         kept: Counter[tuple[str, str]] = Counter()
         for episode, shown in zip(episodes, replays, strict=True):
-            for at, (action, answer) in enumerate(_pairs(episode)):
+            for at, (action, answer) in enumerate(answered(episode)):
                 seen[action, opening(answer)] += 1
                 kept[action, opening(answer)] += shown[at] == shown[at + 1]
-        idle = frozenset(pair for pair, times in seen.items() if times >= FEWEST and kept[pair] >= SURE * times)
+        idle |= frozenset(pair for pair, times in seen.items() if times >= FEWEST and kept[pair] >= SURE * times)
+        still = cls(idle=idle, nothing=nothing)
         seen.clear()
         kept.clear()
         for episode, shown in zip(episodes, replays, strict=True):
-            moved = [at for at, (action, answer) in enumerate(_pairs(episode)) if (action, opening(answer)) not in idle]
+            moved = [at for at, pair in enumerate(answered(episode)) if not still.idles(*pair)]
             for first, second in zip(moved, moved[1:], strict=False):
                 pair = episode.steps[first].action, episode.steps[second].action
                 seen[pair] += 1
                 kept[pair] += shown[first] == shown[second + 1]
         undone = frozenset(pair for pair, times in seen.items() if times >= FEWEST and kept[pair] >= SURE * times)
-        return cls(undone, idle)
+        return cls(undone, idle, nothing)
+
+    def idles(self, action: str, answer: str) -> bool:
+        """Whether the action, answered so, changed nothing."""
+        return (action, opening(answer)) in self.idle or opening(answer) in self.nothing
 
     def after(self, path: Path, action: str, answer: str) -> Path:
         """The path after one more step."""
-        return path if (action, opening(answer)) in self.idle else self.going(path, action)
+        return path if self.idles(action, answer) else self.going(path, action)
 
     def going(self, path: Path, action: str) -> Path:
         """The path after an action that changes something."""
         return path.before if path.before and (path.action, action) in self.undone else path.then(action)
 
 
-def _pairs(episode: Trajectory) -> list[tuple[str, str]]:
+def answered(episode: Trajectory) -> list[Answered]:
     """Every action with its answer, but for the last: an end is no place."""
     actions = [step.action for step in episode.steps]
     return list(zip(actions, episode.next_observations, strict=True))[:-1]

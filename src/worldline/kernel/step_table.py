@@ -13,6 +13,7 @@ from worldline.kernel.language import Language, code, idle_wordings, own_words, 
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrase, Phrasing
+from worldline.kernel.repeats import Repeats
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
@@ -98,11 +99,13 @@ class StepTable:
         weights = WordWeights(_texts(episodes))
         seen = NumberRanges(text for e in episodes for text in (e.steps[0].observation, *e.next_observations))
         phrasing, tables = Phrasing.of(episodes), (TextTable(weights), TextTable(weights))
-        recurring, (idle, refused) = recurring_wordings(episodes, phrasing), idle_wordings(episodes, phrasing)
+        recurring, repeats = recurring_wordings(episodes, phrasing), Repeats.of(episodes)
+        idle, refused = idle_wordings(episodes, phrasing, repeats.unchanged)
+        moves = Moves.of(episodes, repeats.idle, repeats.nothing)
         skeletons = {phrasing.parse(step.action).skeleton for episode in episodes for step in episode.steps}
         deed_words = frozenset(word for skeleton in skeletons for word in vocabulary(skeleton))
         words = deed_words, own_words(episodes)
-        language = Language(phrasing, weights, *tables, seen, Moves.of(episodes), recurring, idle, refused, *words)
+        language = Language(phrasing, weights, *tables, seen, moves, recurring, idle, refused, *words)
         goal_names = GoalNames(episodes, phrasing)
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []
