@@ -39,6 +39,7 @@ from worldline.kernel.outcome import (
 )
 from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.step_table import COLUMN, StepTable, fold_of
+from worldline.kernel.task_answers import TaskAnswers
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, wordings
 from worldline.types import Trajectory
 
@@ -82,6 +83,7 @@ class KernelModel(nn.Module):
         self.log = StepTable.of(episodes)
         self.seen = Seen(episodes)
         self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
+        self.task_answers = TaskAnswers(self.log)
         self.numbers = NumberModel(self.log)
         self.rules = EditRules(self.log.language.phrasing)
         for episode in episodes:
@@ -156,7 +158,7 @@ class KernelModel(nn.Module):
         described = [
             np.concatenate(
                 [
-                    features(self.seen, one.state, one.step, rows, may_be, computed, one.own),
+                    features(self.seen, one.state, one.step, rows, may_be, computed, self.task_answers, one.own),
                     self._expected(one, may_be),
                 ],
                 1,

@@ -128,7 +128,10 @@ class EstimatorInput:
     @property
     def _choices(self) -> Choices:
         if self._target.choices is None:
-            raise RefusalError("needs the target's probabilities of all admissible actions, at every step")
+            raise RefusalError(
+                "needs the target's probabilities of all admissible actions, at every step: the log lists no actions "
+                "(`admissible`), or the policy gives no probabilities of them"
+            )
         return self._target.choices
 
 
