@@ -17,7 +17,7 @@ from worldline.bench.imagine import Sweep
 from worldline.evaluate import evaluate
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.rollout import Episode, Rollout
-from worldline.types import Policy, Trajectory, World, derive_seed
+from worldline.types import InputError, Policy, Trajectory, World, derive_seed
 
 BASELINES = ("dm", "is", "wis", "dr", "fqe")
 """The paper's."""
@@ -48,6 +48,8 @@ def cell(parts: Parts) -> dict[str, Any]:
     paper, kernel = (Ensemble.load(parts.model(model), device) for model in (PAPER, "0"))
     begun = time.perf_counter()
     interface: Literal["soft", "text"] = "soft" if isinstance(policy, HFPolicy) else "text"
+    if interface == "soft" and not plan.lists:
+        raise InputError("cell: a language model reads soft tokens, which is written for worlds with lists of actions")
     soft = connect(policy, paper, interface, PolicyInterfaceConfig(redraw=5), folder=parts.work / "adapters")
     seconds = {"adapter": time.perf_counter() - begun}
     starts = drawn(paper.episodes, plan.cell)

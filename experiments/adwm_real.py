@@ -221,8 +221,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", choices=("full", "tiny"), default="full", help="tiny: a rehearsal")
     parser.add_argument("--tasks", type=int, help="only so many tasks, where the plan takes too long")
     given = parser.parse_args(given_words)
+    if given.tasks is not None and given.tasks < 1:
+        parser.error(f"--tasks {given.tasks}: at least 1")
     plan = tiny(PLANS[given.env]) if given.scale == "tiny" else PLANS[given.env]
-    plan = replace(plan, tasks=given.tasks or plan.tasks)
+    plan = plan if given.tasks is None else replace(plan, tasks=given.tasks)
     shared = ("env", "out", "data", "model", "batch_size", "cache_gib", "batch_tokens", "device")
     parts = Parts(plan, Given(**{name: getattr(given, name) for name in shared}))
     try:

@@ -15,7 +15,7 @@ from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescriptio
 from worldline.kernel.language import last_number
 from worldline.kernel.number_model import ComputedNumbers
 from worldline.kernel.step_table import COLUMN, CONTEXTS
-from worldline.kernel.task_answers import TaskAnswers
+from worldline.kernel.task_answers import TaskVotes
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
@@ -131,7 +131,7 @@ def features(
     compared: ComparedRows,
     possible: Candidates,
     numbers: ComputedNumbers,
-    answers: TaskAnswers,
+    votes: TaskVotes,
     but: int = -1,
 ) -> Features:
     """(candidates, len(NAMES) - 1): all but what the wording model says. Episode `but` is left out."""
@@ -141,7 +141,7 @@ def features(
     conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
-    of_texts = _of_texts(log, state, step, possible, numbers, answers, but, same[possible.places])
+    of_texts = _of_texts(log, state, step, possible, numbers, votes, but, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
     of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
@@ -154,7 +154,7 @@ def _of_texts(
     step: StepDescription,
     possible: Candidates,
     numbers: ComputedNumbers,
-    answers: TaskAnswers,
+    votes: TaskVotes,
     but: int,
     same: npt.NDArray[np.bool_],
 ) -> Features:
@@ -165,7 +165,6 @@ def _of_texts(
     wanted = state.rare_goal_words - vocabulary(step.action)
     sought = wanted - state.words
     foreign, here = state.language.phrasing.goal_words.of_others(state.goal), state.words | vocabulary(step.action)
-    votes = answers.votes(state.task, step.phrase, but)
     described = []
     for text in texts:
         words = vocabulary(text)
@@ -182,7 +181,7 @@ def _of_texts(
                 min(len((words & foreign) - here), 2) / 2,
                 *_placed(text, shown, bid),
                 *numbers.judged(text),
-                answers.agreement(text, votes),
+                votes.agreement(text),
             )
         )
     plain = possible.kinds <= OTHER

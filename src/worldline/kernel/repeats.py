@@ -1,6 +1,6 @@
 """What an answer left as it was, told by what was done before and after it, in a log without lists of actions.
 
-An action that is answered the same when it is done twice in a row, and otherwise at other times of an episode, shows
+An action that is answered the same when it is done twice in a row, and differently at other times of an episode, shows
 how things are. What stands between two such answers that are the same has changed nothing that they show; what
 changed nothing may itself stand between, so this is counted again until no more is found.
 """

@@ -62,7 +62,7 @@ class Audit:
     def reasons(self) -> tuple[str, ...]:
         """Why no weight on this log can be trusted: the clearest probe of each logger, and contradictions."""
         worst: dict[str, Probe] = {}
-        for probe in sorted((p for p in self.probes if p.convicts), key=lambda p: -p.error / (p.mean - 1)):
+        for probe in sorted((p for p in self.probes if p.convicts), key=lambda p: (-p.error / (p.mean - 1), p.mean)):
             worst[probe.logger] = probe
         cloned = [f"the log-probs of '{name}' are estimated by a clone" for name in self.clones]
         return (*self.contradictions, *(probe.line() for probe in worst.values()), *cloned)
