@@ -26,8 +26,7 @@ from worldline.user_module import error_text, is_of_the_machine
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
-BATCH = 256
-"""Steps scored at once: few enough that the prompts of their episodes stay in the cache of keys and values."""
+BATCH = 2048
 ELSEWHERE = "logprobs:"
 
 

@@ -23,7 +23,7 @@ _OF_A_SORT, _OTHERS = 2, 8
 _OWN = 6
 """Earlier steps of the episode that are considered."""
 _SHOWN, _OF_TASK = 4, 12
-"""Rows whose answers show what their goals name, and rows of the task whose actions are worded somewhat alike."""
+"""Rows whose answers show what their goals name, and rows of the task with the action: so many, if there are."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def pool(
     in_order = rows[order]
     like_worded = log.skeletons[in_order] == code(step.phrase.skeleton)
     shown = log.goal_shown[in_order] & like_worded & ~same[order, COLUMN["goal"]]
-    of_task = same[order, COLUMN["task"]] & (same[order, COLUMN["action"]] | (compared[order, 1] > 0))
+    of_task = same[order][:, [COLUMN["task"], COLUMN["action"]]].all(1)
     kept = _distinct_in_order(
         [
             order[:KEPT],

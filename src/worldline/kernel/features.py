@@ -15,7 +15,6 @@ from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescriptio
 from worldline.kernel.language import last_number
 from worldline.kernel.number_model import ComputedNumbers
 from worldline.kernel.step_table import COLUMN, CONTEXTS
-from worldline.kernel.task_answers import TaskVotes
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
@@ -53,7 +52,6 @@ NAMES = (
     "number between them",
     "numbers off those computed",
     "numbers missing of those computed",
-    "says what the task answers",
     "agreeing candidates",
     "agreeing rows of this observation and action",
     "agreeing rows of this task and action",
@@ -131,7 +129,6 @@ def features(
     compared: ComparedRows,
     possible: Candidates,
     numbers: ComputedNumbers,
-    votes: TaskVotes,
     but: int = -1,
 ) -> Features:
     """(candidates, len(NAMES) - 1): all but what the wording model says. Episode `but` is left out."""
@@ -141,7 +138,7 @@ def features(
     conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
-    of_texts = _of_texts(log, state, step, possible, numbers, votes, but, same[possible.places])
+    of_texts = _of_texts(log, state, step, possible, numbers, but, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
     of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
@@ -154,7 +151,6 @@ def _of_texts(
     step: StepDescription,
     possible: Candidates,
     numbers: ComputedNumbers,
-    votes: TaskVotes,
     but: int,
     same: npt.NDArray[np.bool_],
 ) -> Features:
@@ -181,7 +177,6 @@ def _of_texts(
                 min(len((words & foreign) - here), 2) / 2,
                 *_placed(text, shown, bid),
                 *numbers.judged(text),
-                votes.agreement(text),
             )
         )
     plain = possible.kinds <= OTHER

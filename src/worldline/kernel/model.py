@@ -39,7 +39,6 @@ from worldline.kernel.outcome import (
 )
 from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.step_table import COLUMN, StepTable, fold_of
-from worldline.kernel.task_answers import TaskAnswers, TaskVotes
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, wordings
 from worldline.types import Trajectory
 
@@ -83,7 +82,6 @@ class KernelModel(nn.Module):
         self.log = StepTable.of(episodes)
         self.seen = Seen(episodes)
         self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
-        self.task_answers = TaskAnswers(self.log)
         self.numbers = NumberModel(self.log)
         self.rules = EditRules(self.log.language.phrasing)
         for episode in episodes:
@@ -158,7 +156,7 @@ class KernelModel(nn.Module):
         described = [
             np.concatenate(
                 [
-                    features(self.seen, one.state, one.step, rows, may_be, computed, self._task_votes(one), one.own),
+                    features(self.seen, one.state, one.step, rows, may_be, computed, one.own),
                     self._expected(one, may_be),
                 ],
                 1,
@@ -180,9 +178,6 @@ class KernelModel(nn.Module):
             self.log.rows[row].reward if row >= 0 else one.state.rewards[-1 - row] for row in possible.rows.tolist()
         ]
         return self.expectations.log_ratios(one.state, one.step, possible.texts, earned, one.own)
-
-    def _task_votes(self, one: _Question) -> TaskVotes:
-        return self.task_answers.votes(one.state.task, one.step.phrase, one.own, one.left_out)
 
     def _wordings(self, one: _Question, possible: Candidates) -> Wordings:
         key = one.state.task, one.step.phrase.skeleton, one.own

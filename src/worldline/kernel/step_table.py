@@ -29,7 +29,6 @@ CONTEXTS = {
     "task, action": 48,
     "action": 128,
     "task, skeleton": 64,
-    "task": 96,
     "skeleton": 128,
     "any": 256,
 }
@@ -186,7 +185,6 @@ def _keys(description: StepDescription) -> Iterator[tuple[str, tuple[int, ...]]]
     yield "task, action", (task, action)
     yield "action", (action,)
     yield "task, skeleton", (task, skeleton)
-    yield "task", (task,)
     yield "skeleton", (skeleton,)
     yield "any", ()
 
