@@ -41,6 +41,11 @@ FIELDS = {
 MOST_NAMED = 128
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64
+    """Tests connect many times at once: with the default of 5 a busy machine resets some of these."""
+
+
 class ServerError(Exception):
     """A refusal: its status, its words and their type, as vLLM gives them."""
 
@@ -85,7 +90,7 @@ class CompletionsServer:
         self.paused = self.updating = False
         self.weight_version = ""
         self._arrivals, self._model_lock = threading.Condition(), threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._http = _Server(("127.0.0.1", port), self._handler())
         self._http.daemon_threads = True
         self.port = self._http.server_port
         self.url = f"http://127.0.0.1:{self.port}/v1"
