@@ -71,30 +71,22 @@ def _showing(replays: Sequence[Sequence[Answered]]) -> frozenset[str]:
 def _unchanged(
     replay: Sequence[Answered], openings: Sequence[Answered], shows: frozenset[str], idle: frozenset[Answered]
 ) -> Iterable[bool | None]:
-    for at in range(len(replay)):
-        before, after = (
-            _shown(replay, openings, shows, idle, steps)
-            for steps in (range(at - 1, -1, -1), range(at + 1, len(replay)))
-        )
+    steps = list(zip(replay, openings, strict=True))
+    for before, after in zip(_shown(steps, shows, idle), _shown(steps[::-1], shows, idle)[::-1], strict=True):
         both = before.keys() & after.keys()
         yield all(before[action] == after[action] for action in both) if both else None
 
 
 def _shown(
-    replay: Sequence[Answered],
-    openings: Sequence[Answered],
-    shows: frozenset[str],
-    idle: frozenset[Answered],
-    steps: Iterable[int],
-) -> dict[str, str]:
-    """What was shown at these steps, up to the first that may have changed something."""
+    steps: Iterable[tuple[Answered, Answered]], shows: frozenset[str], idle: frozenset[Answered]
+) -> list[dict[str, str]]:
+    """What was shown when each step was reached, since the last step that may have changed something."""
     shown: dict[str, str] = {}
-    for at in steps:
-        if replay[at][0] in shows:
-            shown.setdefault(*replay[at])
-        if openings[at] not in idle:
-            break
-    return shown
+    reached = []
+    for (action, answer), first in steps:
+        reached.append(shown)
+        shown = (shown if first in idle else {}) | ({action: answer} if action in shows else {})
+    return reached
 
 
 def _sure(judged: Iterable[tuple[T, bool]]) -> frozenset[T]:
