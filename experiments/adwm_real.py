@@ -69,7 +69,7 @@ WEBSHOP = replace(
     clones={
         **CLONES,
         "lora": Clone(150, seed=43, epochs=3.0, lora=16, rate=5e-4),
-        "full": Clone(800, seed=44, epochs=1.5, checkpoints=6),
+        "full": Clone(400, seed=44, epochs=1.5, checkpoints=6),
     },
     walkthroughs=False,
     split="test",
