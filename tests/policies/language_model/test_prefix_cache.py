@@ -10,7 +10,8 @@ import torch
 
 from worldline.policies import PolicyConfig
 from worldline.policies.language_model import hf
-from worldline.policies.language_model.prefix_cache import waves
+from worldline.policies.language_model.forward import ROOM
+from worldline.policies.language_model.prefix_cache import growing, token_bytes, waves
 from worldline.types import Exchange, Turn
 
 Make = Callable[..., Turn]
@@ -123,6 +124,28 @@ def test_forget_drops_what_was_cached_before_weights_changed(model: Any, tokeniz
     policy.forget()
     expected = hf.from_model(changed, tokenizer, PolicyConfig(mode="choose", cache_gib=0)).act([make_turn()])[0]
     assert policy.act([make_turn()])[0].logprob == pytest.approx(expected.logprob, abs=1e-4)
+
+
+def test_prompts_that_grow_stay_together_and_as_many_as_fit() -> None:
+    prompts = [[1], [1, 2], [1, 2, 3], [4], [4, 5], [6], [6, 7, 8]]
+    assert growing(prompts, 10_000) == [range(7)]
+    assert growing(prompts, 2 * ROOM + 3 + 2) == [range(5), range(5, 7)]
+    assert growing(prompts, 1) == [range(3), range(3, 5), range(5, 7)]
+    assert growing([], 1) == []
+
+
+def test_a_log_longer_than_the_cache_is_read_once(model: Any, tokenizer: Any, make_turn: Make) -> None:
+    turns = [grown(make_turn, episode, step) for episode in range(12) for step in range(5)]
+    actions = [[turn.admissible[0]] for turn in turns]
+    tokens = []
+    for episodes in (100, 3):
+        longest = max(len(prompt) for prompt in hf.from_model(model, tokenizer, PolicyConfig()).encoder.prompts(turns))
+        size = 2 * episodes * (longest + ROOM) * token_bytes(model)
+        policy = hf.from_model(model, tokenizer, PolicyConfig(mode="choose", cache_gib=size / 2**30))
+        counter = Counter(model)
+        policy.logprobs(turns, actions)
+        tokens.append(counter.stop())
+    assert tokens[1] < 1.2 * tokens[0]
 
 
 def test_waves_put_each_prompt_after_the_one_it_continues() -> None:

@@ -41,7 +41,7 @@ from worldline.policies.language_model.forward import (
     without_dropout,
 )
 from worldline.policies.language_model.in_place import InPlaceSampler, sampler_of
-from worldline.policies.language_model.prefix_cache import PrefixCache, waves
+from worldline.policies.language_model.prefix_cache import PrefixCache
 from worldline.policies.language_model.scoring import ScoredBatch, score
 from worldline.policies.mixing import admissible, pick
 from worldline.policies.prompts import Counts
@@ -225,7 +225,7 @@ class ScoringHFPolicy(HFPolicy):
         tokens = [self.encoder.actions(candidates) for candidates in actions]
         totals: dict[int, Floats] = {}
         # Prompts of one logged episode extend one another: read in order, each reuses the cache of the one before.
-        for wave in waves(prompts) if self._cache else [range(len(turns))]:
+        for wave in self._cache.order(prompts) if self._cache else [range(len(turns))]:
             for scores in self._score([prompts[row] for row in wave], [tokens[row] for row in wave], temperature):
                 for row, token_logprobs in zip(scores.rows, scores.token_logprobs, strict=True):
                     totals[wave[row]] = np.array([t.sum() for t in token_logprobs])

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -79,6 +80,15 @@ class PrefixCache:
 
     def forget(self) -> None:
         self._index.clear()
+
+    def order(self, prompts: Sequence[Ids]) -> Iterator[list[int]]:
+        """Rows of the prompts wave by wave, of as many growing prompts at a time as the cache holds.
+
+        A wave's batches and those that it extends are there together: each may take half of the memory.
+        """
+        for rows in growing(prompts, self._most_bytes // (2 * token_bytes(self._model))):
+            for wave in waves([prompts[row] for row in rows]):
+                yield [rows[at] for at in wave]
 
     def _forget_if_trained(self) -> None:
         weights = [parameter._version for parameter in self._model.parameters()]
@@ -170,6 +180,31 @@ def _taken(held: Tensor, part: CachedRows) -> Tensor:
     head = torch.arange(heads, device=held.device)[:, None]
     flat = (part.rows[:, None, None] * heads + head) * time + part.places[:, None, :]
     return held.view(-1, size).index_select(0, flat.view(-1)).view(*flat.shape, size)
+
+
+def token_bytes(model: Model) -> int:
+    """Memory of the keys and values of one token."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * size * model.dtype.itemsize)
+
+
+def growing(prompts: Sequence[Ids], most_tokens: int) -> list[range]:
+    """Rows side by side whose longest prompts have at most `most_tokens` together, or that are one growing prompt.
+
+    A prompt grows as long as each row extends the one before.
+    """
+    keys = [_key(prompt) for prompt in prompts]
+    starts = [row for row in range(len(keys)) if not row or not keys[row].startswith(keys[row - 1])]
+    cuts, taken = list[int](), most_tokens
+    for start, end in pairwise([*starts, len(keys)]):
+        longest = len(prompts[end - 1]) + ROOM
+        if taken + longest > most_tokens:
+            cuts.append(start)
+            taken = 0
+        taken += longest
+    return [range(start, end) for start, end in pairwise([*cuts, len(keys)])]
 
 
 def waves(prompts: Sequence[Ids]) -> list[list[int]]:
