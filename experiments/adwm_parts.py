@@ -32,6 +32,8 @@ KERNEL = ("wm", "wm-bag")
 """Worlds of a model without networks."""
 NETWORKS, PAPER = "networks", "paper"
 """World models that have networks, beside those called by their seed."""
+CLASSICAL = "classical"
+"""In the place of a world model: none."""
 LOG_SEED, TRUTH_SEED = 0, 1
 
 
@@ -80,6 +82,7 @@ class Parts:
             refits = tuple(f"refit.{fold}" for fold in range(FOLDS))
             parts[f"evaluate.{model}"] = (*imagined, *needed, *refits)
             if model == models[0]:
+                parts[f"evaluate.{CLASSICAL}"] = needed
                 sweep = [plan.at(epsilon) for epsilon in plan.epsilons if epsilon]
                 parts |= {f"truth.{name}": self._clone_of(name) for name in sweep}
             if model == models[-1]:
@@ -284,23 +287,25 @@ class Parts:
 
     def judged(self, model: str) -> list[str]:
         """The targets that were played in truth and in this model, and whose log-probs of the log are there."""
-        return [name for name in self.plan.targets
-                if all(map(self.result, (f"truth.{name}", f"imagine.{name}.{model}", f"score.{name}")))]  # fmt: skip
+        named = ["truth.{}", "score.{}", *([] if model == CLASSICAL else [f"imagine.{{}}.{model}"])]
+        return [name for name in self.plan.targets if all(self.result(part.format(name)) for part in named)]
 
     def _evaluate(self, model: str) -> dict[str, Any]:
         names = self.judged(model)
         if len(names) < 2:
-            raise InputError(
-                f"{self.results}: fewer than two targets have a truth, log-probs and values of world model {model}"
-            )
+            imagined = "" if model == CLASSICAL else f" and values of world model {model}"
+            raise InputError(f"{self.results}: fewer than two targets have a truth, log-probs{imagined}")
         truth = self.work / f"truth-{model}.json"
         rows = [{"name": name, "epsilon": 0.0, "value": self.result(f"truth.{name}")["value"]} for name in names]
         files.write_json(truth, {"policies": rows})
-        classical = self.plan.classical if model == "0" else DEFAULT
-        corrected = ("am-dr",) if model == NETWORKS else ("wm-dr", "wm-magic")
-        estimators = (*classical, *self.worlds(model), *corrected)
-        refit = model != NETWORKS and all(self.result(f"refit.{fold}") for fold in range(FOLDS))
-        config = self.evaluation(model, truth=truth, estimators=estimators, refit=refit)
+        classical = self.plan.classical if model in ("0", CLASSICAL) else DEFAULT
+        if model == CLASSICAL:
+            config = self.evaluation(None, truth=truth, estimators=classical)
+        else:
+            corrected = ("am-dr",) if model == NETWORKS else ("wm-dr", "wm-magic")
+            estimators = (*classical, *self.worlds(model), *corrected)
+            refit = model != NETWORKS and all(self.result(f"refit.{fold}") for fold in range(FOLDS))
+            config = self.evaluation(model, truth=truth, estimators=estimators, refit=refit)
         loggers = {name: self.source(name) for name in self.plan.loggers}
         evaluation = evaluate(config, {name: self.source(name) for name in names}, loggers=loggers)
         best: dict[str, float] = {}

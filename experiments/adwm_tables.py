@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from adwm_agents import settings
-from adwm_parts import KERNEL, NETWORKS, Parts
+from adwm_parts import CLASSICAL, KERNEL, NETWORKS, Parts
 
 from worldline import files
 from worldline.ope.agreement import spearman
@@ -101,6 +101,8 @@ def trimmed(evaluation: Mapping[str, Any]) -> dict[str, Any]:
 def section(content: Mapping[str, Any]) -> str:
     """All tables of one environment."""
     titles = {"Agents": agents, "Estimators": estimators, "What is recommended": marks}
+    if CLASSICAL in content["evaluations"]:
+        titles |= {"Without a world model": without_a_world_model}
     titles |= {"The paper's protocol": protocol, "Cost": cost, "Imagined successes that are real": consistency}
     return "\n\n".join(f"**{title}**\n\n{table(content)}" for title, table in titles.items())
 
@@ -123,14 +125,14 @@ def agents(content: Mapping[str, Any]) -> str:
 
 def kernel_evaluations(content: Mapping[str, Any]) -> dict[str, Any]:
     """By seed."""
-    return {model: each for model, each in content["evaluations"].items() if model != NETWORKS}
+    return {model: each for model, each in content["evaluations"].items() if model not in (NETWORKS, CLASSICAL)}
 
 
 def estimators(content: Mapping[str, Any]) -> str:
     """Agreement with the truth, in the mean over the seeds that have it; the best first."""
     measured: dict[str, list[Mapping[str, Any]]] = {}
-    for evaluation in content["evaluations"].values():
-        for name, agreement in evaluation["agreement"].items():
+    for model, evaluation in content["evaluations"].items():
+        for name, agreement in evaluation["agreement"].items() if model != CLASSICAL else ():
             measured.setdefault(name, []).append(agreement)
     rows = {name: [_mean(each, measure) for measure in MARKS] for name, each in measured.items()}
     if content["best_logged"] is not None and kernel_evaluations(content):
@@ -138,6 +140,16 @@ def estimators(content: Mapping[str, Any]) -> str:
     order = sorted(rows, key=lambda name: (-(rows[name][0] or -1.0), rows[name][1] or 9.0))
     table = [[f"`{name}`", *map(_number, rows[name]), len(measured.get(name, ())) or 1] for name in order]
     return markdown(["estimator", "Spearman", "mean error", "coverage", "regret@1", "world models"], table)
+
+
+def without_a_world_model(content: Mapping[str, Any]) -> str:
+    """Agreement with the truth of all agents that were played, imagined or not."""
+    evaluation = content["evaluations"][CLASSICAL]
+    measures = {name: [agreement.get(each) for each in MARKS] for name, agreement in evaluation["agreement"].items()}
+    order = sorted(measures, key=lambda name: (-(measures[name][0] or -1.0), measures[name][1] or 9.0))
+    rows = [[f"`{name}`", *map(_number, measures[name])] for name in order]
+    head = [f"estimator ({len(evaluation['policies'])} agents)", "Spearman", "mean error", "coverage", "regret@1"]
+    return markdown(head, rows)
 
 
 def best_logged(content: Mapping[str, Any]) -> list[float | None]:
