@@ -249,7 +249,7 @@ PARTS: dict[str, Part] = {
     "list model": _together(_off(KernelModel, "_listed", _list_of_best_source), _off(fitting, "_fit_lists", _says({}))),
     "formulas": _off(number_model, "_alternatives", _says(()), "formulas", "reward formulas"),
     "paths": _off(EpisodeState, "describe", _pathless, "feature same path", "feature same deeds"),
-    "edits": _without_kinds("transferred", "recalled", "edited"),
+    "edits": _without_kinds("transferred", "transferred over other words", "recalled", "edited"),
     "goals": _together(
         _off(GoalNames, "shows", _says(False), "goals shown"),
         _without_kinds("renamed by goal", "renamed by its place in the goal"),
@@ -293,7 +293,7 @@ PARTS: dict[str, Part] = {
     "wordings: bids of the task": _off(TaskBids, "__init__", _then(lambda those: those._bids.clear()), "bids"),
     "wordings: pairs of the task": _off(TaskPairs, "__init__", _then(lambda those: those._pairs.clear()), "pairs"),
     "wordings: pairs": _without_texts("beside ", "in the task beside "),
-    "wordings: numbers": _without_texts("at least ", "task ", "all "),
+    "wordings: numbers": _without_texts("at least ", "task ", "all ", "of "),
     "wordings: past": _without_texts("heard ", "done ", "fact ", "did ", "before ", "happened ", "role "),
     "wordings: relations": _without_texts("relation ", "stands "),
     "outcome: like happenings": Part(((outcome, "_PRIOR", _put(0.0)), (outcome, "_PRIOR_OF_MANY", _put(0.0)))),
@@ -316,7 +316,7 @@ PARTS: dict[str, Part] = {
     "moves that cancel": _off(Moves, "of", _put(classmethod(lambda cls, episodes: cls())), "moves that cancel"),
     "idle wordings": _off(step_table, "idle_wordings", _says((frozenset(), frozenset())), "idle wordings"),
     "own words": _off(step_table, "own_words", _says(frozenset()), "own words"),
-    "recurring wordings": _off(step_table, "recurring_wordings", _says(frozenset()), "recurring wordings"),
+    "recurring wordings": _off(step_table, "recurring_numbers", _says({}), "recurring wordings"),
     "words of verbs": _off(phrases, "_of_verbs", _says({})),
     "names exchanged": _off(Phrasing, "renaming", _same_names_alone, "feature kind: renamed"),
 }

@@ -13,7 +13,7 @@ from worldline.kernel.language import (
     neighbours,
     outline,
     own_words,
-    recurring_wordings,
+    recurring_numbers,
     sentences,
     wording,
 )
@@ -85,7 +85,19 @@ def test_wordings_that_few_numbers_fill_are_told_apart_by_them() -> None:
     log = [episode(f"s{at}", "Go.", [Played("try", f"You score {at % 3}.")]) for at in range(36)]
     log += [episode(f"p{at}", "Go.", [Played("ask", f"It costs {at}.")]) for at in range(40)]
     phrasing = Phrasing.of(log)
-    assert recurring_wordings(log, phrasing) == {"you score #."}
+    assert recurring_numbers(log, phrasing) == {"you score #.": {0}}
+
+
+def test_of_several_numbers_those_that_recur_together_tell_answers_apart() -> None:
+    """One or no test fails; how many pass is another number in each task."""
+    log = [
+        episode(f"e{at}", "Go.", [Played("test", f"{at % 2} failed, {100 + at} passed in 3 s.")], task=f"t{at}")
+        for at in range(40)
+    ]
+    table = StepTable.of(log)
+    assert table.language.recurring == {"# failed, # passed in # s.": {0, 2}}
+    sorts = {table.language.sort(row.answer, phrase) for row, phrase in zip(table.rows, table.phrases, strict=True)}
+    assert sorts == {"0 failed, # passed in 3 s.", "1 failed, # passed in 3 s."}
 
 
 def language() -> Language:

@@ -1,3 +1,4 @@
+import random
 import re
 from string import ascii_lowercase
 
@@ -7,6 +8,7 @@ from written_logs import Played, episode
 
 from worldline.kernel.phrases import Phrase, Phrasing, blanked, renamed
 from worldline.kernel.words import vocabulary, words
+from worldline.types import Trajectory
 
 PHRASING = Phrasing(frozenset({"take", "from", "put", "in"}))
 NAMES = st.text(ascii_lowercase, min_size=1, max_size=6).filter(lambda word: word not in PHRASING.shared)
@@ -146,3 +148,41 @@ def test_renaming_leads_from_one_action_to_the_other(old: tuple[str, str], new: 
     assert renaming is not None
     if old[0] != old[1]:
         assert renamed(first, renaming) == second
+
+
+def questions(tasks: int = 40) -> list[Trajectory]:
+    """Guests are asked in many sentences, whose words are in few tasks each; the goal names the guests."""
+    rng = random.Random(0)
+    ways = ("What do you wear, {}?", "{}, show me your coat.", "May I see your coat, {}?", "{}, how are you dressed?")
+    ways += ("I would like to see what {} has on.", "Tell me about your clothes, {}.", "Is that {} in the coat?")
+    log = []
+    for number in range(tasks):
+        guests = [f"{first}{last}" for first, last in zip(rng.sample("ABCDEF", 3), rng.sample(ENDS, 3), strict=True)]
+        pairs = [(rng.choice(ways), rng.choice(guests)) for _ in range(3)]
+        steps = [Played(way.format(guest), f"{guest} wears a coat.") for way, guest in pairs]
+        log.append(episode(f"e{number}", "It is late.", steps, goal=f"Ask {', '.join(guests)}.", task=f"t{number}"))
+    return log
+
+
+ENDS = [f"{vowel}{last}" for vowel in "aeiou" for last in ("da", "lin", "mund", "ric", "wen")]
+
+
+def test_of_sentences_the_words_that_goals_give_are_the_names() -> None:
+    log = questions()
+    phrasing, guest = Phrasing.of(log), log[0].goal.split()[1].strip(",.")
+    assert phrasing.parse(f"{guest}, show me your coat.") == Phrase("* show me your coat", (guest,))
+    assert phrasing.parse(f"May I see your coat, {guest}?") == Phrase("may i see your coat *", (guest,))
+    assert phrasing.parse("Ask 12 of them.") == Phrase("ask * of them", ("12",))
+    renaming = phrasing.renaming(f"{guest}, show me your coat.", "Zo, show me your coat.")
+    assert renaming is None, "no goal names Zo"
+
+
+def test_actions_of_a_few_words_are_taken_apart_by_what_tasks_share() -> None:
+    """Here goals name things, too, but no skeleton is saved by it."""
+    log = [
+        episode(f"e{n}", "A hall.", [Played(f"take {t}", f"You take the {t}.")], goal=f"Take {t}.", task=f"t{n}")
+        for n, t in enumerate(("cup", "fork", "pan", "jar") * 5)
+    ]
+    phrasing = Phrasing.of(log)
+    assert phrasing.names is None
+    assert phrasing.parse("take cup") == Phrase("take *", ("cup",))

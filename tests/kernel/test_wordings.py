@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -104,10 +105,10 @@ def test_bids_of_a_task_but_for_an_episodes_own() -> None:
         episode("c", "Guess.", [Played("say 5", "Too low.")], task="t1"),
     ]
     bids = TaskBids(KernelModel(log).log)
-    assert bids.of("t0", "say *", -1) == [(3.0, "too low."), (8.0, "too high."), (5.0, "yes, <0>!")]
-    assert bids.of("t0", "say *", 0) == [(5.0, "yes, <0>!")]
-    assert bids.of("t1", "say *", 2) == []
-    assert bids.of("t2", "say *", -1) == []
+    assert bids.of("t0", -1) == {"say *": [(3.0, "too low."), (8.0, "too high."), (5.0, "yes, <0>!")]}
+    assert bids.of("t0", 0) == {"say *": [(5.0, "yes, <0>!")]}
+    assert bids.of("t1", 2) == {"say *": []}
+    assert bids.of("t2", -1) == {}
 
 
 def test_words_in_place_and_elsewhere_beside_earlier_tries() -> None:
@@ -239,3 +240,34 @@ def test_where_two_wordings_may_be_right_their_sum_is_learned_and_neither_is_pre
     assert chances[:2].sum() > 0.95
     model.fit([WordingExercise(fold, many, [0, 1, 2]) for fold in range(FOLDS)], seed=0)
     assert np.exp(model.log_chances(many)) == pytest.approx(chances, abs=1e-6), "that says nothing"
+
+
+def test_an_action_that_names_nothing_is_about_the_number_named_before_it() -> None:
+    """Each task has a least force; "push" says whether the last one that was set suffices, with a count of its own."""
+    rng = random.Random(0)
+
+    def trial(number: int, task: int, forces: Sequence[int]) -> Trajectory:
+        least, mass = 3 + task * 7919 % 34, 100 + task * 31 % 400
+        steps = []
+        for force in forces:
+            moved = f"{int(force >= least)} of 1 moves, {mass} kg."
+            steps += [Played(f"set {force}", f"The dial is at {force}."), Played("push", moved)]
+        return episode(f"e{number}", "A crate and a dial.", steps, task=f"t{task}")
+
+    def bracketing(task: int) -> list[int]:
+        least = 3 + task * 7919 % 34
+        return [max(1, least - rng.randint(1, 6)), least + rng.randint(0, 5), rng.randint(1, 40)]
+
+    log = [trial(number, number % 60, rng.sample(bracketing(number % 60), 3)) for number in range(180)]
+    model = fit_once(log)[0]
+    right = []
+    for task in range(60):
+        least = 3 + task * 7919 % 34
+        for force in (least - 8, least + 7):
+            logged = trial(1000, task, [force])
+            considered = model.consider(state_after(model, logged, 1), "push")
+            chances = model.weighed([considered], [model.described(considered)])[0]
+            texts = considered.candidates.texts
+            moves = sum(c for c, text in zip(chances, texts, strict=True) if text.startswith("1 of"))
+            right.append((moves > 0.5) == (force >= least))
+    assert np.mean(right) > 0.95, "other episodes of the task have tried forces on both sides"

@@ -6,18 +6,20 @@ repeats an earlier answer, that of this episode. Which of these is right is for 
 answered.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from worldline.kernel.analogies import transferred
 from worldline.kernel.compared_rows import ComparedRows
-from worldline.kernel.edits import EditRules, transferred
+from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.goals import aligned
 from worldline.kernel.number_model import ComputedNumbers
-from worldline.kernel.numerals import between, shifted
+from worldline.kernel.numerals import between, numbered, shifted
 from worldline.kernel.phrases import Renaming, blanked, renamed
 from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.kernel.step_table import LoggedStep, Rows, StepTable
@@ -33,13 +35,13 @@ KINDS = (
     "shifted",
     "between",
     "transferred",
+    "transferred over other words",
     "computed",
     "recalled",
     "edited",
 )
-EXACT, RENAMED, OTHER, BY_HISTORY, BY_GOAL, BY_PLACE, SHIFTED, BETWEEN, TRANSFERRED, COMPUTED, RECALLED, EDITED = range(
-    len(KINDS)
-)
+EXACT, RENAMED, OTHER, BY_HISTORY, BY_GOAL, BY_PLACE, SHIFTED, BETWEEN, *_LAST = range(len(KINDS))
+TRANSFERRED, REPLACED, COMPUTED, RECALLED, EDITED = _LAST
 _ADAPTED = 20
 """Of the compared rows, the first so many are also adapted by history, numbers and views, and by places of goals."""
 
@@ -176,14 +178,24 @@ class _Adapter:
             for other, how in (
                 (shifted(text, before, state.observation), SHIFTED),
                 (between(source.answer, key[:2], (state.observation, self._step.action)), BETWEEN),
-                (transferred(before, text, state.observation), TRANSFERRED),
             ):
                 if other is not None and self._still_about(other, text) and self._log.language.numbers.hold(other):
                     yield other, how
+            transfer = transferred(before, text, state.observation)
+            if transfer is not None and self._still_about(transfer.text, text) and self._holds(transfer.text, text):
+                yield transfer.text, REPLACED if transfer.replaced else TRANSFERRED
         if names and text not in self._recalled:
             self._recalled.add(text)
             for view, changed in self._rules.recalled(text, state.views, self._related, self._step.phrase):
                 yield view, EDITED if changed else RECALLED
+
+    def _holds(self, other: str, text: str) -> bool:
+        """Whether numbers of a changed text are in the range of its wording, or all of them have been seen."""
+        ranges, state = self._log.language.numbers, self._state
+        if ranges.words(other):
+            return ranges.hold(other)
+        seen = numbered(text).numbers, numbered(state.observation).numbers, numbered(self._step.action).numbers
+        return set(numbered(other).numbers) <= set(itertools.chain(*seen))
 
     def _repeated(self, row: int) -> str | None:
         """Where a logged answer repeats an earlier one, what this episode had last in the place of that one."""

@@ -24,6 +24,10 @@ _OWN = 6
 """Earlier steps of the episode that are considered."""
 _SHOWN, _OF_TASK = 4, 12
 """Rows whose answers show what their goals name, and rows of the task with the action: so many, if there are."""
+_LIKE_WORDED = 3
+"""Where the task has fewer rows with a like-worded action, all of its rows are looked at, and those with a word of the
+action are considered."""
+_TASK_SKELETON = list(CONTEXTS).index("task, skeleton")
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class ComparedRows:
     compared: npt.NDArray[np.float32]
     """(rows, len(COMPARED))"""
     sizes: npt.NDArray[np.int64]
-    """Of each context but the last, which is any, the rows that share it with the step."""
+    """Of each context but the last resorts, the rows that share it with the step."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -75,14 +79,16 @@ def pool(
     log: StepTable, state: EpisodeState, step: StepDescription, turn: int, left_out: npt.NDArray[np.bool_] | None = None
 ) -> ComparedRows:
     """The rows most like `step`, but for those `left_out` (N,). `turn` varies which of very many are looked at."""
-    *caps, most = CONTEXTS.values()
-    *contexts, everything = log.contexts(step)
+    *caps, most_of_task, most = CONTEXTS.values()
+    *contexts, of_this_task, everything = log.contexts(step)
     if left_out is not None:
         contexts = [rows[~left_out[rows]] for rows in contexts]
+    paraphrased = len(contexts[_TASK_SKELETON]) < _LIKE_WORDED
     rows = _distinct([_looked_at(rows, cap, turn) for rows, cap in zip(contexts, caps, strict=True)])
-    if len(rows) < KEPT:
-        others = everything if left_out is None else everything[~left_out[everything]]
-        rows = _distinct([rows, _looked_at(others, most, turn)])
+    for wanted, others, cap in ((paraphrased, of_this_task, most_of_task), (len(rows) < KEPT, everything, most)):
+        if wanted:
+            others = others if left_out is None else others[~left_out[others]]
+            rows = _distinct([rows, _looked_at(others, cap, turn)])
     codes = log.codes[rows]
     same = codes == step.codes
     compared = _guessed(log, step, codes, log.memory[rows], log.proportions[rows])
@@ -92,13 +98,13 @@ def pool(
     in_order = rows[order]
     like_worded = log.skeletons[in_order] == code(step.phrase.skeleton)
     shown = log.goal_shown[in_order] & like_worded & ~same[order, COLUMN["goal"]]
-    of_task = same[order][:, [COLUMN["task"], COLUMN["action"]]].all(1)
+    alike = same[order, COLUMN["action"]] | ((compared[order, 1] > 0) & paraphrased)
     kept = _distinct_in_order(
         [
             order[:KEPT],
             order[_of_other_sorts(log.sorts[in_order], like_worded)],
             order[shown][:_SHOWN],
-            order[of_task][:_OF_TASK],
+            order[same[order, COLUMN["task"]] & alike][:_OF_TASK],
         ]
     )
     rows, codes, same, compared = rows[kept], codes[kept], same[kept], compared[kept]

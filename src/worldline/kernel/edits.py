@@ -153,6 +153,11 @@ def _filled(piece: str, names: Sequence[str]) -> str:
     return piece
 
 
+def pieces(text: str) -> list[str]:
+    """Words, places of names and marks, each with the space before it."""
+    return _PIECE.findall(text)
+
+
 def _kind(piece: str) -> str:
     bare = piece.strip()
     return "#" if bare.isdigit() else bare
@@ -202,72 +207,4 @@ def applied(edit: Edit, pieces: Sequence[str]) -> list[str] | None:
                 break
         else:
             return None
-    return out
-
-
-_TRANSFERRED, _LARGEST = 3, 120
-"""Places that may change between an observation and the answer for the change to be transferred, and its words."""
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _pieces(text: str) -> tuple[str, ...]:
-    return tuple(_PIECE.findall(text))
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _changes(before: str, after: str) -> Edit | None:
-    """The few places in which an answer differs from the observation before it; None where it is another text."""
-    if max(len(before.split()), len(after.split())) > _LARGEST:  # a piece is a word between spaces, or less
-        return None
-    old, new = _pieces(before), _pieces(after)
-    shared = len(set(old) & set(new))
-    if max(len(old), len(new)) > _LARGEST or 2 * shared < max(len(set(old)), len(set(new))):
-        return None
-    opcodes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    changes = tuple(
-        Change(_kind(old[i - 1]) if i else "", old[i:j], new[k:m], _kind(old[j]) if j < len(old) else "")
-        for tag, i, j, k, m in opcodes
-        if tag != "equal"
-    )
-    return changes if len(changes) <= _TRANSFERRED else None
-
-
-@functools.lru_cache(maxsize=1 << 15)
-def transferred(before: str, after: str, now: str) -> str | None:
-    """What `now` turns into if it changes as `before` changed into `after`; numbers change by the same difference."""
-    changes = _changes(before, after)
-    if changes is None or before == now:
-        return None
-    out = list(_pieces(now))
-    for change in changes:
-        place = _place(change, out)
-        if place is None:
-            return None
-        size = len(change.old)
-        out[place : place + size] = _moved(change, out[place : place + size])
-    return "".join(out).strip()
-
-
-def _place(change: Change, pieces: Sequence[str]) -> int | None:
-    """Where the change takes place: the same words there and on both sides, any number for a number."""
-    size, wanted = len(change.old), [_kind(piece) for piece in change.old]
-    for at in range(len(pieces) - size + 1):
-        left = _kind(pieces[at - 1]) if at else ""
-        right = _kind(pieces[at + size]) if at + size < len(pieces) else ""
-        if (left, right) == (change.left, change.right) and [_kind(p) for p in pieces[at : at + size]] == wanted:
-            return at
-    return None
-
-
-def _moved(change: Change, pieces: Sequence[str]) -> list[str]:
-    """The new words; a number in the place of a number keeps its difference."""
-    if len(change.old) != len(change.new):
-        return list(change.new)
-    out = []
-    for old, new, here in zip(change.old, change.new, pieces, strict=True):
-        if old.strip().isdigit() and new.strip().isdigit():
-            value = int(here) + int(new) - int(old)
-            out.append(new[: len(new) - len(new.strip())] + str(max(value, 0)))
-        else:
-            out.append(new)
     return out

@@ -10,7 +10,7 @@ logged step is judged by those that have not seen it.
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -241,7 +241,7 @@ class Expectations:
         of = [number.setdefault(one, len(number)) for one in zip(texts, rewards, strict=True)]
         places: dict[Key, list[int]] = defaultdict(list)
         for (text, _), at in number.items():
-            for key in _keys(step.phrase, text, frozenset()):
+            for key in _keys(step.phrase, text, {}):
                 if key in self._by_key:
                     places[key].append(at)
         if not places:
@@ -258,13 +258,13 @@ class Expectations:
         return ratios[of]
 
 
-def _keys(phrase: Phrase, answer: str, recurring: frozenset[str]) -> Iterable[Key]:
+def _keys(phrase: Phrase, answer: str, recurring: Mapping[str, frozenset[int]]) -> Iterable[Key]:
     """What may be expected of an answer."""
     worded = wording(answer, phrase)
     yield "words", phrase.skeleton
     yield "reward", worded
     numbers = free_numbers(answer, phrase)
-    if numbers and worded not in recurring:
+    if len(numbers) > len(recurring.get(worded, ())):
         yield "number", f"{len(numbers)} {worded}"
 
 

@@ -14,14 +14,15 @@ from worldline.kernel.compared_rows import COMPARED, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
 from worldline.kernel.number_model import ComputedNumbers
-from worldline.kernel.step_table import COLUMN, CONTEXTS
+from worldline.kernel.step_table import COLUMN, CONTEXTS, LAST_RESORTS
+from worldline.kernel.task_answers import TaskVotes
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
 Features = npt.NDArray[np.float32]
 _EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
 _PASTS = [COLUMN[name] for name in ("history", "path", "deeds")]
-_CONTEXTS = len(CONTEXTS) - 1
+_CONTEXTS = len(CONTEXTS) - LAST_RESORTS
 NAMES = (
     *(f"same {name}" for name in COLUMNS if name != "step"),
     "same observation and action",
@@ -52,6 +53,8 @@ NAMES = (
     "number between them",
     "numbers off those computed",
     "numbers missing of those computed",
+    "says what the task answers",
+    "says what the task does not answer",
     "agreeing candidates",
     "agreeing rows of this observation and action",
     "agreeing rows of this task and action",
@@ -63,6 +66,7 @@ NAMES = (
     *(f"rows of this {name}" for name in list(CONTEXTS)[:_CONTEXTS]),
     "one is recalled",
     "one is edited",
+    "log-ratio of its outcome in the task",
     "log-likelihood of its words",
     "log-likelihood of its number",
     "log-likelihood of its reward",
@@ -129,20 +133,27 @@ def features(
     compared: ComparedRows,
     possible: Candidates,
     numbers: ComputedNumbers,
+    votes: TaskVotes,
+    classes: npt.NDArray[np.int64],
     but: int = -1,
 ) -> Features:
-    """(candidates, len(NAMES) - 1): all but what the wording model says. Episode `but` is left out."""
+    """(candidates, len(NAMES) - 1): all but what the wording model says. Episode `but` is left out.
+
+    `classes` are those of the outcomes of all rows.
+    """
     same = compared.same
     task, seen, done = (same[:, COLUMN[name]] for name in ("task", "observation", "action"))
     both = seen & done
     conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
-    of_texts = _of_texts(log, state, step, possible, numbers, but, same[possible.places])
+    of_texts = _of_texts(log, state, step, possible, numbers, votes, but, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
     of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
-    return np.concatenate([of_rows[possible.places], kinds, of_texts, of_query], 1, dtype=np.float32)
+    logged = possible.rows >= 0
+    of_outcome = np.where(logged, votes.outcomes[classes[np.where(logged, possible.rows, 0)]], 0.0)[:, None]
+    return np.concatenate([of_rows[possible.places], kinds, of_texts, of_query, of_outcome], 1, dtype=np.float32)
 
 
 def _of_texts(
@@ -151,6 +162,7 @@ def _of_texts(
     step: StepDescription,
     possible: Candidates,
     numbers: ComputedNumbers,
+    votes: TaskVotes,
     but: int,
     same: npt.NDArray[np.bool_],
 ) -> Features:
@@ -177,6 +189,7 @@ def _of_texts(
                 min(len((words & foreign) - here), 2) / 2,
                 *_placed(text, shown, bid),
                 *numbers.judged(text),
+                *votes.judged(text),
             )
         )
     plain = possible.kinds <= OTHER

@@ -23,11 +23,11 @@ from worldline.kernel.features import LIKELIHOODS, NAMES
 from worldline.kernel.gate import Exercise, Gate
 from worldline.kernel.left_out import Progress, measuring_left_out
 from worldline.kernel.lists import Items, items
-from worldline.kernel.model import Chances, Considered, KernelModel
+from worldline.kernel.model import Chances, Considered, KernelModel, draw
 from worldline.kernel.outcome import JudgedStep, outcome_of
 from worldline.kernel.step_table import LoggedStep, fold_of
 from worldline.kernel.wordings import WordingExercise
-from worldline.types import Trajectory, derive_seed
+from worldline.types import Trajectory, derive_seed, uniform
 
 Stage = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
@@ -168,7 +168,7 @@ def fit_once(
     of_sample = weighed[: len(sample)]
     figures |= _measured(sample, of_sample, held_out)
     judged = [
-        _judged(model, one, chances)
+        _judged(model, one, chances, seed)
         for one, chances in zip(sample, of_sample, strict=True)
         if model.outcomes.classes.few or one.right.any()  # without one, it would learn to mend what is never imagined
     ]
@@ -287,8 +287,14 @@ def _measured(
     return figures | {"possible ends": (sum(at_ends) + 1) / (len(at_ends) + 1)}
 
 
-def _judged(model: KernelModel, one: DescribedStep, chances: Chances) -> JudgedStep:
-    mass = chances * one.right if one.right.any() else chances
+def _judged(model: KernelModel, one: DescribedStep, chances: Chances, seed: int) -> JudgedStep:
+    """Where no candidate has the text that was answered, one is drawn, as when it is imagined, and its sources vote."""
+    right = one.right
+    if not right.any():
+        texts = one.considered.candidates.texts
+        drawn = texts[draw(chances, uniform(seed, "votes", one.row.episode, one.row.step))]
+        right = np.array([text == drawn for text in texts])
+    mass = chances * right
     happening = one.state.happening(one.considered.step, one.row.answer)
     votes = model.votes(one.state.rewards, one.considered.candidates, mass / mass.sum(), happening)
     ids = model.outcome_features(one.state, one.considered.step, one.row.answer)

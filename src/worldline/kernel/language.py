@@ -4,7 +4,7 @@ import functools
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from worldline.kernel.words import plain_words, stable_hash, vocabulary
 from worldline.types import Trajectory
 
 Bid = tuple[float, str]
-"""The first number of an action, and the wording of the answer to it."""
+"""The number that an action is about, and the sort of the answer to it."""
 Listed = tuple[str, ...] | None
 Happening = tuple[str, str]
 """The skeleton of an action, and the wording of the first sentence of what was answered."""
@@ -67,18 +67,30 @@ def _without_numbers(text: str) -> str:
     return _FREE_NUMBER.sub("#", text).lower()
 
 
-def recurring_wordings(episodes: Sequence[Trajectory], phrasing: Phrasing) -> frozenset[str]:
-    """Wordings with numbers that have few fillings in a log, each of them often."""
-    fillings: dict[str, Counter[str]] = defaultdict(Counter)
+def recurring_numbers(episodes: Sequence[Trajectory], phrasing: Phrasing) -> dict[str, frozenset[int]]:
+    """Of wordings with numbers, the places of those that have few fillings in a log, each of them often.
+
+    "1 failed, 183 passed": how many fail recurs, how many pass may be another number in each task.
+    """
+    fillings: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for episode in episodes:
         for step, answer in zip(episode.steps, episode.next_observations, strict=True):
             phrase = phrasing.parse_in(episode.goal, step.action)
-            fillings[wording(answer, phrase)][phrase.blanked(answer).lower()] += 1
-    return frozenset(
-        worded
-        for worded, texts in fillings.items()
-        if "#" in worded and len(texts) <= _FILLINGS and texts.total() >= _OFTEN * len(texts)
-    )
+            if numbers := tuple(_FREE_NUMBER.findall(phrase.blanked(answer))):
+                fillings[wording(answer, phrase)][numbers] += 1
+    places = {worded: _recurring_places(texts) for worded, texts in fillings.items()}
+    return {worded: own for worded, own in places.items() if own}
+
+
+def _recurring_places(fillings: Mapping[tuple[str, ...], int]) -> frozenset[int]:
+    """As many places as recur together, those with the fewest numbers first."""
+    distinct = [len(set(numbers)) for numbers in zip(*fillings, strict=True)]
+    recurring: list[int] = []
+    for place in sorted(range(len(distinct)), key=lambda one: distinct[one]):
+        together = {tuple(numbers[one] for one in (*recurring, place)) for numbers in fillings}
+        if len(together) <= _FILLINGS and sum(fillings.values()) >= _OFTEN * len(together):
+            recurring.append(place)
+    return frozenset(recurring)
 
 
 def own_words(episodes: Sequence[Trajectory]) -> frozenset[str]:
@@ -178,8 +190,8 @@ class Language:
     actions: TextTable
     numbers: NumberRanges
     moves: Moves = field(default_factory=Moves)
-    recurring: frozenset[str] = frozenset()
-    """Wordings that few numbers fill, again and again: these are distinguished by their numbers."""
+    recurring: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Of wordings, the places that few numbers fill, again and again: they are distinguished by these numbers."""
     idle: frozenset[Happening] = frozenset()
     """What leaves the list of what can be done as it was; below, what does nothing at all."""
     refused: frozenset[Happening] = frozenset()
@@ -200,8 +212,12 @@ class Language:
 
         A push that succeeds shows another hash each time; all of them are of one sort.
         """
-        recurs = wording(answer, phrase) in self.recurring
-        return self._blanked(answer, phrase).lower() if recurs else self.number_free(answer, phrase)
+        recurring = self.recurring.get(wording(answer, phrase))
+        if recurring is None:
+            return self.number_free(answer, phrase)
+        place = itertools.count()
+        text = _FREE_NUMBER.sub(lambda number: number[0] if next(place) in recurring else "#", phrase.blanked(answer))
+        return exchanged(text, self._blanks(answer)).lower()
 
     def number_free(self, answer: str, phrase: Phrase) -> str:
         """The wording of an answer without words that a single task shows."""

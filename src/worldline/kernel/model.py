@@ -39,6 +39,7 @@ from worldline.kernel.outcome import (
 )
 from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.step_table import COLUMN, StepTable, fold_of
+from worldline.kernel.task_answers import TaskAnswers, TaskVotes
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, wordings
 from worldline.types import Trajectory
 
@@ -54,9 +55,10 @@ class Considered:
     features: Features
     """All of NAMES but for the last, which is for the wording model to say."""
     wordings: Wordings
+    votes: TaskVotes
 
 
-FEATURES = 11
+FEATURES = 12
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -96,6 +98,8 @@ class KernelModel(nn.Module):
         self.blend = Blend()
         self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
         self._row_outcomes = [outcome_of(row) for row in self.log.rows]
+        self._row_classes = np.array([self.outcomes.classes.number(one) for one in self._row_outcomes])
+        self.task_answers = TaskAnswers(self.log, self._row_classes, self.outcomes.classes.shares)
         self.list_model = ListModel()
         self.register_buffer("expects", torch.tensor(True))
         self._learn_reward_rules()
@@ -153,19 +157,20 @@ class KernelModel(nn.Module):
             candidates(self.log, self.rules, one.state, one.step, rows, computed)
             for one, rows, computed in zip(questions, compared, numbers, strict=True)
         ]
+        voted = [self._task_votes(one) for one in questions]
         described = [
             np.concatenate(
                 [
-                    features(self.seen, one.state, one.step, rows, may_be, computed, one.own),
+                    features(self.seen, one.state, one.step, rows, may_be, computed, votes, self._row_classes, one.own),
                     self._expected(one, may_be),
                 ],
                 1,
             )
-            for one, rows, may_be, computed in zip(questions, compared, possible, numbers, strict=True)
+            for one, rows, may_be, computed, votes in zip(questions, compared, possible, numbers, voted, strict=True)
         ]
         worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
         steps = [one.step for one in questions]
-        return [Considered(*these) for these in zip(steps, possible, described, worded, strict=True)]
+        return [Considered(*these) for these in zip(steps, possible, described, worded, voted, strict=True)]
 
     @functools.cached_property
     def expectations(self) -> Expectations:
@@ -179,9 +184,14 @@ class KernelModel(nn.Module):
         ]
         return self.expectations.log_ratios(one.state, one.step, possible.texts, earned, one.own)
 
+    def _task_votes(self, one: _Question) -> TaskVotes:
+        task = int(one.step.codes[COLUMN["task"]])
+        return self.task_answers.votes(task, one.step, one.own, one.left_out)
+
     def _wordings(self, one: _Question, possible: Candidates) -> Wordings:
-        key = one.state.task, one.step.phrase.skeleton, one.own
-        return wordings(one.state, one.step, possible, self.task_bids.of(*key), self.task_pairs.of(*key))
+        task, own = one.state.task, one.own
+        pairs = self.task_pairs.of(task, one.step.phrase.skeleton, own)
+        return wordings(one.state, one.step, possible, self.task_bids.of(task, own), pairs)
 
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""

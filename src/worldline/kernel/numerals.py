@@ -90,8 +90,12 @@ class NumberRanges:
             for at, value in enumerate(values):
                 ranges[at] = min(ranges[at][0], value), max(ranges[at][1], value)
 
+    def words(self, text: str) -> bool:
+        """Whether the log words a text like this."""
+        return "#".join(numbered(text).pieces) in self._ranges
+
     def hold(self, text: str) -> bool:
-        """Whether the log words a text like this, with every number in the range it has there."""
+        """The same, with every number in the range it has there."""
         apart = numbered(text)
         ranges = self._ranges.get("#".join(apart.pieces))
         if ranges is None:

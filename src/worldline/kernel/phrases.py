@@ -7,6 +7,7 @@ answered to one of them can then answer the other, with the names exchanged.
 
 import functools
 import itertools
+import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,8 @@ _OFTEN = 0.25
 """Or this share, where actions of `SHARED` of all tasks have the word: "put cup in box", "put cup on shelf"."""
 _ACTIONS = 20
 """Different actions that a verb must have for that; of another, words of `SHARED` of the tasks are shared."""
+_TRIED, _TRIALS = 600, 16
+"""Steps at which two ways of taking actions apart are tried, and like-worded steps that are looked at for each."""
 _WORD = re.compile(r"\w+")
 _ODD_LETTERS = re.compile("[\u0130\u0131\u017f\u03a3]")
 """Letters that patterns take for i and s, and whose lower case is none of these; one with two lower cases."""
@@ -54,8 +57,13 @@ class Phrase:
 
     def blanked(self, text: str) -> str:
         """The text with the n-th name replaced by `<n>`, and the n-th word that the goal gives by `<gn>`."""
-        less_names = blanked(text, self.names)
-        return exchanged(less_names, _marks(self.given))
+        return _blanked(text, self.names, self.given)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _blanked(text: str, names: tuple[str, ...], given: tuple[str, ...]) -> str:
+    """A step asks for the same text several times."""
+    return exchanged(blanked(text, names), _marks(given))
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,8 @@ class Phrasing:
     of_verbs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Of a verb with many actions, the words they share: "with" in "clean cup 1 with sink 1", where few tasks clean."""
     goal_words: GoalWords = field(default_factory=GoalWords)
+    names: frozenset[str] | None = None
+    """Where actions are sentences: the words that are names, beside numbers. All others are shared."""
     _parsed: dict[str, Phrase] = field(default_factory=dict, repr=False)
     _parsed_in: dict[tuple[str, str], Phrase] = field(default_factory=dict, repr=False)
 
@@ -83,10 +93,13 @@ class Phrasing:
         common = frozenset(w for w, those in tasks_with.items() if len(those) >= SHARED * tasks and not w.isdigit())
         of_verbs = _of_verbs(worded.values(), common)
         deeds = common.union(_verbs(episodes), *of_verbs.values())
-        return cls(common, of_verbs, GoalWords.of(episodes, deeds))
+        by_words = cls(common, of_verbs, GoalWords.of(episodes, deeds))
+        by_goals = cls(common, of_verbs, by_words.goal_words, by_words.goal_words.words)
+        return by_goals if by_goals.names and _is_simpler(by_goals, by_words, episodes) else by_words
 
     def parse(self, action: str) -> Phrase:
-        """The action's skeleton and names. The first word is never a name, unless it is a number."""
+        """The action's skeleton and names. The first word is a name only if it is a number, or where actions are
+        sentences."""
         phrase = self._parsed.get(action)
         if phrase is None:
             phrase = self._parsed[action] = self._taken_apart(action)
@@ -101,7 +114,11 @@ class Phrasing:
             word = match[0].lower()
             if place == 0:
                 shared = self.of_verbs.get(word, shared)
-            if word in shared or (place == 0 and not word.isdigit()):
+            if self.names is not None:
+                is_name = word in self.names or word.isdigit()
+            else:
+                is_name = word not in shared and (place > 0 or word.isdigit())
+            if not is_name:
                 if start >= 0:
                     names.append(action[start:end])
                     skeleton.append("*")
@@ -129,6 +146,31 @@ class Phrasing:
         if first.skeleton != second.skeleton:
             return None
         return tuple(pair for pair in zip(first.names, second.names, strict=True) if pair[0] != pair[1])
+
+
+def _is_simpler(one: Phrasing, other: Phrasing, episodes: Sequence[Trajectory]) -> bool:
+    """Whether one way of taking actions apart finds half as many skeletons, and its names tell answers no worse."""
+    rows = [
+        (number, step.action, answer)
+        for number, episode in enumerate(episodes)
+        for step, answer in zip(episode.steps, episode.next_observations, strict=True)
+    ]
+    skeletons = [len({way.parse(action).skeleton for _, action, _ in rows}) for way in (one, other)]
+    return 2 * skeletons[0] <= skeletons[1] and _answered_by_names(one, rows) >= _answered_by_names(other, rows)
+
+
+def _answered_by_names(phrasing: Phrasing, rows: Sequence[tuple[int, str, str]]) -> float:
+    """How often the answer to a like-worded action of another episode is what was answered, with names exchanged."""
+    like: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
+    for row in rows:
+        like[phrasing.parse(row[1]).skeleton].append(row)
+    rng, shares = random.Random(0), []
+    for number, action, answer in rng.sample(rows, min(_TRIED, len(rows))):
+        own = like[phrasing.parse(action).skeleton]
+        others = [row for row in rng.sample(own, min(_TRIALS, len(own))) if row[0] != number]
+        equal = [renamed(row[2], phrasing.renaming(row[1], action) or ()) == answer for row in others]
+        shares.append(sum(equal) / max(1, len(equal)))
+    return sum(shares) / max(1, len(shares))
 
 
 def _verbs(episodes: Iterable[Trajectory]) -> frozenset[str]:

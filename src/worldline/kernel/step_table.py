@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from worldline.kernel.episode_state import COLUMNS, Codes, EpisodeState, StepDescription
 from worldline.kernel.goals import GoalNames
-from worldline.kernel.language import Language, code, idle_wordings, own_words, recurring_wordings
+from worldline.kernel.language import Language, code, idle_wordings, own_words, recurring_numbers
 from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrase, Phrasing
@@ -30,9 +30,12 @@ CONTEXTS = {
     "action": 128,
     "task, skeleton": 64,
     "skeleton": 128,
+    "task": 96,
     "any": 256,
 }
 """Where rows are looked for, and how many are looked at in each. Bounded, so a step costs the same in a larger log."""
+LAST_RESORTS = 2
+"""Of these, the last ones, for where the others have few."""
 
 
 FOLDS = 2
@@ -74,6 +77,8 @@ class StepTable:
     memory: Array
     deeds: Array
     proportions: Array
+    numbers: tuple[float | None, ...]
+    """The number that each action is about."""
     relations: tuple[frozenset[int], ...]
     skeletons: Rows
     """A code of each action's skeleton; below, of the sort of its answer."""
@@ -99,7 +104,7 @@ class StepTable:
         weights = WordWeights(_texts(episodes))
         seen = NumberRanges(text for e in episodes for text in (e.steps[0].observation, *e.next_observations))
         phrasing, tables = Phrasing.of(episodes), (TextTable(weights), TextTable(weights))
-        recurring, repeats = recurring_wordings(episodes, phrasing), Repeats.of(episodes)
+        recurring, repeats = recurring_numbers(episodes, phrasing), Repeats.of(episodes)
         idle, refused = idle_wordings(episodes, phrasing, repeats.unchanged)
         moves = Moves.of(episodes, repeats.idle, repeats.nothing)
         skeletons = {phrasing.parse(step.action).skeleton for episode in episodes for step in episode.steps}
@@ -131,6 +136,7 @@ class StepTable:
             np.stack([description.memory for description in described]),
             np.stack([description.deeds for description in described]),
             np.array([description.proportion for description in described], np.float32),
+            tuple(description.number for description in described),
             tuple(distinct.setdefault(one.relations, one.relations) for one in described),
             np.array([code(description.phrase.skeleton) for description in described]),
             np.array([code(language.sort(row.answer, one.phrase)) for row, one in zip(rows, described, strict=True)]),
@@ -160,7 +166,7 @@ class StepTable:
             row, proportion = self.rows[at], float(self.proportions[at])
             codes, memory, deeds = self.codes[at], self.memory[at], self.deeds[at]
             description = StepDescription(
-                row.action, self.phrases[at], codes, self.relations[at], memory, deeds, proportion
+                row.action, self.phrases[at], codes, self.relations[at], memory, deeds, proportion, self.numbers[at]
             )
             yield state, description, row
             state.advance(description, row.answer, row.reward, row.listed_after)
@@ -186,6 +192,7 @@ def _keys(description: StepDescription) -> Iterator[tuple[str, tuple[int, ...]]]
     yield "action", (action,)
     yield "task, skeleton", (task, skeleton)
     yield "skeleton", (skeleton,)
+    yield "task", (task,)
     yield "any", ()
 
 

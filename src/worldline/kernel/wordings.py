@@ -9,7 +9,7 @@ it, so that the gate learns how far to trust such a judgement; a new step by bot
 import functools
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +33,14 @@ LEAST = -8.0
 _LONGEST = 272
 _STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-3
 _MIX = np.int64(0x9E3779B97F4A7C1)
+_OTHER_BIDS = 3
+"""Other skeletons whose bids are looked at."""
 Words = tuple[str, ...]
 Pair = tuple[Words, str]
 """The words of an action's names, and the sort of the answer to it."""
 _PAIRS = 32
+Bids = Mapping[str, Sequence[Bid]]
+"""By skeleton."""
 Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
@@ -84,16 +88,16 @@ class TaskBids:
     """The numbers that were tried in each task, by the action's skeleton, and how they were answered."""
 
     def __init__(self, log: StepTable) -> None:
-        self._bids: dict[tuple[str, str], list[tuple[int, Bid]]] = defaultdict(list)
-        for row, phrase in zip(log.rows, log.phrases, strict=True):
-            number = first_number(row.action)
+        self._bids: dict[str, dict[str, list[tuple[int, Bid]]]] = defaultdict(lambda: defaultdict(list))
+        for row, phrase, number in zip(log.rows, log.phrases, log.numbers, strict=True):
             if number is not None:
-                key = log.episodes[row.episode].task_id, phrase.skeleton
-                self._bids[key].append((row.episode, (number, wording(row.answer, phrase))))
+                bid = number, log.language.sort(row.answer, phrase)
+                self._bids[log.episodes[row.episode].task_id][phrase.skeleton].append((row.episode, bid))
 
-    def of(self, task: str, skeleton: str, but: int) -> list[Bid]:
-        """The bids of a task, but for those of episode `but`."""
-        return [bid for episode, bid in self._bids.get((task, skeleton), ()) if episode != but]
+    def of(self, task: str, but: int) -> Bids:
+        """The bids of a task by their skeleton, but for those of episode `but`."""
+        own = self._bids.get(task, {})
+        return {skeleton: [bid for episode, bid in bids if episode != but] for skeleton, bids in own.items()}
 
 
 def name_words(phrase: Phrase) -> Words:
@@ -101,7 +105,7 @@ def name_words(phrase: Phrase) -> Words:
 
 
 def wordings(
-    state: EpisodeState, step: StepDescription, possible: Candidates, bids: Sequence[Bid], pairs: Sequence[Pair] = ()
+    state: EpisodeState, step: StepDescription, possible: Candidates, bids: Bids, pairs: Sequence[Pair] = ()
 ) -> Wordings:
     """How the candidates are worded, and what speaks for each wording; `bids` and `pairs` are those of the task."""
     of_text: dict[str, str] = {}
@@ -119,7 +123,7 @@ def wordings(
     return Wordings(tuple(numbers), (1 + (mixed >> 8) % (BUCKETS - 1)).astype(np.int32), np.array(of))
 
 
-def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], pairs: Sequence[Pair]) -> list[str]:
+def _features(state: EpisodeState, step: StepDescription, bids: Bids, pairs: Sequence[Pair]) -> list[str]:
     """Everything the wording of an answer may depend on."""
     action, event, past = step.action, state.event(step.action), state.actions
     shown = wording(state.observation, step.phrase)
@@ -157,9 +161,8 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
             if other:
                 level = min(int(10 * number / other), 15)
                 texts += [f"at least {place} {event} {at}" for at in range(1, level + 1)]
-        if bids:
-            texts += [f"task {event} {text}" for text in neighbours(number, bids)]
-            texts += [f"all {event} {text}" for text in neighbours(number, [*bids, *state.bids])]
+    if step.number is not None:
+        texts += [f"{which} {event} {text}" for which, text in _beside_bids(state, step, step.number, bids)]
     texts += [f"heard {event} {answer}" for answer in at_least(state.heard, 4)]
     texts += [f"done {event} {at}" for at in range(min(times_done, 6))]
     texts += [f"fact {event} {fact}" for fact in state.facts()]
@@ -168,6 +171,19 @@ def _features(state: EpisodeState, step: StepDescription, bids: Sequence[Bid], p
     texts += [f"happened {event} {other}" for other in at_least(state.happened, 3)]
     texts += [f"role {event} {other}" for other in at_least(state.role_counts, 3)]
     return texts
+
+
+def _beside_bids(state: EpisodeState, step: StepDescription, number: float, bids: Bids) -> Iterator[tuple[str, str]]:
+    """Where a number lies among those that the task and the episode have tried, by what was tried of them."""
+    skeleton, none = step.phrase.skeleton, ()
+    own = state.named_bids if first_number(step.action) is not None else state.bids.get(skeleton, none)
+    if of_task := bids.get(skeleton):
+        yield from (("task", text) for text in neighbours(number, of_task))
+        yield from (("all", text) for text in neighbours(number, [*of_task, *own]))
+    others = {other: [*bids.get(other, none), *state.bids.get(other, none)] for other in {**bids, **state.bids}}
+    others.pop(skeleton, None)
+    for other in sorted(others, key=lambda one: (-len(others[one]), one))[:_OTHER_BIDS]:
+        yield from ((f"of {other}", text) for text in neighbours(number, others[other]))
 
 
 @dataclass(frozen=True)
