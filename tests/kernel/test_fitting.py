@@ -17,6 +17,7 @@ from worldline.kernel.fitting import (
     EXPECTED_GAIN,
     DescribedStep,
     _fit_lists,
+    _judged,
     _measured,
     described_steps,
     fit_kernel,
@@ -177,3 +178,17 @@ def test_where_all_candidates_begin_as_the_answer_does_the_nearest_alone_is_righ
     assert right(0.1, 0.0, 0.9, 0.0) == [0, 1]
     assert right(0.1, 0.2, 0.9, 0.3) == [1], "all stand in"
     assert right(0.0, 0.0, 0.0, 0.0) == []
+
+
+def test_where_no_candidate_is_right_the_sources_of_one_text_vote() -> None:
+    """Letters never recur: what follows one is imagined from one other step, and so are its outcomes learned."""
+    log = [
+        episode(f"e{n}", "Post.", [Played("open", f"Letter {chr(97 + n % 26)}{n}.", float(n % 2))], task=f"t{n}")
+        for n in range(60)
+    ]
+    model = KernelModel(log)
+    one = next(one for one in described_steps(model, 0, 100) if not one.right.any())
+    chances = np.full(len(one.considered.candidates), 1 / len(one.considered.candidates))
+    votes = [_judged(model, one, chances, seed).votes.together for seed in range(20)]
+    assert all(len(each) == 1 for each in votes), "one step, one outcome"
+    assert {outcome.reward for each in votes for outcome in each} == {0.0, 1.0}, "another one each time"

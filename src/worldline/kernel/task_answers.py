@@ -6,9 +6,10 @@ other tasks. Counted in the log; no word is built in. A logged episode is judged
 weighed, and by no answer that is left out.
 """
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +32,8 @@ _EQUAL, _HALF = 1e-6, 0.1
 """Agreements that differ by less are the same; the share of the answers that supports a word by half."""
 _PRIOR = 4.0
 """Pairs of episodes in which a word comes again as often as in other tasks, added to those that are counted."""
-_MOST, _RAREST = 2000, 3
-"""Steps that are compared in pairs, and of these, those that a word must be told at."""
+_MOST, _MOST_WORDS, _RAREST = 2000, 60_000, 3
+"""Steps that are compared in pairs, the words of their answers, and the steps that a word must be told at."""
 _LOOKED_AT, _VOTES = 256, 32
 """Steps of a task that are looked at, and those that vote: a step costs the same in a larger log."""
 _UNLIKE, _OF_SAME_NAMES = 0.05, 0.1
@@ -74,12 +75,9 @@ class TaskVotes:
 
     def _agreement(self, telling: frozenset[str], words: frozenset[str]) -> float:
         """The weight of what both tell as a share of what either does."""
-        both, either = telling & words, telling.union(word for word in words if word in self.weights)
-        return (
-            math.fsum(map(self.weights.__getitem__, both)) / math.fsum(map(self.weights.__getitem__, either))
-            if both
-            else 0.0
-        )
+        both = math.fsum(self.weights[word] for word in telling & words)
+        either = math.fsum(self.weights[word] for word in telling.union(words) if word in self.weights)
+        return both / either if either else 0.0
 
 
 class TaskAnswers:
@@ -170,8 +168,7 @@ def _part_of(episode: int) -> int:
 
 def _weights(log: StepTable, likeness: _Likeness, without: int) -> Weights:
     """Of each word that tells something to a part, by the other episodes, how much more often it comes again: a log."""
-    rows = np.array([*_sampled(log, without)], np.int64)
-    words = [sorted(_words_besides_names(log.rows[row].answer, log.phrases[row])) for row in rows.tolist()]
+    rows, words = _sampled(log, without)
     numbers: dict[str, int] = {}
     columns = np.array([numbers.setdefault(word, len(numbers)) for each in words for word in each], np.int64)
     if not len(columns):
@@ -197,12 +194,16 @@ def _rates(presence: csr_matrix, alike: Array) -> tuple[Array, Array]:
     return presence.T @ alike.sum(1), np.asarray(both).ravel()
 
 
-def _sampled(log: StepTable, without: int) -> Iterator[int]:
-    """Rows of whole tasks, but for episodes of a part, about as many as are compared."""
-    taken = 0
-    tasks: Sequence[Rows] = [*_rows_of_tasks(log).values()]
-    for at in np.random.default_rng(0).permutation(len(tasks)).tolist():
-        own = [row for row in tasks[at].tolist() if _part_of(log.rows[row].episode) != without]
-        if taken < _MOST:
-            yield from own[: _MOST - taken]
-        taken += len(own)
+def _sampled(log: StepTable, without: int) -> tuple[Rows, list[list[str]]]:
+    """Rows of whole tasks, but for episodes of a part, as many as are compared, and the words of their answers."""
+    tasks = [*_rows_of_tasks(log).values()]
+    order = np.random.default_rng(0).permutation(len(tasks)).tolist()
+    rows = (row for at in order for row in tasks[at].tolist() if _part_of(log.rows[row].episode) != without)
+    sampled, words, many = list[int](), list[list[str]](), 0
+    for row in itertools.islice(rows, _MOST):
+        sampled.append(row)
+        words.append(sorted(_words_besides_names(log.rows[row].answer, log.phrases[row])))
+        many += len(words[-1])
+        if many > _MOST_WORDS:
+            break
+    return np.array(sampled, np.int64), words
