@@ -87,7 +87,7 @@ class TaskAnswers:
         """`classes` are those of the rows' outcomes, `shares` how frequent each class is."""
         self._log, self._classes, self._shares = log, classes, shares
         self._rows, self._likeness = _rows_of_tasks(log), _Likeness(log)
-        self.weights = {part: _weights(log, self._likeness, part) for part in (_NOBODY, *range(_PARTS))}
+        self.weights = _weights(log, self._likeness)
         weighed = frozenset().union(*self.weights.values())
         answered = zip(log.rows, log.phrases, strict=True)
         self._words = [_words_besides_names(row.answer, phrase) & weighed for row, phrase in answered]
@@ -166,39 +166,52 @@ def _part_of(episode: int) -> int:
     return (episode * 2654435761 >> 12) % _PARTS
 
 
-def _weights(log: StepTable, likeness: _Likeness, without: int) -> Weights:
-    """Of each word that tells something to a part, by the other episodes, how much more often it comes again: a log."""
-    rows, words = _sampled(log, without)
+def _weights(log: StepTable, likeness: _Likeness) -> dict[int, Weights]:
+    """To each part, by the other ones, how much more often a word that tells something comes again: a logarithm."""
+    rows, words = _sampled(log)
     numbers: dict[str, int] = {}
     columns = np.array([numbers.setdefault(word, len(numbers)) for each in words for word in each], np.int64)
     if not len(columns):
-        return {}
+        return {part: {} for part in (_NOBODY, *range(_PARTS))}
     starts = np.cumsum([0, *map(len, words)])
     presence = csr_matrix((np.ones(len(columns), np.float32), columns, starts), shape=(len(rows), len(numbers)))
     of_same, of_any = likeness.between(rows)
     tasks, episodes = log.codes[rows, COLUMN["task"]], log.episode_of[rows]
-    same_task = tasks[:, None] == tasks
-    own = _rates(presence, np.where(same_task & (episodes[:, None] != episodes), of_same, 0.0))
-    others = _rates(presence, np.where(same_task, 0.0, of_any))
-    frequent = np.asarray(presence.sum(0)).ravel() >= _RAREST
-    usual = (others[1] + _PRIOR / 2) / (others[0] + _PRIOR)
-    ratios = (own[1] + _PRIOR * usual) / (own[0] + _PRIOR) / usual
-    surprise = (own[1] - own[0] * usual) / np.sqrt(own[0] * usual + 1)
-    telling = frequent & (others[0] > 0) & (ratios > _LEAST) & (surprise > _SURE)
-    return {word: float(np.log(ratios[at])) for word, at in numbers.items() if telling[at]}
+    same_task, parts = tasks[:, None] == tasks, np.array([_part_of(episode) for episode in episodes.tolist()])
+    own = _rates(presence, parts, np.where(same_task & (episodes[:, None] != episodes), of_same, 0.0))
+    others = _rates(presence, parts, np.where(same_task, 0.0, of_any))
+    counts = np.stack([np.asarray(presence[parts == part].sum(0)).ravel() for part in range(_PARTS)])
+    out = {}
+    for without in (_NOBODY, *range(_PARTS)):
+        kept = np.arange(_PARTS) != without
+        pairs, again = (each[kept][:, kept].sum((0, 1)) for each in own)
+        other_pairs, other_again = (each[kept][:, kept].sum((0, 1)) for each in others)
+        usual = (other_again + _PRIOR / 2) / (other_pairs + _PRIOR)
+        ratios = (again + _PRIOR * usual) / (pairs + _PRIOR) / usual
+        surprise = (again - pairs * usual) / np.sqrt(pairs * usual + 1)
+        telling = (counts[kept].sum(0) >= _RAREST) & (other_pairs > 0) & (ratios > _LEAST) & (surprise > _SURE)
+        out[without] = {word: float(np.log(ratios[at])) for word, at in numbers.items() if telling[at]}
+    return out
 
 
-def _rates(presence: csr_matrix, alike: Array) -> tuple[Array, Array]:
-    """Of each word, the pairs of steps of which the first tells it, and those of which both do, as far as alike."""
-    both = presence.multiply((presence.T @ alike.T).T).sum(0)
-    return presence.T @ alike.sum(1), np.asarray(both).ravel()
+def _rates(presence: csr_matrix, parts: Rows, alike: Array) -> tuple[Array, Array]:
+    """Of each word, (parts, parts, words): the pairs of steps of two parts of which the first tells it; and both do."""
+    first, both = np.zeros((2, _PARTS, _PARTS, presence.shape[1]), np.float32)
+    members = [np.flatnonzero(parts == part) for part in range(_PARTS)]
+    for at, own in enumerate(members):
+        shared = presence.multiply((presence[own].T @ alike[:, own].T).T).tocsr()
+        total = alike[:, own].sum(1)
+        for part, rows in enumerate(members):
+            first[part, at] = presence[rows].T @ total[rows]
+            both[part, at] = np.asarray(shared[rows].sum(0)).ravel()
+    return first, both
 
 
-def _sampled(log: StepTable, without: int) -> tuple[Rows, list[list[str]]]:
-    """Rows of whole tasks, but for episodes of a part, as many as are compared, and the words of their answers."""
+def _sampled(log: StepTable) -> tuple[Rows, list[list[str]]]:
+    """Rows of whole tasks, as many as are compared, and the words of their answers."""
     tasks = [*_rows_of_tasks(log).values()]
     order = np.random.default_rng(0).permutation(len(tasks)).tolist()
-    rows = (row for at in order for row in tasks[at].tolist() if _part_of(log.rows[row].episode) != without)
+    rows = (row for at in order for row in tasks[at].tolist())
     sampled, words, many = list[int](), list[list[str]](), 0
     for row in itertools.islice(rows, _MOST):
         sampled.append(row)

@@ -33,8 +33,8 @@ LEAST = -8.0
 _LONGEST = 272
 _STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-3
 _MIX = np.int64(0x9E3779B97F4A7C1)
-_OTHER_BIDS = 3
-"""Other skeletons whose bids are looked at."""
+_BIDS, _OTHER_BIDS = 256, 3
+"""Bids of a task that are looked at for each skeleton, and other skeletons."""
 Words = tuple[str, ...]
 Pair = tuple[Words, str]
 """The words of an action's names, and the sort of the answer to it."""
@@ -95,9 +95,11 @@ class TaskBids:
                 self._bids[log.episodes[row.episode].task_id][phrase.skeleton].append((row.episode, bid))
 
     def of(self, task: str, but: int) -> Bids:
-        """The bids of a task by their skeleton, but for those of episode `but`."""
-        own = self._bids.get(task, {})
-        return {skeleton: [bid for episode, bid in bids if episode != but] for skeleton, bids in own.items()}
+        """The latest bids of a task by their skeleton, but for those of episode `but`."""
+        return {
+            skeleton: [*itertools.islice((bid for episode, bid in reversed(bids) if episode != but), _BIDS)][::-1]
+            for skeleton, bids in self._bids.get(task, {}).items()
+        }
 
 
 def name_words(phrase: Phrase) -> Words:
