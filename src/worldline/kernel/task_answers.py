@@ -181,7 +181,7 @@ def _weights(log: StepTable, likeness: _Likeness) -> dict[int, Weights]:
     own = _rates(presence, parts, np.where(same_task & (episodes[:, None] != episodes), of_same, 0.0))
     others = _rates(presence, parts, np.where(same_task, 0.0, of_any))
     counts = np.stack([np.asarray(presence[parts == part].sum(0)).ravel() for part in range(_PARTS)])
-    out = {}
+    out: dict[int, Weights] = {}
     for without in (_NOBODY, *range(_PARTS)):
         kept = np.arange(_PARTS) != without
         pairs, again = (each[kept][:, kept].sum((0, 1)) for each in own)
