@@ -293,7 +293,7 @@ PARTS: dict[str, Part] = {
     "wordings: bids of the task": _off(TaskBids, "__init__", _then(lambda those: those._bids.clear()), "bids"),
     "wordings: pairs of the task": _off(TaskPairs, "__init__", _then(lambda those: those._pairs.clear()), "pairs"),
     "wordings: pairs": _without_texts("beside ", "in the task beside "),
-    "wordings: numbers": _without_texts("at least ", "task ", "all ", "of "),
+    "wordings: numbers": _without_texts("at least ", "among "),
     "wordings: past": _without_texts("heard ", "done ", "fact ", "did ", "before ", "happened ", "role "),
     "wordings: relations": _without_texts("relation ", "stands "),
     "outcome: like happenings": Part(((outcome, "_PRIOR", _put(0.0)), (outcome, "_PRIOR_OF_MANY", _put(0.0)))),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from written_logs import Played, episode, state_after, walk
 
+from worldline.kernel.bids import EpisodeBids
 from worldline.kernel.episode_state import COLUMNS, FADING, EpisodeState
 from worldline.kernel.model import KernelModel
 from worldline.kernel.phrases import Phrase
@@ -143,8 +144,8 @@ def test_facts_join_a_deed_and_a_sentence_by_their_word(gate_model: KernelModel)
 def test_bids_remember_how_they_were_answered(state: EpisodeState) -> None:
     advance(state, "bid 7", "7 is too low.")
     advance(state, "look", "A clock shows 12.")
-    assert state.bids == {"bid *": ((7.0, "<0> is too low."),), "look": ((7.0, "a clock shows #."),)}
-    assert state.named_bids == ((7.0, "<0> is too low."),)
+    assert state.bids.of == {"bid *": ((7.0, "<0> is too low."),), "look": ((7.0, "a clock shows #."),)}
+    assert state.bids.named == ((7.0, "<0> is too low."),)
     assert (state.last_number, state.last_bid) == (12.0, 7.0)
     compared = list(state.relations(Phrase("bid *", ("9",)), ["bid", "9"], "bid 9"))[-4:]
     assert compared == ["shown 0 -1", "ratio 0 2 1", "ratio 0 4 3", "ratio 0 8 6"], "9 beside the 12 that is shown"
@@ -160,8 +161,7 @@ def test_a_copy_goes_its_own_way(state: EpisodeState) -> None:
     assert after.relations == before.relations
     assert state.facts() == [] or "xylophone" not in str(state.facts())
     assert (state.step, twin.step) == (1, 2)
-    assert state.bids == {}
-    assert state.named_bids == ()
+    assert state.bids == EpisodeBids()
     assert "fly" not in state.last_listed
     assert "xylophone" not in state.words
     assert state.action_counts.total() == 1

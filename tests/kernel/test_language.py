@@ -10,7 +10,6 @@ from worldline.kernel.language import (
     first_number,
     idle_wordings,
     last_number,
-    neighbours,
     outline,
     own_words,
     recurring_numbers,
@@ -46,20 +45,6 @@ def test_a_code_is_the_same_for_the_same_parts_only() -> None:
     assert code("a", 1) != code("a", "1")
     assert code("ab") != code("a", "b")
     assert 0 <= code("x") < 2**63
-
-
-def test_the_nearest_bids_on_both_sides() -> None:
-    bids = [(3.0, "too low"), (5.0, "nearly"), (16.0, "too high")]
-    assert list(neighbours(6.0, bids)) == [
-        "below nearly 1",
-        "above too high 6",  # a gap of 10: 3 + log2(10)
-        "between nearly 1 and too high 6",
-        "beyond nearly",
-        "short of too high",
-        "amid nearly and too high",
-    ]
-    assert next(iter(neighbours(2.0, bids))) == "below none"
-    assert next(iter(neighbours(5.0, bids))) == "below nearly 0"
 
 
 def test_words_that_a_single_task_shows_are_no_part_of_a_sort() -> None:

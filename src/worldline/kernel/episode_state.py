@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from worldline.kernel.bids import EpisodeBids, neighbours
 from worldline.kernel.edits import Views
-from worldline.kernel.language import Bid, Language, code, first_number, last_number, neighbours, outline, wording
+from worldline.kernel.language import Language, code, first_number, last_number, outline, wording
 from worldline.kernel.numerals import first_readings, readings
 from worldline.kernel.paths import START, opening
 from worldline.kernel.phrases import Phrase
@@ -44,8 +45,6 @@ Codes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+")
 _SENTENCES, _FACTS = 6, 24
 """Sentences that are remembered of a word, and pairs of a deed and a sentence."""
-_BIDS = 8
-"""Bids that are remembered, beside the latest."""
 _PLACES, _STANDING = 3, 16
 """Places of a word in what is shown that are looked at, and how much is read of what is around an action's words."""
 
@@ -63,9 +62,6 @@ class StepDescription:
     deeds: Array
     proportion: float
     """The action's number as a share of the last one that was shown; nan where there is none."""
-    number: float | None
-    """The number that the action is about: its first one; where it names nothing, that of the latest action that had
-    one. "test" is about what "checkout 57" was."""
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -162,16 +158,12 @@ class EpisodeState:
         """Of each rare word, the sentences with it."""
         self._fillers: dict[str, str] = {}
         """Of each wording of an action with one rare word blanked, that word, as it was last used."""
-        self.bids: dict[str, tuple[Bid, ...]] = {}
-        """Of each skeleton, the latest bids; below, of all whose action has a number itself."""
-        self.named_bids: tuple[Bid, ...] = ()
+        self.bids = EpisodeBids()
         self.heard: dict[str, int] = {}
         """How often the world has answered in each wording."""
         self.first_number = self.last_number = last_number(observation)
         """The last number that the world named; below, that an action did."""
         self.last_bid: float | None = None
-        self.last_named: float | None = None
-        """The first number of the latest action that had one."""
         self.readings = first_readings(goal, observation)
         """The last number read in each place."""
         self._remember(observation)
@@ -233,13 +225,7 @@ class EpisodeState:
         relations = frozenset([_relation_code(relation) for relation in self.relations(phrase, words, action)])
         number, last = first_number(action), self.last_number
         proportion = number / last if number is not None and last else float("nan")
-        memory, deeds = unit(self._memory), unit(self._deeds)
-        return StepDescription(action, phrase, codes, relations, memory, deeds, proportion, self.about(phrase, action))
-
-    def about(self, phrase: Phrase, action: str) -> float | None:
-        """The number that an action is about, as `StepDescription.number` has it."""
-        number = first_number(action)
-        return self.last_named if number is None and not phrase.names else number
+        return StepDescription(action, phrase, codes, relations, unit(self._memory), unit(self._deeds), proportion)
 
     def relations(self, phrase: Phrase, words: list[str], action: str) -> Iterable[str]:
         """How the action's names, words and numbers stand to what was done and seen before."""
@@ -249,11 +235,10 @@ class EpisodeState:
         for word in dict.fromkeys(words):
             for sentence in self._sentences.get(word, ()):
                 yield f"read {words.index(word)} {outline(sentence, word)}"
-        number = first_number(action)
+        number = self.bids.about(phrase, action)
         if number is not None:
-            yield from self._comparisons(number)
-        elif (number := self.about(phrase, action)) is not None:
-            yield from neighbours(number, self.bids.get(phrase.skeleton, ()))
+            yield from neighbours(number, self.bids.like(phrase, action))
+            yield from self._comparisons(number) if first_number(action) is not None else ()
 
     def unseen(self, phrase: Phrase) -> Iterable[str]:
         """The places of names with a word that neither the goal nor anything shown has: who uses them is guessing."""
@@ -262,8 +247,7 @@ class EpisodeState:
                 yield f"unseen {place}"
 
     def _comparisons(self, number: float) -> Iterable[str]:
-        """The action's number against those of earlier actions, by what was answered, and against the observation's."""
-        yield from neighbours(number, self.named_bids)
+        """The action's number against the observation's."""
         shown = self.language.observations.numbers(self.language.observations.id(self.observation))
         for place, value in enumerate(shown.tolist()):
             yield f"shown {place} {(number > value) - (number < value)}"
@@ -312,11 +296,8 @@ class EpisodeState:
         self.readings |= readings(answer)
         worded = wording(answer, phrase)
         self.heard = {**self.heard, worded: self.heard.get(worded, 0) + 1}
-        if description.number is not None:
-            own = description.number, language.sort(answer, phrase)
-            self.bids[phrase.skeleton] = (*self.bids.get(phrase.skeleton, ())[-_BIDS:], own)
-            if (number := first_number(action)) is not None:
-                self.last_named, self.named_bids = number, (*self.named_bids[-_BIDS:], own)
+        if self.bids.about(phrase, action) is not None:
+            self.bids = self.bids.after(phrase, action, language.sort(answer, phrase))
         self.actions.append(action)
         self.answers.append(answer)
         self.rewards.append(reward)

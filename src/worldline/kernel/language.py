@@ -4,7 +4,7 @@ import functools
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,8 +16,6 @@ from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.kernel.words import plain_words, stable_hash, vocabulary
 from worldline.types import Trajectory
 
-Bid = tuple[float, str]
-"""The number that an action is about, and the sort of the answer to it."""
 Listed = tuple[str, ...] | None
 Happening = tuple[str, str]
 """The skeleton of an action, and the wording of the first sentence of what was answered."""
@@ -134,20 +132,6 @@ def _verb(happening: Happening) -> str:
     return happening[0].partition(" ")[0]
 
 
-def neighbours(number: float, bids: Sequence[Bid]) -> Iterable[str]:
-    """The nearest bids below and above the number: what was answered to them, with and without how far they are."""
-    below = max((bid for bid in bids if bid[0] <= number), default=None)
-    above = min((bid for bid in bids if bid[0] > number), default=None)
-    sides = ["none" if side is None else f"{side[1]} {_distance(abs(number - side[0]))}" for side in (below, above)]
-    yield f"below {sides[0]}"
-    yield f"above {sides[1]}"
-    yield f"between {sides[0]} and {sides[1]}"
-    heard = ["none" if side is None else side[1] for side in (below, above)]
-    yield f"beyond {heard[0]}"
-    yield f"short of {heard[1]}"
-    yield f"amid {heard[0]} and {heard[1]}"
-
-
 @functools.lru_cache(maxsize=1 << 14)
 def first_number(action: str) -> float | None:
     """The first number of an action."""
@@ -160,11 +144,6 @@ def last_number(text: str) -> float | None:
     """The last number of a text."""
     match = _LAST_NUMBERS.search(text[::-1])
     return float(_NUMBER.findall(match[0][::-1])[-1][:9]) if match else None
-
-
-def _distance(gap: float) -> int:
-    """Small gaps as they are, large ones by their size."""
-    return int(gap) if gap < 4 else 3 + int(np.log2(gap))
 
 
 @functools.lru_cache(maxsize=1 << 14)

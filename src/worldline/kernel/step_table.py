@@ -115,10 +115,12 @@ class StepTable:
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []
         happenings: list[str] = []
+        numbers: list[float | None] = []
         for number, episode in enumerate(episodes):
             for state, description, row in replay(language, episode, number):
                 rows.append(row)
                 described.append(description)
+                numbers.append(state.bids.about(description.phrase, description.action))
                 happenings.append(state.happening(description, row.answer))
         episode_of = np.array([row.episode for row in rows])
         contexts: dict[str, dict[tuple[int, ...], list[int]]] = {name: defaultdict(list) for name in CONTEXTS}
@@ -136,7 +138,7 @@ class StepTable:
             np.stack([description.memory for description in described]),
             np.stack([description.deeds for description in described]),
             np.array([description.proportion for description in described], np.float32),
-            tuple(description.number for description in described),
+            tuple(numbers),
             tuple(distinct.setdefault(one.relations, one.relations) for one in described),
             np.array([code(description.phrase.skeleton) for description in described]),
             np.array([code(language.sort(row.answer, one.phrase)) for row, one in zip(rows, described, strict=True)]),
@@ -166,7 +168,7 @@ class StepTable:
             row, proportion = self.rows[at], float(self.proportions[at])
             codes, memory, deeds = self.codes[at], self.memory[at], self.deeds[at]
             description = StepDescription(
-                row.action, self.phrases[at], codes, self.relations[at], memory, deeds, proportion, self.numbers[at]
+                row.action, self.phrases[at], codes, self.relations[at], memory, deeds, proportion
             )
             yield state, description, row
             state.advance(description, row.answer, row.reward, row.listed_after)

@@ -9,7 +9,7 @@ it, so that the gate learns how far to trust such a judgement; a new step by bot
 import functools
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +18,10 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
+from worldline.kernel.bids import Bid, Bids, among
 from worldline.kernel.candidates import Candidates
 from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.language import Bid, first_number, neighbours, wording
+from worldline.kernel.language import first_number, wording
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.step_table import FOLDS, StepTable
@@ -33,14 +34,12 @@ LEAST = -8.0
 _LONGEST = 272
 _STEPS, _BATCH, _RATE, _DECAY = 300, 256, 3e-2, 2e-3
 _MIX = np.int64(0x9E3779B97F4A7C1)
-_BIDS, _OTHER_BIDS = 256, 3
-"""Bids of a task that are looked at for each skeleton, and other skeletons."""
+_BIDS = 256
+"""Bids of a task that are looked at for each skeleton."""
 Words = tuple[str, ...]
 Pair = tuple[Words, str]
 """The words of an action's names, and the sort of the answer to it."""
 _PAIRS = 32
-Bids = Mapping[str, Sequence[Bid]]
-"""By skeleton."""
 Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
@@ -163,8 +162,7 @@ def _features(state: EpisodeState, step: StepDescription, bids: Bids, pairs: Seq
             if other:
                 level = min(int(10 * number / other), 15)
                 texts += [f"at least {place} {event} {at}" for at in range(1, level + 1)]
-    if step.number is not None:
-        texts += [f"{which} {event} {text}" for which, text in _beside_bids(state, step, step.number, bids)]
+    texts += [f"among {event} {text}" for text in among(state.bids, bids, step.phrase, action)]
     texts += [f"heard {event} {answer}" for answer in at_least(state.heard, 4)]
     texts += [f"done {event} {at}" for at in range(min(times_done, 6))]
     texts += [f"fact {event} {fact}" for fact in state.facts()]
@@ -173,19 +171,6 @@ def _features(state: EpisodeState, step: StepDescription, bids: Bids, pairs: Seq
     texts += [f"happened {event} {other}" for other in at_least(state.happened, 3)]
     texts += [f"role {event} {other}" for other in at_least(state.role_counts, 3)]
     return texts
-
-
-def _beside_bids(state: EpisodeState, step: StepDescription, number: float, bids: Bids) -> Iterator[tuple[str, str]]:
-    """Where a number lies among those that the task and the episode have tried, by what was tried of them."""
-    skeleton, none = step.phrase.skeleton, ()
-    own = state.named_bids if first_number(step.action) is not None else state.bids.get(skeleton, none)
-    if of_task := bids.get(skeleton):
-        yield from (("task", text) for text in neighbours(number, of_task))
-        yield from (("all", text) for text in neighbours(number, [*of_task, *own]))
-    others = {other: [*bids.get(other, none), *state.bids.get(other, none)] for other in {**bids, **state.bids}}
-    others.pop(skeleton, None)
-    for other in sorted(others, key=lambda one: (-len(others[one]), one))[:_OTHER_BIDS]:
-        yield from ((f"of {other}", text) for text in neighbours(number, others[other]))
 
 
 @dataclass(frozen=True)
