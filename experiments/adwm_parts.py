@@ -5,6 +5,7 @@ imagined episodes are left in the cache of `evaluate`, which then only puts them
 """
 
 import json
+import os
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -217,7 +218,7 @@ class Parts:
             settings |= {"left_out": False, **self.plan.fit}
         out = self.model(model)
         begun = time.perf_counter()
-        jobs = 1 + len(logs)  # each logger's episodes are left out once, beside the fit of all
+        jobs = os.cpu_count()
         fitted = fit(FitConfig(log=logs, out=out, device=self.given.device, jobs=jobs, overwrite=True, **settings))
         seconds = time.perf_counter() - begun
         figures = {name: _finite(value) for name, value in fitted.figures.items()}

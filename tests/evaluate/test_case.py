@@ -55,6 +55,9 @@ def test_policies_that_were_given_are_not_asked_for_again(episodes: list[Traject
     for note in (logprobs, certificate):
         assert "was given, and gives no log-probs" in note and "an object with `logprobs` does" in note
     assert not any("--logger NAME=SPEC" in note for note in result.warnings)
+    trials = {trial.policy: trial.refused for trial in result.meta.certificate.trials}
+    for name in ("seeker0.6", "seeker1"):
+        assert f"needs the log-probs of {name}, which was given, and gives no log-probs" in trials[name]["wis"]
     assert "functions and API agents give none, an object with `logprobs` does" in (
         result.value("mine", "wis").refused or ""
     )

@@ -1,8 +1,10 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,21 +13,15 @@ import torch
 from kernel_fits import fewer_updates
 from written_logs import LOST, TO_GREEN, UNDERSTOOD, Played, episode, lamps, lessons, shelves, walks
 
+from worldline.kernel import fitting
 from worldline.kernel.answers import StepRequest
+from worldline.kernel.described_steps import DescribedStep, described_steps
 from worldline.kernel.episode_state import EpisodeState
-from worldline.kernel.fitting import (
-    EXPECTED_GAIN,
-    DescribedStep,
-    _fit_lists,
-    _judged,
-    _measured,
-    described_steps,
-    fit_kernel,
-    fit_once,
-)
+from worldline.kernel.fitting import EXPECTED_GAIN, _fit_lists, _judged, _measured, fit_kernel, fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.outcome import JudgedStep, OutcomeModel
 from worldline.kernel.wordings import Wordings
+from worldline.types import Trajectory
 
 HERE = Path(__file__).parent
 Fit = tuple[KernelModel, dict[str, float]]
@@ -154,6 +150,44 @@ def test_another_seed_is_another_fit_and_the_same_seed_the_same() -> None:
     for name, value in first.state_dict().items():
         assert value.equal(second.state_dict()[name]), name
     assert any(not value.equal(third.state_dict()[name]) for name, value in first.state_dict().items())
+
+
+@pytest.mark.usefixtures("briefly")
+def test_processes_that_share_the_work_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, figures = fit_kernel(shelves(12, seed=1), 0, 60)
+    monkeypatch.setattr(fitting, "LEAST_SHARED", 1)
+    started: list[int] = []
+    helping = fitting.helping
+    monkeypatch.setattr(fitting, "helping", lambda log, jobs: (started.append(jobs), helping(log, jobs))[1])
+    together, same = fit_kernel(shelves(12, seed=1), 0, 60, jobs=2)
+    assert started == [2]
+    assert same == figures
+    for name, value in alone.state_dict().items():
+        assert value.equal(together.state_dict()[name]), name
+
+
+@pytest.mark.parametrize(("policies", "each"), [(1, 9), (3, 2)])
+def test_every_model_has_as_many_of_the_processes(monkeypatch: pytest.MonkeyPatch, policies: int, each: int) -> None:
+    """One of all episodes, and where there are three policies, three without one of these."""
+    log = [one.model_copy(update={"policy": f"p{at % policies}"}) for at, one in enumerate(shelves(3, seed=1))]
+    monkeypatch.setattr(fitting, "LEAST_SHARED", 1)
+    asked: list[int] = []
+
+    @contextmanager
+    def left_out(
+        log: Sequence[Trajectory], fit: partial[KernelModel], seed: int, jobs: int
+    ) -> Iterator[Callable[[object], None]]:
+        asked.append(fit.keywords["jobs"])
+        yield lambda progress: None
+
+    def whole(*given: object) -> Fit:
+        asked.append(int(str(given[3])))
+        return KernelModel(log), {}
+
+    monkeypatch.setattr(fitting, "measuring_left_out", left_out)
+    monkeypatch.setattr(fitting, "fit_once", whole)
+    fit_kernel(log, 0, 60, jobs=9)
+    assert asked == [each, each]
 
 
 @pytest.mark.usefixtures("briefly")  # which also undoes what the script sets here

@@ -3,7 +3,7 @@
 import pytest
 from written_logs import Played, episode
 
-from worldline.kernel.fitting import described_steps
+from worldline.kernel.described_steps import described_steps
 from worldline.kernel.goal_words import MOST, GoalWords
 from worldline.kernel.model import KernelModel
 from worldline.types import Trajectory

@@ -19,8 +19,8 @@ from worldline.adwm.model import WorldModel
 from worldline.adwm.rivals.latent import Rivals
 from worldline.kernel.candidates import KINDS
 from worldline.kernel.compared_rows import KEPT
+from worldline.kernel.described_steps import DescribedStep, described_steps
 from worldline.kernel.features import Features
-from worldline.kernel.fitting import DescribedStep, described_steps
 from worldline.kernel.gate import Exercise, Gate
 from worldline.kernel.left_out import Progress
 from worldline.kernel.model import Chances, Considered, KernelModel

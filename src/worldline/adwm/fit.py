@@ -146,8 +146,8 @@ def measured_kernel(
     episodes: Sequence[Trajectory], settings: FitSettings, jobs: int = 1, stage: Stage = unwatched
 ) -> tuple[KernelModel, dict[str, float]]:
     """The kernel model of the log, and what it and the bag are worth on held-out episodes and in replay."""
-    given = episodes, settings.seed, settings.text_steps
-    model, figures = fit_kernel(*given, jobs, stage) if settings.left_out else fit_once(*given, stage)
+    fit = fit_kernel if settings.left_out else fit_once
+    model, figures = fit(episodes, settings.seed, settings.text_steps, jobs, stage)
     order = np.random.default_rng(derive_seed(settings.seed, "replay")).permutation(len(episodes))
     numbers = order[: settings.replayed_episodes].tolist()
     if numbers:
@@ -286,9 +286,7 @@ class FitConfig(FitSettings):
 
     log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
     out: Folder = option(help="folder of the world model")
-    jobs: int | None = option(
-        None, help="processes that fit wm without some policies; default: one a core, from Python 1", ge=1
-    )
+    jobs: int | None = option(None, help="processes that share the fit of wm; default: one a core, from Python 1", ge=1)
     resume: bool = option(False, help="go on with a fit that was interrupted")
     overwrite: bool = option(False, help="throw away what the folder holds")
 

@@ -273,6 +273,7 @@ def _measured(
         case.notes.append("one policy made the log: the null test is the only certificate")
         return null, []
     missing = [name for name in case.log.policy_names if name not in given.loggers]
+    unused = {name: f"needs the log-probs of {name}, which {case.why_unused(name)}" for name in missing}
     for reason, labels in grouped(missing, case.why_unused).items():
         case.notes.append(
             f"certificate of {', '.join(labels)}: only of estimators that ignore the policy, because the policy "
@@ -283,10 +284,16 @@ def _measured(
             "the loggers do not share their tasks: the certificate is on the tasks they have in common, if any, and "
             "weights are not balanced over them"
         )
-    trials = given.leave_out(classical, checked.shared_tasks, how)
+    trials = [_explained(one, unused) for one in given.leave_out(classical, checked.shared_tasks, how)]
     if world is not None and case.config.refit and checked.shared_tasks:
         trials = _joined(trials, world.leave_out(names))
     return null, trials
+
+
+def _explained(trial: Trial, reasons: Mapping[str, str]) -> Trial:
+    """A trial of a logger whose own policy is not used, by the reasons why: so says what needs it."""
+    reason = reasons.get(trial.policy)
+    return trial if reason is None else replace(trial, refused={name: reason for name in trial.refused})
 
 
 def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:

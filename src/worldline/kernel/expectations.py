@@ -22,7 +22,7 @@ from worldline.kernel.numerals import numbered
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.processes import Array, Inputs, NameTable, Process, SparseInputs, predictable_directions
 from worldline.kernel.step_table import FOLDS, StepTable, fold_of
-from worldline.kernel.words import plain_words
+from worldline.kernel.words import PLAIN, plain_words, vocabulary
 
 TARGETS = "words", "number", "reward"
 Key = tuple[str, str]
@@ -109,7 +109,7 @@ class Answer:
     @property
     def words(self) -> frozenset[str]:
         """Without the names of the action, and without what needs no prediction."""
-        return plain_words(self.phrase.blanked(self.text)) - self.given
+        return _words_besides_names(self.text, self.phrase) - self.given
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,23 @@ class Outputs:
 
 
 @functools.lru_cache(maxsize=1 << 14)
+def _words_besides_names(text: str, phrase: Phrase) -> frozenset[str]:
+    """The plain words of a text, with a mark for those of the action's names, and for each that its goal gives.
+
+    A long text is not blanked for it: its words are looked up.
+    """
+    there = vocabulary(text[:PLAIN])
+    names = [vocabulary(name) for name in phrase.lowered]
+    named = frozenset[str]().union(*(name for name in names if name <= there))
+    marks = [f"<g{place}>" for place, word in enumerate(phrase.given) if word.lower() in there]
+    given = there.intersection(word.lower() for word in phrase.given)
+    return (plain_words(text) - named - given).union(["<>"] if named else [], marks)
+
+
+@functools.lru_cache(maxsize=1 << 14)
 def _combined_words(outputs: Outputs, text: str, phrase: Phrase) -> frozenset[str]:
     """The words of a text that have a part in the combinations, without those names."""
-    return plain_words(phrase.blanked(text)).intersection(outputs.words)
+    return _words_besides_names(text, phrase).intersection(outputs.words)
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -240,8 +254,9 @@ class Expectations:
         number: dict[tuple[str, float], int] = {}
         of = [number.setdefault(one, len(number)) for one in zip(texts, rewards, strict=True)]
         places: dict[Key, list[int]] = defaultdict(list)
+        of_wordings = any(target != "words" for target, _ in self._by_key)
         for (text, _), at in number.items():
-            for key in _keys(step.phrase, text, {}):
+            for key in _keys(step.phrase, text, {}) if of_wordings else [_key_of_words(step.phrase)]:
                 if key in self._by_key:
                     places[key].append(at)
         if not places:
@@ -261,11 +276,15 @@ class Expectations:
 def _keys(phrase: Phrase, answer: str, recurring: Mapping[str, frozenset[int]]) -> Iterable[Key]:
     """What may be expected of an answer."""
     worded = wording(answer, phrase)
-    yield "words", phrase.skeleton
+    yield _key_of_words(phrase)
     yield "reward", worded
     numbers = free_numbers(answer, phrase)
     if len(numbers) > len(recurring.get(worded, ())):
         yield "number", f"{len(numbers)} {worded}"
+
+
+def _key_of_words(phrase: Phrase) -> Key:
+    return "words", phrase.skeleton
 
 
 def _varied(log: StepTable, target: str, rows: Sequence[int]) -> bool:

@@ -8,24 +8,21 @@ may be corrected, and is what the held-out figures are of.
 import gc
 import random
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from worldline.kernel.blend import BlendedStep
-from worldline.kernel.credit import agreement, closeness
-from worldline.kernel.episode_state import EpisodeState
+from worldline.kernel.described_steps import DescribedStep, described_steps, helping
 from worldline.kernel.features import LIKELIHOODS, NAMES
-from worldline.kernel.gate import Exercise, Gate
-from worldline.kernel.left_out import Progress, measuring_left_out
+from worldline.kernel.gate import Gate
+from worldline.kernel.left_out import fits_without, measuring_left_out
 from worldline.kernel.lists import Items, items
-from worldline.kernel.model import Chances, Considered, KernelModel, draw
+from worldline.kernel.model import Chances, KernelModel, draw
 from worldline.kernel.outcome import JudgedStep, outcome_of
-from worldline.kernel.step_table import LoggedStep, fold_of
+from worldline.kernel.step_table import fold_of
 from worldline.kernel.wordings import WordingExercise
 from worldline.types import Trajectory, derive_seed, uniform
 
@@ -44,63 +41,8 @@ HELD_OUT = 6
 """One of so many episodes is held out."""
 LEAST_SHARED = 3000
 """Steps of a log below which no other process is worth its start."""
-OTHER_POLICIES = 0.5
-"""Share of the steps that are answered by episodes of other policies alone: so will those of a new policy be."""
-_UNDECIDED = 0.25
-"""As a share of the sample, the steps that are sought for it since their outcome might have been another."""
-_LEAST_WEIGHT = 0.3
-"""Of a step to the gate, where few of the others are in the sample."""
 _ALLOCATIONS = 50_000
 """Objects more than were freed after which Python looks for cycles: a fit keeps many, and they are not in cycles."""
-
-
-@dataclass(frozen=True)
-class DescribedStep:
-    """A logged step with its candidates."""
-
-    row: LoggedStep
-    considered: Considered
-    exercise: Exercise
-    state: EpisodeState
-    """Before the step."""
-    weight: float
-    """1; less for a step that was likelier to be in the sample than others."""
-    as_new: bool
-
-    @property
-    def sort(self) -> str:
-        """The sort of what was answered."""
-        return self.state.language.sort(self.row.answer, self.considered.step.phrase)
-
-    def worded(self, model: KernelModel) -> "DescribedStep":
-        """With what the wording model says of its candidates."""
-        features = model.described(self.considered, self.row.episode)
-        considered = replace(self.considered, features=features[:, : self.considered.features.shape[1]])
-        return replace(self, considered=considered, exercise=replace(self.exercise, features=features))
-
-    def unexpecting(self) -> "DescribedStep":
-        """Without what is expected of its candidates."""
-        features, considered = self.exercise.features.copy(), self.considered.features.copy()
-        features[:, LIKELIHOODS] = considered[:, LIKELIHOODS] = 0.0
-        exercise = replace(self.exercise, features=features)
-        return replace(self, considered=replace(self.considered, features=considered), exercise=exercise)
-
-    @property
-    def right_wordings(self) -> list[int]:
-        """The number of the wording that was answered; where no candidate has it, of those that stand in for it.
-
-        Where that is all of them, of the nearest alone: else nothing could be learned from the step.
-        """
-        worded, credit = self.considered.wordings, self.exercise.credit
-        if self.sort in worded.texts:
-            return [worded.texts.index(self.sort)]
-        stand_in = sorted({int(number) for number in worded.of[credit > 0]})
-        return stand_in if len(stand_in) < len(worded.texts) else [int(worded.of[credit.argmax()])]
-
-    @property
-    def right(self) -> npt.NDArray[np.bool_]:
-        """Which candidates have the text that was answered."""
-        return np.array([text == self.row.answer for text in self.considered.candidates.texts])
 
 
 def unwatched(what: str, done: int, of: int) -> None:
@@ -112,20 +54,26 @@ def fit_kernel(
 ) -> tuple[KernelModel, dict[str, float]]:
     """A kernel model of the log, and what was measured on held-out episodes and on policies left out.
 
-    With several jobs, that many processes fit without policies meanwhile. The result is the same.
+    With several jobs, that many processes share the work. The result is the same.
     """
-    shared = jobs if sum(map(len, episodes)) > LEAST_SHARED else 1
-    with measuring_left_out(episodes, partial(fit_model, seed=seed, steps=steps // 2), seed, shared) as errors:
-        model, figures = fit_once(episodes, seed, steps, stage)
+    shared = _worth_it(episodes, jobs)
+    each = max(1, shared // (1 + fits_without(episodes)))
+    without = partial(fit_model, seed=seed, steps=steps // 2, jobs=each)
+    with measuring_left_out(episodes, without, seed, shared) as errors:
+        model, figures = fit_once(episodes, seed, steps, each, stage)
         left_out = errors(partial(stage, "wm without some policies"))
     if left_out is not None:
         figures |= {"left out error": left_out.model, "left out error of the bag": left_out.bag}
     return model, figures
 
 
-def fit_model(episodes: Sequence[Trajectory], seed: int, steps: int) -> KernelModel:
+def _worth_it(episodes: Sequence[Trajectory], jobs: int) -> int:
+    return jobs if sum(map(len, episodes)) > LEAST_SHARED else 1
+
+
+def fit_model(episodes: Sequence[Trajectory], seed: int, steps: int, jobs: int = 1) -> KernelModel:
     """The model alone."""
-    return fit_once(episodes, seed, steps)[0]
+    return fit_once(episodes, seed, steps, jobs)[0]
 
 
 @contextmanager
@@ -141,30 +89,32 @@ def _seldom_collected() -> Iterator[None]:
 
 @_seldom_collected()
 def fit_once(
-    episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS, stage: Stage = unwatched
+    episodes: Sequence[Trajectory], seed: int = 0, steps: int = STEPS, jobs: int = 1, stage: Stage = unwatched
 ) -> tuple[KernelModel, dict[str, float]]:
     """The same without the policies left out."""
     stage("wm: reading the log", 0, len(episodes))
-    model = KernelModel(episodes)
-    sample = described_steps(model, seed, steps, progress=partial(stage, "wm: reading the log"))
+    rng = random.Random(derive_seed(seed, "held out"))
+    held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
+    others = set(range(len(episodes))) - held_out
+    with helping(episodes, _worth_it(episodes, jobs)) as helpers:
+        model = KernelModel(episodes)
+        described = partial(described_steps, model, helpers=helpers)
+        sample = described(seed, steps, progress=partial(stage, "wm: reading the log"))
+        new = described(derive_seed(seed, "new"), int(AS_NEW * steps), others, as_new=True)
     parts = partial(stage, "wm: fitting its parts")
     parts(0, PARTS)
     _fit_wordings(model, sample, seed)
     parts(1, PARTS)
-    rng = random.Random(derive_seed(seed, "held out"))
-    held_out = frozenset(rng.sample(range(len(episodes)), max(1, len(episodes) // HELD_OUT)))
-    others = set(range(len(episodes))) - held_out
-    new = described_steps(model, derive_seed(seed, "new"), int(AS_NEW * steps), others, as_new=True)
     sample, new = ([one.worded(model) for one in part] for part in (sample, new))
     parts(2, PARTS)
     figures = _fit_gate(model, [*sample, *new], held_out, derive_seed(seed, "gate") % 2**31)
     if not model.expects:
         sample, new = ([one.unexpecting() for one in part] for part in (sample, new))
-    described = [*sample, *new]
+    both = [*sample, *new]
     parts(3, PARTS)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
     parts(4, PARTS)
-    weighed = model.weighed([one.considered for one in described], [one.exercise.features for one in described])
+    weighed = model.weighed([one.considered for one in both], [one.exercise.features for one in both])
     of_sample = weighed[: len(sample)]
     figures |= _measured(sample, of_sample, held_out)
     judged = [
@@ -174,49 +124,7 @@ def fit_once(
     ]
     figures |= model.outcomes.fit(judged, held_out)
     parts(5, PARTS)
-    return model, figures | _fit_lists(model, described, weighed, held_out)
-
-
-def described_steps(
-    model: KernelModel,
-    seed: int,
-    most: int,
-    episodes: Collection[int] | None = None,
-    *,
-    as_new: bool = False,
-    progress: Progress = lambda done, of: None,
-) -> list[DescribedStep]:
-    """A sample of about `most` logged steps, of these episodes only.
-
-    All last steps are in it, and of those whose outcome might have been another, all or a fourth of `most`, whichever
-    is less. `as_new`: as if nobody had done them in their task; none of these is then likelier to be in it than others.
-    """
-    rng = random.Random(derive_seed(seed, "exercises"))
-    numbers = range(len(model.log.episodes)) if episodes is None else sorted(episodes)
-    share = min(1.0, most / sum(len(model.log.episodes[number]) for number in numbers))
-    undecided = [model.outcomes.undecided(happening) for happening in model.log.happenings]
-    share_of_undecided = share if as_new else min(1.0, max(share, _UNDECIDED * most / max(1, sum(undecided))))
-    rewards = [row.reward for row in model.log.rows]
-    spread = max(0.02, 0.03 * (max(rewards) - min(rewards)))
-    sample = []
-    for done, number in enumerate(numbers):
-        progress(done, len(numbers))
-        episode = model.log.episodes[number]
-        for state, _, row in model.log.replay(number):
-            last = row.step + 1 == len(episode) and not as_new
-            chance = share_of_undecided if undecided[model.log.first_row[number] + row.step] else share
-            chance = 1.0 if last else chance
-            if rng.random() < chance:
-                turn, shifted = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
-                considered = model.consider(
-                    state, row.action, turn=turn, own=number, without_policy=shifted, as_new=as_new
-                )
-                near = closeness(model.numbers, considered, row.answer, state)
-                credit = near * agreement(model, considered.candidates, row, spread)
-                weight = share / chance
-                exercise = Exercise(number, considered.features, credit, max(weight, _LEAST_WEIGHT))
-                sample.append(DescribedStep(row, considered, exercise, state.copy(), weight, as_new))
-    return sample
+    return model, figures | _fit_lists(model, both, weighed, held_out)
 
 
 def _fit_gate(

@@ -52,12 +52,12 @@ def _wording(answer: str, phrase: Phrase) -> str:
 
 def free_numbers(answer: str, phrase: Phrase) -> tuple[float, ...]:
     """The numbers that `wording` leaves out, in order."""
-    return _free_numbers(answer, phrase)
+    return _free_numbers(phrase.blanked(answer))
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _free_numbers(answer: str, phrase: Phrase) -> tuple[float, ...]:
-    return tuple(float(number[:9]) for number in _FREE_NUMBER.findall(phrase.blanked(answer)))
+def _free_numbers(blanked: str) -> tuple[float, ...]:
+    return tuple(float(number[:9]) for number in _FREE_NUMBER.findall(blanked))
 
 
 @functools.lru_cache(maxsize=1 << 14)

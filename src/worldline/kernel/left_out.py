@@ -46,6 +46,11 @@ def _error(biases: Biases) -> float:
     return float(np.sqrt(np.mean([one.mean() ** 2 for one in biases])))
 
 
+def fits_without(episodes: Sequence[Trajectory]) -> int:
+    """The models that are fitted without some policies."""
+    return FITS if len({episode.policy for episode in episodes}) >= FEWEST else 0
+
+
 @contextmanager
 def measuring_left_out(episodes: Sequence[Trajectory], fit: Fit, seed: int, jobs: int = 1) -> Iterator[Errors]:
     """What gives the errors on each policy in a model that `fit` makes of the others; None where policies are too few.
@@ -55,7 +60,7 @@ def measuring_left_out(episodes: Sequence[Trajectory], fit: Fit, seed: int, jobs
     policies = sorted({episode.policy for episode in episodes})
     away = [policies[first::FITS] for first in range(FITS)]
     parts = [partial(_biases, episodes, each, fit, seed) for each in away]
-    if len(policies) < FEWEST:
+    if not fits_without(episodes):
         yield lambda progress: None
     elif jobs == 1:
         yield lambda progress: _joined(parts, progress)

@@ -47,11 +47,15 @@ class Numbered:
 
 @functools.lru_cache(maxsize=1 << 13)
 def _contexts(pieces: tuple[str, ...]) -> tuple[Context, ...]:
-    contexts = []
-    for before, after in itertools.pairwise(pieces):
-        left, right = _WORD.search(before[::-1]), _WORD.search(after)
-        contexts.append((left[0][::-1].lower() if left else "", right[0].lower() if right else ""))
-    return tuple(contexts)
+    edges = [_edges(piece) for piece in pieces]
+    return tuple((before[1], after[0]) for before, after in itertools.pairwise(edges))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _edges(piece: str) -> tuple[str, str]:
+    """The first and the last word or mark of a text: the same pieces come again in other texts."""
+    first, last = _WORD.search(piece), _WORD.search(piece[::-1])
+    return first[0].lower() if first else "", last[0][::-1].lower() if last else ""
 
 
 @functools.lru_cache(maxsize=1 << 13)

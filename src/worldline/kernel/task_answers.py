@@ -57,11 +57,12 @@ class TaskVotes:
 
     def judged(self, text: str) -> tuple[float, float]:
         """How far these answers tell what a text tells, and what share of that none of them tells; 0 without any."""
-        weighed = [
-            (self.weights[word], self.shares.get(word, 0.0)) for word in vocabulary(text) if word in self.weights
-        ]
+        if not self.shares:
+            return 0.0, 0.0
+        telling = self.weights.keys() & vocabulary(text)
+        weighed = [(self.weights[word], self.shares.get(word, 0.0)) for word in telling]
         total = math.fsum(weight for weight, _ in weighed)
-        if not weighed or not self.shares:
+        if not weighed:
             return 0.0, 0.0
         supported = math.fsum(weight * share / (share + _HALF) for weight, share in weighed)
         return supported / total, math.fsum(weight for weight, share in weighed if not share) / total

@@ -11,7 +11,7 @@ _ASCII_MARKS = re.findall(r"[^\w\s]", "".join(map(chr, range(128))))
 _OTHER_MARK = re.compile(r"[^\x00-\x7f\w\s]")
 _LONGEST = 200_000
 """Characters looked at: a pathological observation costs no more than this at either end."""
-_BEGINNING = 2000
+PLAIN = 2000
 """Characters of a text whose words are read one by one."""
 _KEPT = 1 << 10
 """Vocabularies that are derived from others and kept at most until they are read."""
@@ -41,7 +41,7 @@ def vocabulary(text: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=1 << 13)
 def plain_words(text: str) -> frozenset[str]:
     """The distinct words and marks of the beginning of a text that are no numbers."""
-    return frozenset(word for word in vocabulary(text[:_BEGINNING]) if not word[0].isdigit())
+    return frozenset(word for word in vocabulary(text[:PLAIN]) if not word[0].isdigit())
 
 
 def derive_vocabulary(text: str, source: str, new: Mapping[str, str]) -> None:
