@@ -15,6 +15,7 @@ import numpy as np
 from worldline.kernel import (
     compared_rows,
     credit,
+    described_steps,
     episode_state,
     fitting,
     lists,
@@ -256,8 +257,8 @@ PARTS: dict[str, Part] = {
     ),
     "numbers moved": _without_kinds("shifted", "between"),
     "steps as new": _off(fitting, "AS_NEW", _put(0.0)),
-    "undecided steps": _off(fitting, "_UNDECIDED", _put(0.0)),
-    "credit of stand-ins": _off(fitting, "closeness", _exact),
+    "undecided steps": _off(described_steps, "_UNDECIDED", _put(0.0)),
+    "credit of stand-ins": _off(described_steps, "closeness", _exact),
     "gate: hidden layer": _off(Gate, "_scores", _linear),
     "reward rules": _off(RewardRules, "fit", _says(None), "reward rules"),
     "reward formulas": _off(NumberModel, "__init__", _then(lambda those: those._rewards.clear()), "reward formulas"),
@@ -288,6 +289,8 @@ PARTS: dict[str, Part] = {
         *(name for name in NAMES if name.startswith("number ") or name == "number between them")
     ),
     "features: sizes of contexts": _without_features(*_CONTEXT_SIZES, "one is recalled", "one is edited"),
+    "features: task answers": _without_features("says what the task answers", "says what the task does not answer"),
+    "features: outcome in the task": _without_features("log-ratio of its outcome in the task"),
     "features: share of the wording": _without_features("log-share of its wording among the candidates"),
     "wordings: blend": _off(fitting, "_fit_blend", _says(None), "blend"),
     "wordings: bids of the task": _off(TaskBids, "__init__", _then(lambda those: those._bids.clear()), "bids"),
@@ -306,8 +309,8 @@ PARTS: dict[str, Part] = {
     "credit of the nearest": _off(
         credit, "_nearest", lambda original: lambda of, *more: np.zeros(len(of.candidates), np.float32)
     ),
-    "credit by outcome": _off(fitting, "agreement", _ones),
-    "steps without the policy": _off(fitting, "OTHER_POLICIES", _put(0.0)),
+    "credit by outcome": _off(described_steps, "agreement", _ones),
+    "steps without the policy": _off(described_steps, "OTHER_POLICIES", _put(0.0)),
     "rows of other sorts": _off(compared_rows, "_of_other_sorts", _says(_NOWHERE)),
     "rows of the task": _off(compared_rows, "_OF_TASK", _put(0)),
     "rows of the episode": _off(compared_rows, "_own_steps", _says([]), "feature of this episode"),

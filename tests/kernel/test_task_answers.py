@@ -114,6 +114,26 @@ def test_whether_a_word_tells_something_is_not_for_its_own_episode_to_say() -> N
     assert abs(counted[0] - counted[1]) < 0.1, "what the other episode says counts alike, right or wrong"
 
 
+def test_votes_for_outcomes_are_log_ratios_to_the_whole_log() -> None:
+    """Four of the task's eight accusations of Ada were right, each worded like this one; in the log one in eight is."""
+    log = []
+    for task, again in itertools.product(range(4), range(8)):
+        right = not task and again < 4
+        steps = [Played("accuse Ada", "Right." if right else "No.", float(right))]
+        log.append(episode(f"e{task}-{again}", "Something is gone.", steps, task=f"t{task}", success=right))
+    model = KernelModel(log)
+    shares = model.outcomes.classes.shares
+    won = int(np.argmin(shares))
+    assert shares[won] == pytest.approx(1 / 8)
+    votes = votes_of(model, "t0", "accuse Ada")
+    alike = 8.0  # the same names and the same words: a whole vote each
+    expected = np.log((0.5 * alike + 0.5 * shares[won]) / (alike + 0.5) / shares[won])
+    assert votes.outcomes[won] == pytest.approx(expected, abs=1e-4)
+    none = np.log(0.5 / (alike + 0.5))
+    assert votes_of(model, "t1", "accuse Ada").outcomes[won] == pytest.approx(none, abs=1e-4), "half a vote of doubt"
+    assert votes_of(model, "t0", "xyzzy").outcomes == pytest.approx(0.0), "nothing alike was done"
+
+
 def test_what_came_of_the_like_in_the_task_counts_in_whichever_words() -> None:
     """In each task one guest is guilty; accusing her pays and ends."""
     rng = random.Random(1)
