@@ -1,3 +1,5 @@
+import pytest
+
 from worldline.kernel.analogies import Transfer, transferred
 
 PACKED = (
@@ -44,3 +46,34 @@ def test_what_is_not_there_is_not_taken_out() -> None:
 def test_a_line_is_put_in_after_what_was_added_meanwhile() -> None:
     before, after = "List:\n- milk", "List:\n- milk\n- eggs"
     assert transferred(before, after, "List:\n- tea\n- rum") == Transfer("List:\n- tea\n- rum\n- eggs", 0)
+
+
+@pytest.mark.parametrize("texts", [("", " ", "\n"), (" ", "", "\t"), ("", "", "Hello."), ("Hello.", "", " ")])
+def test_of_texts_without_words_nothing_is_transferred(texts: tuple[str, str, str]) -> None:
+    assert transferred(*texts) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "then"),
+    [
+        ("It is 10:58 now.", "It is 10:59 now.", "It is 10:01 now.", "It is 10:02 now."),
+        ("Room 007 is free.", "Room 008 is free.", "Room 011 is free.", "Room 012 is free."),
+    ],
+)
+def test_a_number_keeps_the_zeros_before_it(before: str, after: str, now: str, then: str) -> None:
+    transfer = transferred(before, after, now)
+    assert transfer == Transfer(then, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now"),
+    [
+        ("The price is 1.05 now.", "The price is 1.10 now.", "The price is 1.95 now."),
+        ("The price is 1,990 now.", "The price is 1,995 now.", "The price is 1,015 now."),
+        ("It is 5 now, a b.", f"It is {'9' * 5000} now, a b.", "It is 7 now, a b."),
+    ],
+    ids=["decimals", "thousands", "many digits"],
+)
+def test_parts_of_a_number_are_not_moved_by_themselves(before: str, after: str, now: str) -> None:
+    transfer = transferred(before, after, now)
+    assert transfer == Transfer(after, 1), "what was put in is put in as it is"

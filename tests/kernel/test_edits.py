@@ -53,8 +53,9 @@ def test_what_changes_no_name_or_too_much_is_no_edit() -> None:
 def rules() -> EditRules:
     """Learned from two episodes in which a cup, or a fork, is taken from where it was seen."""
     rules = EditRules(PHRASING)
-    for thing, place in (("cup", "desk"), ("fork", "shelf")):
+    for number, (thing, place) in enumerate((("cup", "desk"), ("fork", "shelf"))):
         rules.learn(
+            number,
             [f"go to {place}", f"take {thing} from {place}", f"look at {place}"],
             [FULL.format(place, thing), "Taken.", EMPTY.format(place)],
             "You wake up.",
@@ -92,11 +93,27 @@ def test_what_is_learned_later_counts_for_a_view_that_was_asked_for_before() -> 
     question = "On the chair you see a lamp.", views, [(0, "take bowl from chair", "Taken.")], CHAIR
     assert list(rules.recalled(*question)) == [(FULL.format("chair", "bowl"), False)]
     rules.learn(
+        0,
         ["go to desk", "take cup from desk", "look at desk"],
         [FULL.format("desk", "cup"), "Taken.", EMPTY.format("desk")],
         "You wake up.",
     )
     assert list(rules.recalled(*question))[1:] == [(EMPTY.format("chair"), True)]
+
+
+def test_what_an_episode_shows_does_not_say_how_its_own_views_change() -> None:
+    """In one episode the cup becomes a frog; in three others what is taken is gone."""
+    rules, views = EditRules(PHRASING), Views(FULL.format("chair", "bowl"))
+    actions = ["go to desk", "take cup from desk", "look at desk"]
+    rules.learn(7, actions, [FULL.format("desk", "cup"), "Taken.", FULL.format("desk", "frog")], "You wake up.")
+    question = "On the chair you see a lamp.", views, [(0, "take bowl from chair", "Taken.")], CHAIR
+    frog, gone = (FULL.format("chair", "frog"), True), (EMPTY.format("chair"), True)
+    assert list(rules.recalled(*question))[1:] == [frog]
+    assert list(rules.recalled(*question, 7))[1:] == [], "nobody else has shown it"
+    for number in (8, 9, 10):
+        rules.learn(number, actions, [FULL.format("desk", "cup"), "Taken.", EMPTY.format("desk")], "You wake up.")
+    assert list(rules.recalled(*question, 7))[1:] == [gone]
+    assert list(rules.recalled(*question, 8))[1:] == list(rules.recalled(*question))[1:] == [gone], "two of three"
 
 
 def test_a_view_that_was_never_shown_is_not_recalled(rules: EditRules) -> None:

@@ -27,11 +27,21 @@ def test_numbers_of_a_text() -> None:
     assert last_number("pass") is None
 
 
-@given(st.text("12.a<_- ", max_size=20))
+def test_numbers_are_as_large_as_they_are_written() -> None:
+    assert first_number("offer 1,250 now") == last_number("I offer 1,250") == 1250
+    assert first_number("set 1,250.5") == last_number("1,250.5") == 1250.5
+    assert (first_number("pick 10,20"), last_number("pick 10,20")) == (10, 20), "two numbers"
+    assert first_number("bid 12345678999") == 12345678999
+    assert first_number("heat to -5") == last_number("it is -5") == -5
+    assert (first_number("weeks 5-7"), last_number("weeks 5-7")) == (5, 7), "from one to the other"
+    assert first_number("sum " + "9" * 400) == 1e300, "a large one"
+
+
+@given(st.text("12,.a<_- ", max_size=20))
 def test_numbers_are_found_wherever_they_stand(text: str) -> None:
     """By patterns that say at every place what a number is."""
-    numbers = re.findall(r"\d+(?:\.\d+)?", text)
-    assert last_number(text) == (float(numbers[-1][:9]) if numbers else None)
+    numbers = re.findall(r"(?:(?<!\S)-)?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)?)", text)
+    assert last_number(text) == (float(numbers[-1].replace(",", "")) if numbers else None)
     assert wording(text, Phrase("wait", ())) == re.sub(r"(?<!<)\b\d+(?:\.\d+)?", "#", text)
 
 
@@ -45,6 +55,15 @@ def test_a_code_is_the_same_for_the_same_parts_only() -> None:
     assert code("a", 1) != code("a", "1")
     assert code("ab") != code("a", "b")
     assert 0 <= code("x") < 2**63
+
+
+def test_long_actions_have_no_fillers() -> None:
+    """An agent may write a whole file: each of its words would have an outline of the length of the file."""
+    many = " ".join(f"word{n}" for n in range(41))
+    steps = [Played("write short text", "Done."), Played(f"write {many}", "Done.")]
+    language = StepTable.of([episode(f"e{n}", "A desk.", steps, task=f"t{n}") for n in range(3)]).language
+    assert language.fillers(f"write {many}") == {}
+    assert language.fillers("write rarely") == {"write *": "rarely", "* rarely": "write"}
 
 
 def test_words_that_a_single_task_shows_are_no_part_of_a_sort() -> None:

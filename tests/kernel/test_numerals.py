@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worldline.kernel.numerals import NumberRanges, between, numbered, shifted
+from worldline.kernel.numerals import NumberRanges, between, number_gap, numbered, shifted
 
 SMALL = st.integers(0, 50)
 
@@ -20,6 +20,20 @@ def test_numbers_move_as_they_moved_in_the_log() -> None:
 
 def test_decimals_stay_decimals() -> None:
     assert shifted("It costs 2.5 coins.", "It costs 2 coins.", "It costs 7 coins.") == "It costs 7.5 coins."
+
+
+def test_a_price_keeps_its_places_after_the_point() -> None:
+    assert shifted("It costs 1.10 now.", "It costs 1.05 now.", "It costs 1.95 now.") == "It costs 2.00 now."
+
+
+def test_a_number_with_more_digits_than_a_float_holds_is_a_large_one() -> None:
+    long, longer = "9" * 400, "9" * 5000
+    for one, other in ((long, "5"), ("5", long), (long, longer)):
+        before, now = f"It is {one} now.", f"It is {other} now."
+        assert shifted("It is 7 now.", before, now) != "It is 7 now."
+        between("It is 7.", (before, "bid 3"), (now, "bid 4"))
+        assert number_gap(before, now) >= 0
+        assert NumberRanges([before]).hold(before)
 
 
 def test_what_cannot_be_moved_is_none() -> None:

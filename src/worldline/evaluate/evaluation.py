@@ -293,7 +293,7 @@ def _measured(
 def _explained(trial: Trial, reasons: Mapping[str, str]) -> Trial:
     """A trial of a logger whose own policy is not used, by the reasons why: so says what needs it."""
     reason = reasons.get(trial.policy)
-    return trial if reason is None else replace(trial, refused={name: reason for name in trial.refused})
+    return trial if reason is None else replace(trial, refused=dict.fromkeys(trial.refused, reason))
 
 
 def _joined(trials: Sequence[Trial], more: Sequence[Trial]) -> list[Trial]:

@@ -100,6 +100,18 @@ class Evaluation(ResultModel):
         hits = [each.covers for each in trials if each.covers is not None]
         return sum(hits), len(hits)
 
+    def judged(self, name: str) -> tuple[int, int]:
+        """How many policies with a true value an estimator or a predictor values, and how many there are.
+
+        Its agreement is over these: who refuses the hard ones is not the better for it.
+        """
+        judged = [policy for policy in self.policies if policy.truth is not None]
+        values = [
+            estimate.value if (estimate := policy.estimates.get(name)) is not None else policy.predictors.get(name)
+            for policy in judged
+        ]
+        return sum(value is not None for value in values), len(judged)
+
     def null_error(self, estimator: str) -> float | None:
         """The mean error of an estimator on each logger's own episodes; None where none was valued."""
         trials = ((trial.truth, trial.estimates.get(estimator)) for trial in self.meta.null_test)

@@ -180,7 +180,9 @@ def _agreement(evaluation: Evaluation) -> Table:
     table = _table("Agreement with the truth, trivial predictors included", ("estimator", *MEASURES))
     for name, measured in evaluation.agreement.items():
         keys = (f"spearman_{measure}" if measure in ("low", "high") else measure for measure in MEASURES)
-        table.add_row(name, *(_number(measured[key]) for key in keys))
+        valued, judged = evaluation.judged(name)
+        label = name if valued == judged else f"{name} ({valued} of {judged})"
+        table.add_row(label, *(_number(measured[key]) for key in keys))
     return table
 
 

@@ -16,6 +16,8 @@ _LONGEST = 120
 """Pieces of a text that are compared."""
 _COPIED, _ALIKE = 1 / 2, 1 / 3
 """The share of distinct pieces that an answer has in common with the observation before it; that, with the present."""
+_DIGITS, _JOINING = 18, (".", ",")
+"""Of the longest number that is moved; marks that make one number of two."""
 Operation = tuple[str, int, int, int, int]
 
 
@@ -54,7 +56,7 @@ def transferred(before: str, after: str, now: str) -> Transfer | None:
     if before == now:
         return None
     changes = _operations(before, after, _COPIED)
-    if changes is None or (aligned := _operations(before, now, _ALIKE)) is None:
+    if not changes or not (aligned := _operations(before, now, _ALIKE)):
         return None
     places = _Places.of(aligned, _pieces(now), changes)
     if places is None:
@@ -68,7 +70,8 @@ def transferred(before: str, after: str, now: str) -> Transfer | None:
         here = places.taken(i, j)
         if here is None or (tag == "delete" and here != old[i:j]):
             return None
-        moved = _moved(old[i:j], new[k:m], here)
+        parts = _parts_of_a_number(old, i, j) or _parts_of_a_number(new, k, m)
+        moved = None if parts else _moved(old[i:j], new[k:m], here)
         replaced += sum(one != other for one, other in zip(old[i:j], here, strict=False)) if moved is None else 0
         out += new[k:m] if moved is None else moved
     return Transfer("".join(out).strip(), replaced)
@@ -127,9 +130,22 @@ def _moved(old: Sequence[str], new: Sequence[str], here: Sequence[str]) -> list[
     """Numbers in the place of numbers, by the same difference; None where these are no numbers."""
     if not (len(old) == len(new) == len(here) and all(map(_numeric, (*old, *new, *here)))):
         return None
-    values = (max(int(now) + int(after) - int(before), 0) for before, after, now in zip(old, new, here, strict=True))
-    return [f"{after[: -len(after.strip())]}{value}" for after, value in zip(new, values, strict=True)]
+    moved = []
+    for before, after, now in zip(old, new, here, strict=True):
+        value = max(int(now) + int(after) - int(before), 0)
+        padded = max(len(one.strip()) if one.strip().startswith("0") else 1 for one in (before, after, now))
+        moved.append(f"{after[: -len(after.strip())]}{str(value).zfill(padded)}")
+    return moved
 
 
 def _numeric(piece: str) -> bool:
-    return piece.strip().isdecimal()
+    return piece.strip().isdecimal() and len(piece.strip()) <= _DIGITS
+
+
+def _parts_of_a_number(pieces: Sequence[str], first: int, end: int) -> bool:
+    """Whether a point or a comma joins these to digits: "05" of "1.05", or "990" of "1,990"."""
+    before, after = pieces[max(0, first - 2) : first + 1], pieces[max(0, end - 1) : end + 2]
+    return any(
+        len(three) == 3 and three[1] in _JOINING and three[0].strip().isdecimal() and three[2].isdecimal()
+        for three in (before, after)
+    )

@@ -69,8 +69,9 @@ def candidates(
     step: StepDescription,
     compared: ComparedRows,
     numbers: ComputedNumbers,
+    own: int = -1,
 ) -> Candidates:
-    """Everything the world may answer to `step`."""
+    """Everything the world may answer to `step`; `own` is the logged episode that it belongs to, -1: none."""
     texts: list[str] = []
     places: list[int] = []
     kinds: list[int] = []
@@ -78,7 +79,7 @@ def candidates(
     phrasing = log.language.phrasing
     plain: dict[tuple[str, str], tuple[str, int, Renaming]] = {}
     adapted: set[tuple[str, int]] = set()
-    adapter = _Adapter(log, rules, state, step)
+    adapter = _Adapter(log, rules, state, step, own)
     for place, row in enumerate(compared.rows.tolist()):
         source = _source(log, state, row)
         key = source.action, source.answer
@@ -137,8 +138,8 @@ def _source(log: StepTable, state: EpisodeState, row: int) -> Source:
 class _Adapter:
     """Answers adapted to one step by history, numbers and views. What a like source offered is not made again."""
 
-    def __init__(self, log: StepTable, rules: EditRules, state: EpisodeState, step: StepDescription) -> None:
-        self._log, self._rules, self._state, self._step = log, rules, state, step
+    def __init__(self, log: StepTable, rules: EditRules, state: EpisodeState, step: StepDescription, own: int) -> None:
+        self._log, self._rules, self._state, self._step, self._own = log, rules, state, step, own
         self._latest = latest_phrases(state)
         self._related = [(at, state.actions[at], state.answers[at]) for at in state.related(step.phrase)]
         self._moved: set[tuple[str, str, str]] = set()
@@ -186,7 +187,7 @@ class _Adapter:
                 yield transfer.text, REPLACED if transfer.replaced else TRANSFERRED
         if names and text not in self._recalled:
             self._recalled.add(text)
-            for view, changed in self._rules.recalled(text, state.views, self._related, self._step.phrase):
+            for view, changed in self._rules.recalled(text, state.views, self._related, self._step.phrase, self._own):
                 yield view, EDITED if changed else RECALLED
 
     def _holds(self, other: str, text: str) -> bool:

@@ -38,6 +38,8 @@ class Change:
 
 
 Edit = tuple[Change, ...]
+Event = tuple[str, str]
+"""What an action was and how it was answered, less the names: the same action may have done something or not."""
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -67,15 +69,16 @@ class Views:
 
 
 class EditRules:
-    """How often an action of each skeleton, answered so, changed a view in each way."""
+    """How often an action of each skeleton, answered so, changed a view in each way; less often without one episode."""
 
     def __init__(self, phrasing: Phrasing) -> None:
         self._phrasing = phrasing
-        self._counts: dict[tuple[str, str], Counter[Edit | None]] = defaultdict(Counter)
-        self._after: dict[tuple[str, str, str], str] = {}
+        self._counts: dict[Event, Counter[Edit | None]] = defaultdict(Counter)
+        self._of_episode: dict[tuple[int, Event], Counter[Edit | None]] = defaultdict(Counter)
+        self._after: dict[tuple[str, str, str, int], str] = {}
         """Views after an action that are computed already."""
 
-    def learn(self, actions: Sequence[str], answers: Sequence[str], start: str) -> None:
+    def learn(self, episode: int, actions: Sequence[str], answers: Sequence[str], start: str) -> None:
         """From one episode: its actions, what was answered to each, and what was seen first."""
         views = Views(start)
         self._after.clear()
@@ -88,7 +91,9 @@ class EditRules:
                 if len(between) == 1:
                     phrase = self._phrasing.parse(actions[between[0]])
                     edit = edit_between(blanked(earlier[0], phrase.names), blanked(answer[at:], phrase.names))
-                    self._counts[_event(phrase, answers[between[0]])][edit] += 1
+                    event = _event(phrase, answers[between[0]])
+                    self._counts[event][edit] += 1
+                    self._of_episode[episode, event][edit] += 1
             views.add(answer, step + 1)
 
     def _sharing(self, one: str, other: str) -> bool:
@@ -96,9 +101,11 @@ class EditRules:
         return not set(self._phrasing.parse(one).lowered).isdisjoint(self._phrasing.parse(other).lowered)
 
     def recalled(
-        self, text: str, views: Views, related: Sequence[tuple[int, str, str]], phrase: Phrase
+        self, text: str, views: Views, related: Sequence[tuple[int, str, str]], phrase: Phrase, own: int = -1
     ) -> Iterable[tuple[str, bool]]:
         """`text` with what this episode has shown in its place: as it was, and as it must have changed since (True).
+
+        What episode `own` of the log shows is left out, -1: nothing is.
 
         `phrase` is the action that is answered; `related` are the steps of the episode that share a name with it, their
         actions and answers. A view that none of these showed, or that lacks a name which text and action have, is of
@@ -114,18 +121,21 @@ class EditRules:
                 yield text[:at] + view, False
             changed = view
             for step, action, answer in related:
-                changed = self._changed(changed, action, answer) if step >= seen else changed
+                changed = self._changed(changed, action, answer, own) if step >= seen else changed
             if changed not in (view, text[at:]):
                 yield text[:at] + changed, True
 
-    def _changed(self, view: str, action: str, answer: str) -> str:
+    def _changed(self, view: str, action: str, answer: str, own: int) -> str:
         """The view after an action: by the most frequent edit of its event that can be made."""
-        key = view, action, answer
+        phrase = self._phrasing.parse(action)
+        event = _event(phrase, answer)
+        of_own = self._of_episode.get((own, event))
+        key = view, action, answer, own if of_own else -1
         changed = self._after.get(key)
         if changed is None:
-            phrase = self._phrasing.parse(action)
+            counts = self._counts[event] if of_own is None else self._counts[event] - of_own
             pieces = _PIECE.findall(blanked(view, phrase.names))
-            for edit, _ in self._counts[_event(phrase, answer)].most_common(_EDITS):
+            for edit, _ in counts.most_common(_EDITS):
                 edited = applied(edit, pieces) if edit else None
                 if edited is not None:
                     pieces = edited
@@ -136,8 +146,8 @@ class EditRules:
         return changed
 
 
-def _event(phrase: Phrase, answer: str) -> tuple[str, str]:
-    """What an action was and how it was answered, less the names: the same action may have done something or not."""
+@functools.lru_cache(maxsize=1 << 14)
+def _event(phrase: Phrase, answer: str) -> Event:
     return phrase.skeleton, " ".join(_WORD.findall(blanked(answer[:200], phrase.names).lower())[:_OPENING])
 
 

@@ -45,6 +45,8 @@ Codes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+")
 _SENTENCES, _FACTS = 6, 24
 """Sentences that are remembered of a word, and pairs of a deed and a sentence."""
+_LONGEST = 40
+"""Words of an action that relate it to what was shown: a whole file may be written by one."""
 _PLACES, _STANDING = 3, 16
 """Places of a word in what is shown that are looked at, and how much is read of what is around an action's words."""
 
@@ -232,7 +234,7 @@ class EpisodeState:
         yield from self.unseen(phrase)
         for deed in self._deeds_at(phrase, self.related(phrase)):
             yield f"did {deed}"
-        for word in dict.fromkeys(words):
+        for word in dict.fromkeys(words[:_LONGEST]):
             for sentence in self._sentences.get(word, ()):
                 yield f"read {words.index(word)} {outline(sentence, word)}"
         number = self.bids.about(phrase, action)

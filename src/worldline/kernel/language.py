@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from worldline.kernel.numerals import NumberRanges
+from worldline.kernel.numerals import NumberRanges, size
 from worldline.kernel.paths import FEWEST, SURE, Moves, opening
 from worldline.kernel.phrases import Phrase, Phrasing, exchanged
 from worldline.kernel.vectors import Array, TextTable, WordWeights
@@ -20,9 +20,10 @@ Listed = tuple[str, ...] | None
 Happening = tuple[str, str]
 """The skeleton of an action, and the wording of the first sentence of what was answered."""
 _WORD, _SENTENCE = re.compile(r"\w+"), re.compile(r"[^.!?\n]+[.!?]*")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_LAST_NUMBERS = re.compile(r"\d[\d.]*")
-"""In a text from its end: the last digit, and all digits and points before it."""
+_NUMBER = re.compile(r"(?:(?<!\S)-)?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)?)")
+"""Below zero after a space only: "5-7" is a range. A comma before three digits joins them: 1,250."""
+_LAST_NUMBERS = re.compile(r"\d[\d.,]*(?:-(?=\s|$))?")
+"""In a text from its end: the last digit, and all digits, points and commas before it."""
 _FREE_NUMBER = re.compile(r"\d(?<![\w<]\d)\d*(?:\.\d+)?")
 """A number that is no part of a word and not the place of a blanked name."""
 _COMMON = 0.5
@@ -136,14 +137,14 @@ def _verb(happening: Happening) -> str:
 def first_number(action: str) -> float | None:
     """The first number of an action."""
     match = _NUMBER.search(action)
-    return float(match[0][:9]) if match else None
+    return size(match[0].replace(",", "")) if match else None
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def last_number(text: str) -> float | None:
     """The last number of a text."""
     match = _LAST_NUMBERS.search(text[::-1])
-    return float(_NUMBER.findall(match[0][::-1])[-1][:9]) if match else None
+    return size(_NUMBER.findall(match[0][::-1])[-1].replace(",", "")) if match else None
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -234,11 +235,11 @@ class Language:
         return [word for _, word in sorted(rare)]
 
     def fillers(self, action: str) -> dict[str, str]:
-        """The wordings of an action with one rare word blanked, and that word."""
+        """The wordings of an action with one rare word blanked, and that word; none of a long text."""
         fillers = self._fillers.get(action)
         if fillers is None:
             words = _WORD.findall(action.lower())
-            rare = (word for word in words if self.rare(word))
+            rare = (word for word in words if self.rare(word)) if len(words) <= _LONGEST else ()
             fillers = self._fillers[action] = {outline(" ".join(words), word): word for word in rare}
         return fillers
 

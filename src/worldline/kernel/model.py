@@ -58,7 +58,7 @@ class Considered:
     votes: TaskVotes
 
 
-FEATURES = 12
+FEATURES = 13
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -86,9 +86,9 @@ class KernelModel(nn.Module):
         self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
         self.numbers = NumberModel(self.log)
         self.rules = EditRules(self.log.language.phrasing)
-        for episode in episodes:
+        for number, episode in enumerate(episodes):
             actions = [step.action for step in episode.steps]
-            self.rules.learn(actions, episode.next_observations, episode.steps[0].observation)
+            self.rules.learn(number, actions, episode.next_observations, episode.steps[0].observation)
         self.lists = any(row.listed is not None for row in self.log.rows)
         self.sorts = all(list(row.listed or ()) == sorted(row.listed or ()) for row in self.log.rows)
         lists = [(row.episode, episodes[row.episode].task_id, row.listed or ()) for row in self.log.rows]
@@ -154,7 +154,7 @@ class KernelModel(nn.Module):
             self.numbers.at(one.step.phrase.skeleton, one.step.action, one.state.readings, one.own) for one in questions
         ]
         possible = [
-            candidates(self.log, self.rules, one.state, one.step, rows, computed)
+            candidates(self.log, self.rules, one.state, one.step, rows, computed, one.own)
             for one, rows, computed in zip(questions, compared, numbers, strict=True)
         ]
         voted = [self._task_votes(one) for one in questions]

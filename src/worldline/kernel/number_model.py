@@ -14,7 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from worldline.kernel.numerals import Context, Numbered, Readings, action_readings, first_readings, numbered, readings
+from worldline.kernel.numerals import (
+    Context,
+    Numbered,
+    Readings,
+    action_readings,
+    decimals,
+    first_readings,
+    numbered,
+    readings,
+)
 from worldline.kernel.step_table import FOLDS, StepTable, fold_of
 
 Array = npt.NDArray[np.float64]
@@ -41,11 +50,6 @@ _LEVELS = 8
 """Numbers of an answer whose size may decide what can be done next."""
 _FARTHEST = 5.0
 """Errors that a number is off at most: farther off is no worse."""
-
-
-def decimals(number: str) -> int:
-    """Digits after the point."""
-    return len(number.partition(".")[2])
 
 
 @dataclass(frozen=True)

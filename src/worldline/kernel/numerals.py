@@ -15,6 +15,8 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 _WORD = re.compile(r"[^\W\d_]+|[^\w\s]")
 _DIGITS = 9
 """Characters of a number that are read."""
+_LARGEST = 1e300
+"""A number with more digits than any float can hold is as large: what differs from it is still a number."""
 Context = tuple[str, str]
 """The last word or mark before a number and the first one after it."""
 Readings = Mapping[Context, float]
@@ -65,6 +67,16 @@ def numbered(text: str) -> Numbered:
     return Numbered(tuple(parts[::2]), tuple(parts[1::2]))
 
 
+def size(number: str) -> float:
+    """Of a number as it is written."""
+    return max(-_LARGEST, min(float(number), _LARGEST))
+
+
+def decimals(number: str) -> int:
+    """Digits after the point."""
+    return len(number.partition(".")[2])
+
+
 def readings(text: str) -> dict[Context, float]:
     """The numbers of a text, by their place."""
     return dict(numbered(text).values)
@@ -89,7 +101,7 @@ class NumberRanges:
         self._ranges: dict[str, list[tuple[float, float]]] = {}
         for text in set(texts):
             apart = numbered(text)
-            values = [float(number) for number in apart.numbers]
+            values = [size(number) for number in apart.numbers]
             ranges = self._ranges.setdefault("#".join(apart.pieces), [(value, value) for value in values])
             for at, value in enumerate(values):
                 ranges[at] = min(ranges[at][0], value), max(ranges[at][1], value)
@@ -104,7 +116,7 @@ class NumberRanges:
         ranges = self._ranges.get("#".join(apart.pieces))
         if ranges is None:
             return False
-        return all(low <= float(n) <= high for n, (low, high) in zip(apart.numbers, ranges, strict=True))
+        return all(low <= size(n) <= high for n, (low, high) in zip(apart.numbers, ranges, strict=True))
 
 
 @functools.lru_cache(maxsize=1 << 15)
@@ -121,12 +133,12 @@ def shifted(answer: str, before: str, now: str) -> str | None:
     for at, (number, context) in enumerate(zip(then.numbers, then.contexts, strict=True)):
         if context not in old or context not in new:
             continue
-        value = float(new[context]) + float(number) - float(old[context])
+        value = size(new[context]) + size(number) - size(old[context])
         if value < 0:
             return None
-        whole = "." not in number + old[context] + new[context]
+        places = max(decimals(n) for n in (number, old[context], new[context]))
         padded = max((len(n) for n in (number, old[context], new[context]) if n.startswith("0")), default=1)
-        moved[at] = str(int(value)).zfill(padded) if whole else f"{value:.10g}"
+        moved[at] = f"{value:.{places}f}" if places else str(int(value)).zfill(padded)
     if tuple(moved) == then.numbers:
         return None
     return "".join(piece + number for piece, number in zip(then.pieces, [*moved, ""], strict=True))
@@ -142,11 +154,13 @@ def between(answer: str, before: tuple[str, str], now: tuple[str, str]) -> str |
     old, new = [numbered(text).numbers for text in before], [numbered(text).numbers for text in now]
     if len(then.numbers) != 1 or not all(old) or not all(new):
         return None
-    (seen, done), (seen_now, done_now) = ((float(a[-1]), float(b[-1])) for a, b in (old, new))
+    (seen, done), (seen_now, done_now) = ((size(a[-1]), size(b[-1])) for a, b in (old, new))
     if seen == done or (seen, done) == (seen_now, done_now):
         return None
-    share = (float(then.numbers[0]) - done) / (seen - done)
+    share = (size(then.numbers[0]) - done) / (seen - done)
     value = done_now + share * (seen_now - done_now)
+    if not abs(value) <= _LARGEST:
+        return None
     if "." not in then.numbers[0]:
         value = round(value)
     if value < 0:
@@ -159,4 +173,4 @@ def number_gap(text: str, other: str) -> float:
     first, second = numbered(text).numbers, numbered(other).numbers
     if len(first) != len(second):
         return float("inf")
-    return sum(abs(float(a) - float(b)) for a, b in zip(first, second, strict=True)) / max(1, len(first))
+    return sum(abs(size(a) - size(b)) for a, b in zip(first, second, strict=True)) / max(1, len(first))

@@ -3,7 +3,7 @@
 "You see Ida: a brown coat, grey hair" and "Ida has grey hair, and wears a coat of brown wool" agree in what they tell.
 A word tells something where it comes again in other episodes of the task, when the like is asked, more often than in
 other tasks. Counted in the log; no word is built in. A logged episode is judged by words that other episodes have
-weighed, and by no answer that is left out.
+weighed, those of its own policy among them, and by no answer that is left out.
 """
 
 import itertools
@@ -209,7 +209,7 @@ def _rates(presence: csr_matrix, parts: Rows, alike: Array) -> tuple[Array, Arra
 
 
 def _sampled(log: StepTable) -> tuple[Rows, list[list[str]]]:
-    """Rows of whole tasks, as many as are compared, and the words of their answers."""
+    """Rows, task by task, as many as are compared, and the words of their answers."""
     tasks = [*_rows_of_tasks(log).values()]
     order = np.random.default_rng(0).permutation(len(tasks)).tolist()
     rows = (row for at in order for row in tasks[at].tolist())

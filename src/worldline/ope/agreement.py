@@ -26,10 +26,14 @@ def agreement(
     confidence: float = 0.95,
     in_units_of_value: bool = True,
 ) -> dict[str, float | None]:
-    """All measures. A predictor that only ranks (`-epsilon`) has no errors: `in_units_of_value` is false."""
+    """All measures, and of how many policies they are.
+
+    A predictor that only ranks (`-epsilon`) has no errors: `in_units_of_value` is false.
+    """
     x, y = np.array([estimate.value for estimate in estimates]), np.asarray(truth, dtype=np.float64)
     low, high = spearman_interval(resampled, y, confidence) if resampled is not None else (None, None)
     ranks = {
+        "policies": float(len(y)),
         "spearman": spearman(x, y),
         "spearman_low": low,
         "spearman_high": high,

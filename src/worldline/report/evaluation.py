@@ -206,18 +206,25 @@ def _agreement(evaluation: Evaluation, best: str) -> Table:
     measured = evaluation.agreement
     measures = [m for m in (*_MEASURES, "coverage") if any(m in row for row in measured.values())]
     estimators = [name for name in measured if name in evaluation.estimators]
-    tops = {m: top(v) for m in measures if (top := _MEASURES.get(m)) and (v := _values(measured, estimators, m))}
+    judged = {name: evaluation.judged(name) for name in measured}
+    of_all = [name for name in estimators if judged[name][0] == judged[name][1]]
+    tops = {m: top(v) for m in measures if (top := _MEASURES.get(m)) and (v := _values(measured, of_all, m))}
     rows = []
     names = [*estimators, *(name for name in measured if name not in estimators)]
     for name in names:
-        row = [Cell(name, "" if name in estimators else "trivial", "best" if name == best else "")]
+        valued, many = judged[name]
+        notes = ["trivial"] * (name not in estimators) + [f"{valued} of {many} policies"] * (valued < many)
+        row = [Cell(name, ", ".join(notes), "best" if name == best else "")]
         for measure in measures:
             value = measured[name].get(measure)
-            tone = "best" if name in estimators and value is not None and value == tops.get(measure) else ""
+            tone = "best" if name in of_all and value is not None and value == tops.get(measure) else ""
             ends = (measured[name].get(f"{measure}_low"), measured[name].get(f"{measure}_high"))
             row.append(figure(value, *ends, tone=tone))
         rows.append(row)
-    caption = "Blue: the best estimator by that measure. p: chance that a random order agrees as well."
+    caption = (
+        "Blue: the best by that measure, of estimators that value all policies. p: chance that a random order agrees "
+        "as well."
+    )
     columns = ("estimator", *measures)
     return Table(
         "Agreement with the truth",
