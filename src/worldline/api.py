@@ -76,6 +76,7 @@ class SftSettings(TypedDict, total=False):
     data: PathLike | None
     options: Mapping[str, Any]
     split: str
+    policies: Sequence[str]
     episodes: int
     noise: float
     only_success: bool

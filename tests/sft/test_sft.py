@@ -299,6 +299,20 @@ def failing_log(folder: Path, episodes: int) -> int:
     return sum(bool(success) for success in played.tally.successes)
 
 
+def test_one_policy_of_a_log_is_cloned(tiny: None, tmp_path: Path) -> None:
+    """Its failures too, where these are wanted: as a logger it failed as well."""
+    for name, episodes in (("random", 9), ("first", 5)):
+        played = {"env": "counting:CountingWorld", "policy": "random", "name": name, "out": tmp_path / "log"}
+        collect(CollectConfig(**played, episodes=episodes))
+    how = {"source": str(tmp_path / "log"), "only_success": False, "epochs": 0.1}
+    assert sft(settings(tmp_path / "first", **how, policies=("first",))).episodes == 5
+    assert sft(settings(tmp_path / "both", **how)).episodes == 14
+    with pytest.raises(InputError, match="--policies: no episode has the policy 'frist'"):
+        sft(settings(tmp_path / "slip", **how, policies=("frist",)))
+    with pytest.raises(InputError, match="--policies: only of a log"):
+        sft(settings(tmp_path / "expert", source="counting:CountingWorld", policies=("first",)))
+
+
 def test_a_world_model_of_text_learns_from_failures_too(tiny: None, tmp_path: Path) -> None:
     won = failing_log(tmp_path / "log", 24)
     how = {"source": str(tmp_path / "log"), "target": "observation", "outcome": True, "epochs": 0.1}

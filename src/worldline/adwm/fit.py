@@ -286,7 +286,7 @@ class FitConfig(FitSettings):
 
     log: tuple[Path, ...] = positional(help="folders of logs, or run folders")
     out: Folder = option(help="folder of the world model")
-    jobs: int | None = option(None, help="processes that share the fit of wm; default: one a core, from Python 1", ge=1)
+    jobs: int | None = option(None, help="processes that fit wm; default: one a core, from Python 1", ge=1)
     resume: bool = option(False, help="go on with a fit that was interrupted")
     overwrite: bool = option(False, help="throw away what the folder holds")
 

@@ -45,6 +45,7 @@ class SftConfig(Config):
 
     examples: ClassVar[tuple[str, ...]] = (
         "worldline sft household --out runs/clone",
+        "worldline sft logs/ --policies v1 --no-only-success --out runs/v1",
         "worldline sft logs/ --model HuggingFaceTB/SmolLM2-135M-Instruct --lora 16 --out runs/smol",
         "worldline collect household --policy hf:runs/clone/model --split unseen",
     )
@@ -55,6 +56,7 @@ class SftConfig(Config):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     split: str = option("", help="which tasks; default: the environment's first split (of a log: all)")
+    policies: tuple[str, ...] = option((), help="of a log, only what these did: v3 at every epsilon, v3@0.2 at this one")
     episodes: int = option(
         4000, help="demonstrations to play (of a log: to use at most, drawn from all of it)", ge=1, le=10_000_000
     )
@@ -263,8 +265,13 @@ def _gathered(
 def _demonstrations(config: SftConfig, failed: list[str], lost: list[str]) -> Iterator[Demonstration]:
     """The log's episodes, or the expert's, played on demand; a failed demonstration teaches nothing."""
     if Path(config.source).exists():
-        logged = store.read(Path(config.source), splits=[config.split] if config.split else None)
+        if config.policies:
+            store.check_policies(config.source, config.policies)
+        splits, policies = [config.split] if config.split else None, config.policies or None
+        logged = store.read(Path(config.source), splits=splits, policies=policies)
         return _worth_learning(logged, config.only_success, lost)
+    if config.policies:
+        raise InputError(f"--policies: only of a log: in {config.source} the expert is played")
     if ":" not in config.source and config.source not in envs.WORLDS:
         near = nearby(config.source) if "/" in config.source else suggest(config.source, list(envs.WORLDS))
         raise InputError(f"unknown environment '{config.source}', and no such folder{near}")
