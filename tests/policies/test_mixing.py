@@ -11,6 +11,7 @@ import pytest
 from worldline import policies
 from worldline.policies import PolicyConfig, mix
 from worldline.policies.language_model import hf
+from worldline.policies.mixing import FunctionPolicy
 from worldline.types import Decision, InputError, LazyActions, Policy, ScoringPolicy, Turn
 
 Make = Callable[..., Turn]
@@ -147,6 +148,14 @@ def test_random_scores(make_turn: Make) -> None:
 def test_random_needs_admissible_actions(make_turn: Make, admissible: Any) -> None:
     with pytest.raises(InputError, match="lists none"):
         policies.load("random").act([make_turn(admissible=admissible)])
+
+
+def test_chance_needs_admissible_actions_and_says_who_asked_for_it(make_turn: Make) -> None:
+    mixed = mix(FunctionPolicy(lambda turn: "look", "mine"), 0.999)
+    with pytest.raises(
+        InputError, match=r"^--epsilon 0\.999 chooses among admissible actions, and the environment lists"
+    ):
+        mixed.act([make_turn(admissible=None)])
 
 
 def test_a_plain_function_is_a_policy(make_turn: Make) -> None:

@@ -130,7 +130,7 @@ class Mixture:
         self.name = _name(policy, epsilon)
         self.epsilon = epsilon
         self._policy = policy
-        self._chance = RandomPolicy()
+        self._chance = RandomPolicy(f"--epsilon {epsilon:g}")
 
     def act(self, turns: Sequence[Turn]) -> list[Decision]:
         return [replace(decision, logprob=None) for decision in self._decide(turns, self._flips(turns))]
