@@ -56,7 +56,7 @@ class SftConfig(Config):
     data: Path | None = option(None, help="the environment's data, where it needs some")
     options: dict[str, Any] = option({}, help="settings of the environment itself")
     split: str = option("", help="which tasks; default: the environment's first split (of a log: all)")
-    policies: tuple[str, ...] = option((), help="of a log, only what these did: v3 at every epsilon, v3@0.2 at this one")
+    policies: tuple[str, ...] = option((), help="of a log, only what these did: v3, or v3@0.2 at this epsilon")
     episodes: int = option(
         4000, help="demonstrations to play (of a log: to use at most, drawn from all of it)", ge=1, le=10_000_000
     )
