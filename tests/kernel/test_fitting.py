@@ -112,17 +112,6 @@ def test_a_step_that_is_likelier_to_be_in_the_sample_counts_less_among_held_out_
     assert _fit_lists(model, steps, chances, frozenset({0})) == {"exact lists": 0.25}
 
 
-def test_a_log_of_short_episodes_costs_no_more_than_the_sample() -> None:
-    """Every one of 300 steps is its episode's last; of 60 that are wanted each stands for five."""
-    model = KernelModel([episode(f"e{n}", "On.", [Played("go", f"Off {n % 3}.")], task=f"t{n}") for n in range(300)])
-    sample = described_steps(model, 0, 60)
-    assert 30 < len(sample) < 90
-    assert {one.weight for one in sample} == {1.0}
-    log = shelves(12, seed=1)
-    last = [one for one in described_steps(KernelModel(log), 0, 24) if one.row.step + 1 == len(log[one.row.episode])]
-    assert len(last) == 12, "all last steps, where these are fewer than wanted"
-
-
 def test_ends_that_no_candidate_says_are_counted_apart() -> None:
     """Of the ends of two held-out episodes one has a text that no other episode has; what came before can be said."""
     model = KernelModel(walks(40, seed=1))
@@ -182,23 +171,23 @@ def test_every_model_has_as_many_of_the_processes(monkeypatch: pytest.MonkeyPatc
     """One of all episodes, and where there are three policies, three without one of these."""
     log = [one.model_copy(update={"policy": f"p{at % policies}"}) for at, one in enumerate(shelves(3, seed=1))]
     monkeypatch.setattr(fitting, "LEAST_SHARED", 1)
-    asked: list[int] = []
+    processes: list[int] = []
 
     @contextmanager
     def left_out(
         log: Sequence[Trajectory], fit: partial[KernelModel], seed: int, jobs: int
     ) -> Iterator[Callable[[object], None]]:
-        asked.append(fit.keywords["jobs"])
+        processes.append(fit.keywords["jobs"])
         yield lambda progress: None
 
     def whole(*given: object) -> Fit:
-        asked.append(int(str(given[3])))
+        processes.append(int(str(given[3])))
         return KernelModel(log), {}
 
     monkeypatch.setattr(fitting, "measuring_left_out", left_out)
     monkeypatch.setattr(fitting, "fit_once", whole)
     fit_kernel(log, 0, 60, jobs=9)
-    assert asked == [each, each]
+    assert processes == [each, each]
 
 
 @pytest.mark.usefixtures("briefly")  # which also undoes what the script sets here
