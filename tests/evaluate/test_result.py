@@ -101,3 +101,14 @@ def test_a_candidate_has_a_label() -> None:
     mixed = candidate().model_copy(update={"epsilon": 0.5})
     evaluation = Evaluation(policies=(mixed,))
     assert evaluation.value("a@0.5", "naive") is evaluation.value("a", "naive", 0.5) is mixed.estimates["naive"]
+
+
+def test_who_refuses_the_hard_policies_is_not_judged_on_all() -> None:
+    """Of three policies one has no true value; `dr` refuses one of the other two, a predictor values both."""
+
+    def policy(name: str, truth: float | None, refused: bool) -> PolicyResult:
+        estimates = {"dr": sound(0.5).model_copy(update={"value": None} if refused else {}), "wm": sound(0.5)}
+        return PolicyResult(name=name, truth=truth, estimates=estimates, predictors={"length": 3.0})
+
+    evaluation = Evaluation(policies=(policy("a", 0.1, False), policy("b", 0.2, True), policy("c", None, True)))
+    assert [evaluation.judged(name) for name in ("dr", "wm", "length", "nobody")] == [(1, 2), (2, 2), (2, 2), (0, 2)]

@@ -47,6 +47,7 @@ def test_helpers_answer_as_the_process_itself_does() -> None:
     alone = described_steps(model, 3, 30)
     with helping(log, 2) as helpers:
         helped = described_steps(model, 3, 30, helpers=helpers)
+        assert described_steps(model, 3, 0, as_new=True, helpers=helpers) == []
     assert [one.row for one in helped] == [one.row for one in alone]
     for one, other in zip(helped, alone, strict=True):
         assert one.considered.candidates.texts == other.considered.candidates.texts

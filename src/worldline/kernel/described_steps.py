@@ -108,7 +108,7 @@ def helping(episodes: Sequence[Trajectory], jobs: int) -> Iterator[Helpers | Non
     with worker_pool(jobs) as pool:
 
         def help_with(parts: Sequence[Sequence[_Pick]], as_new: bool) -> Iterator[Sequence[Answered]]:
-            size = -(-len(parts) // (_SHARES * jobs))
+            size = max(1, -(-len(parts) // (_SHARES * jobs)))
             shares = [parts[first : first + size] for first in range(0, len(parts), size)]
             for pending in [pool.submit(_answered_in_a_process, log, share, as_new) for share in shares]:
                 yield from pending.result()
