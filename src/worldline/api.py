@@ -189,6 +189,7 @@ class EvaluateSettings(PolicySettings, total=False):
     cache: PathLike | None
     overwrite: bool
     engine: str
+    jobs: int | None
     workers: int
     gpus: float
 

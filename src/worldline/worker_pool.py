@@ -28,7 +28,7 @@ def worker_pool(jobs: int, engine: str = "local") -> Iterator[WorkerPool]:
             yield ray
         return
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context(_START), _begin)
-    with _one_thread_each():
+    with one_thread_each():
         for _ in range(jobs):  # a process starts with each task that finds none idle
             pool.submit(os.getpid)
     try:
@@ -59,7 +59,7 @@ def _call(one: Callable[[], object]) -> None:
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
     """Processes that start meanwhile have one thread, in numpy too: threads that wait for each other cost more."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))

@@ -184,3 +184,19 @@ def test_a_rollout_outlives_crashing_episodes(world: WorkerWorld) -> None:
 def test_a_world_that_does_not_load_is_said_once_and_early() -> None:
     with pytest.raises(InputError, match="unknown environment"):
         load("hosehold", workers=2)
+
+
+def test_the_same_processes_host_one_world_after_the_other() -> None:
+    """A process that died between two worlds is begun anew; what a world counts in its processes can be read."""
+    ladder, logged = Recipe(load, "ladders:Ladder"), Recipe(load, "ladders:Ladder", options={"log": "yes"})
+    world = WorkerWorld(ladder, workers=2, timeout=3.0)
+    first = world.make()
+    assert first.reset(task="4")[0] == "4: rung 0 in a process"
+    world.host(logged, logged.world())
+    second = world.make()
+    process = int(second.reset(task="5")[0].rpartition(" ")[2])
+    assert world.attributes("name") == ["ladders:Ladder"] * 2
+    os.kill(process, signal.SIGKILL)
+    world.host(ladder, ladder.world())
+    assert world.make().reset(task="6")[0] == "6: rung 0 in a process"
+    world.close()

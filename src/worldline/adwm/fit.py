@@ -134,10 +134,12 @@ class Fitted:
         files.write_json(folder / FIGURES, {"figures": self.figures, "notes": self.notes})
 
 
-def fit_ensemble(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch = lambda row: None) -> Fitted:
-    """A world model of `episodes`, in memory; `watch` hears of every epoch."""
+def fit_ensemble(
+    episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch = lambda row: None, jobs: int = 1
+) -> Fitted:
+    """A world model of `episodes`, in memory; `watch` hears of every epoch, and `jobs` processes fit `wm`."""
     drawn = DrawnLog.of(MemoryLog(episodes), settings.kernel_steps, settings.seed, checked=False)
-    kernel, figures = measured_kernel(drawn.episodes(), settings)
+    kernel, figures = measured_kernel(drawn.episodes(), settings, jobs)
     log = FittingLog.of(kernel, drawn, settings)
     return log.measured([log.fit_member(index, watch) for index in range(settings.members)], figures)
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.kernel_env import KernelWorld
-from worldline.adwm.log_world import Support
+from worldline.adwm.kernel_workers import KernelWorkers
+from worldline.adwm.log_world import SPLIT, Support
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, World, WorldlineError, derive_seed
@@ -77,13 +78,18 @@ def imagine_kernel(
     gamma: float = 1.0,
     seed: int = 0,
     batch_size: int = 256,
+    workers: KernelWorkers | None = None,
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
-    """The same in the world of the kernel model (`wm`), or of the bag (`wm-bag`)."""
+    """The same in the world of the kernel model (`wm`), which `workers` may share, or of the bag (`wm-bag`)."""
     starts = ensemble.episodes if starts is None else starts
     world = KernelWorld(ensemble.kernel, ensemble.facts, bag=bag, starts=starts)
-    played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
-    return Imagined(played.values, 0.0, world.support, played.trajectories, played.lost, played.failure)
+    tasks = world.num_tasks(SPLIT)
+    episodes = tasks * (rollouts or enough(tasks))
+    shared = workers.shared(world, starts, episodes) if workers is not None and not bag else None
+    played = _played(shared or world, policy, batch_size, starts, rollouts, gamma, seed, watch)
+    support = workers.support() if workers is not None and shared is not None else world.support
+    return Imagined(played.values, 0.0, support, played.trajectories, played.lost, played.failure)
 
 
 def imagine_text(

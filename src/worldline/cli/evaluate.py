@@ -1,5 +1,7 @@
 """`worldline evaluate`: which policy is best, and how sure are we, from a log alone."""
 
+import os
+
 from worldline.cli.verb_result import VerbResult, progress
 from worldline.evaluate import EvaluateConfig, views
 from worldline.evaluate import evaluate as judge
@@ -9,6 +11,8 @@ Settings = EvaluateConfig
 
 
 def run(settings: EvaluateConfig) -> VerbResult:
+    if settings.jobs is None:
+        settings = settings.model_copy(update={"jobs": os.cpu_count() or 1})
     with kept(lambda: _kept(settings)), progress() as bar:
         line = bar.add_task("", total=None, detail="")
 

@@ -95,6 +95,18 @@ class WorkerProcess:
             return value
         raise {"lost": EpisodeLostError, "input": InputError, "failed": WorldlineError}[kind](value)
 
+    def host(self, recipe: Recipe) -> None:
+        """Host another world from now on. Episodes of the one before are gone."""
+        self._greet()
+        self._recipe = recipe
+        try:
+            self._connection.send((0, "host", (recipe,), []))
+        except OSError:  # it died meanwhile
+            self.stop()
+            self._start()
+            self.generation += 1
+        self._greeted = False
+
     def stop(self) -> None:
         self._process.kill()
         self._process.join()
@@ -152,24 +164,34 @@ def _serve(connection: Connection, recipe: Recipe) -> None:
     """The life of a worker process: load the world, then answer requests until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     os.dup2(2, 1)  # what an environment prints must not end up among the results
-    try:
-        world = recipe.world()
-    except (Exception, SystemExit) as error:
-        connection.send(_failure(error))
-        return
-    connection.send(("value", None))
+    world = _loaded(connection, recipe)
     episodes: dict[int, _Hosted] = {}
-    while True:
+    while world is not None:
         try:
             episode, verb, arguments, dismissed = connection.recv()
         except EOFError:
             return
+        if verb == "host":
+            episodes.clear()
+            world = _loaded(connection, *arguments)
+            continue
         for gone in dismissed:
             episodes.pop(gone, None)
         try:
             connection.send(("value", _answer(world, episodes, episode, verb, arguments)))
         except (Exception, SystemExit) as error:
             connection.send(_failure(error))
+
+
+def _loaded(connection: Connection, recipe: Recipe) -> World | None:
+    """The world, once the other side has heard of it; None where it could not be loaded."""
+    try:
+        world = recipe.world()
+    except (Exception, SystemExit) as error:
+        connection.send(_failure(error))
+        return None
+    connection.send(("value", None))
+    return world
 
 
 @dataclass(slots=True)
@@ -188,6 +210,8 @@ class _Hosted:
 
 
 def _answer(world: World, episodes: dict[int, _Hosted], episode: int, verb: str, arguments: tuple[Any, ...]) -> Any:
+    if verb == "attribute":
+        return getattr(world, *arguments)
     if verb == "make":
         episodes[episode] = _Hosted(world.make())
         return None

@@ -10,18 +10,34 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from worldline.envs.worker_process import EpisodeLostError, Interrupted, Recipe, WorkerProcess
-from worldline.types import Info, LazyActions, StepResult, Turn, WorldlineError, lowest_return
+from worldline.types import Info, LazyActions, StepResult, Turn, World, WorldlineError, lowest_return
 
 
 class WorkerWorld:
-    """A world whose episodes run in `workers` processes. `replaced` counts the processes that had to be."""
+    """A world whose episodes run in `workers` processes. `replaced` counts the processes that had to be.
 
-    def __init__(self, recipe: Recipe, workers: int, timeout: float = 120.0) -> None:
-        self._world = recipe.world()
-        self.name, self.version, self.family = self._world.name, self._world.version, self._world.family
-        self.max_steps = self._world.max_steps
-        self.max_return, self.min_return = self._world.max_return, lowest_return(self._world)
+    `world` is that of the recipe, where this process has it already.
+    """
+
+    def __init__(self, recipe: Recipe, workers: int, timeout: float = 120.0, world: World | None = None) -> None:
+        self._take(recipe.world() if world is None else world)
         self._workers = [WorkerProcess(recipe, timeout) for _ in range(workers)]
+
+    def _take(self, world: World) -> None:
+        self._world = world
+        self.name, self.version, self.family = world.name, world.version, world.family
+        self.max_steps = world.max_steps
+        self.max_return, self.min_return = world.max_return, lowest_return(world)
+
+    def host(self, recipe: Recipe, world: World) -> None:
+        """Host another world from now on, in the same processes. Episodes of the one before are gone."""
+        self._take(world)
+        for worker in self._workers:
+            worker.host(recipe)
+
+    def attributes(self, name: str) -> list[Any]:
+        """An attribute of the world in each process."""
+        return [worker.answer(worker.send(0, "attribute", name)) for worker in self._workers]
 
     @property
     def replaced(self) -> int:

@@ -5,6 +5,7 @@ this log (null test, certificate), then the estimates, then, where `--truth` is 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -78,6 +79,9 @@ class ModelBasedEstimators(Protocol):
 
     def imagined_episodes(self) -> Iterator[Trajectory]: ...
 
+    def close(self) -> None:
+        """End the processes it has begun."""
+
 
 def evaluate(
     config: EvaluateConfig,
@@ -96,7 +100,8 @@ def evaluate(
     with reserved(config), lean_memory(), spread(config, evaluate, watch) as config:
         case = Case(config, candidates or {}, loggers or {}, watch)
         world = _world_model(case)
-        evaluation = judge(case, world, extra)
+        with nullcontext() if world is None else closing(world):
+            evaluation = judge(case, world, extra)
         if config.out is not None:
             save(config.out, evaluation, world.imagined_episodes() if world is not None else ())
     return evaluation

@@ -12,6 +12,7 @@ from worldline import files, store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.kernel_env import BAG, KERNEL
+from worldline.adwm.kernel_workers import KernelWorkers
 from worldline.adwm.value import Imagined, enough, imagine, imagine_kernel, imagine_text
 from worldline.evaluate.case import Case
 from worldline.evaluate.imagined_cache import cached_imagination
@@ -53,6 +54,11 @@ class Imagination:
 
     case: Case
     ensemble: Ensemble
+
+    @cached_property
+    def workers(self) -> KernelWorkers:
+        """Processes that share the answers of `wm`."""
+        return KernelWorkers(self.case.config.jobs or 1)
 
     @cached_property
     def _own(self) -> Model:
@@ -128,6 +134,7 @@ class Imagination:
                 gamma=config.gamma,
                 seed=derive_seed(config.seed, seed),
                 batch_size=config.imagined_at_once,
+                workers=self.workers,
                 **how,
             )
         if name == TEXT_MODEL:

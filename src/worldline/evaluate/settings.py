@@ -108,6 +108,9 @@ class EvaluateConfig(PolicyConfig):
         "local",
         help="where candidates are scored and imagined: local, ray (of $RAY_ADDRESS, else its own), ray://HOST:PORT",
     )
+    jobs: int | None = option(
+        None, help="processes that answer for wm and fit it again; default: one a core, from Python 1", ge=1
+    )
     workers: int = option(0, help="with --engine ray: processes of a Ray of its own; 0: one a core", ge=0)
     gpus: float = option(0.0, help="with --engine ray: GPUs, or the share of one, that each candidate takes", ge=0)
 

@@ -40,7 +40,7 @@ def spread(config: EvaluateConfig, evaluate: Callable[[EvaluateConfig], Any], wa
 
 def parts(config: EvaluateConfig, cache: Path) -> list[EvaluateConfig]:
     """One evaluation for each candidate that somebody has to ask: not for what a file or the log itself says."""
-    own = {"cache": cache.absolute(), "out": None, "engine": "local", "certificate": False, "truth": None}
+    own = {"cache": cache.absolute(), "out": None, "engine": "local", "jobs": 1, "certificate": False, "truth": None}
     quick: dict[str, Any] = {"by": "", "sensitivity": 0, "bootstrap": 100, "logger": ()}
     if config.world_model is None:
         quick["estimators"] = ("is",)  # asks for all log-probs that any estimator wants

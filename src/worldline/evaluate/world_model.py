@@ -148,6 +148,10 @@ class WorldModelEstimators:
             self._imagined[key] = self._imagination.imagined(player, self.case.trajectories, name, candidate.label)
         return self._imagined[key]
 
+    def close(self) -> None:
+        """End the processes that share its answers."""
+        self._imagination.workers.close()
+
     def imagined_episodes(self) -> Iterator[Trajectory]:
         """What the candidates did in `wm`, else in `adwm`, so far, as episodes like real ones."""
         for candidate in self.case.candidates:
@@ -321,7 +325,7 @@ class WorldModelEstimators:
 
         @cache
         def fitted() -> Ensemble:
-            return fit_ensemble(episodes, settings, watch).ensemble
+            return fit_ensemble(episodes, settings, watch, self.case.config.jobs or 1).ensemble
 
         return Model(fitted, f"refitted on {pool} with {settings!r} and features {FEATURES}")
 

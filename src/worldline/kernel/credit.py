@@ -41,7 +41,10 @@ def closeness(
         return np.where(alike, np.exp(off[alike].min() - off), 0.0).astype(np.float32)
     plain = state.language.plain
     gaps = np.array([number_gap(plain(text), plain(answer)) for text in possible.texts])
-    return np.where(alike, (1 + gaps[alike].min()) / (1 + gaps), 0.0).astype(np.float32)
+    nearest = gaps[alike].min()
+    if not np.isfinite(nearest):  # none has as many numbers as the answer
+        return alike.astype(np.float32)
+    return np.where(alike, (1 + nearest) / (1 + gaps), 0.0).astype(np.float32)
 
 
 def _nearest(
