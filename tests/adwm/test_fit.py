@@ -57,7 +57,7 @@ def test_latents_that_say_nothing_are_noted(fitted: Fitted) -> None:
         ({"left_out_error": 0.21}, ["wm misses the returns of policies left out of the log by 0.21 in replay"]),
         (
             {"left_out_error": 0.15, "left_out_error_of_the_bag": 0.1},
-            ["log by 0.15, the bag by 0.1: the difference may be chance"],
+            ["log by 0.15, the bag (wm-bag) by 0.1: go by the certificate"],
         ),
         ({"left_out_error": 0.15, "left_out_error_of_the_bag": 0.12}, []),
         ({"possible": 0.61}, []),

@@ -26,6 +26,16 @@ def test_where_no_candidate_has_the_number_those_of_its_wording_stand_in(lamp_mo
     assert closeness(lamp_model.numbers, among, "Well.", state).tolist() == [0.0] * 4
 
 
+def test_where_none_of_its_wording_has_as_many_numbers_all_of_it_stand_in(lamp_model: KernelModel) -> None:
+    """The gap of each is infinite: none is nearer than another, and none is not a number."""
+    state = state_after(lamp_model, lamps(1, seed=1)[0], 0)
+    texts, of = ("Pay a.", "Pay 3 and 4.", "No."), np.array([0, 0, 1])
+    possible = Candidates(texts, np.arange(3), np.arange(3), np.zeros(3, np.int64), np.zeros(3, np.int64))
+    worded = Wordings(("pay #.", "no."), np.zeros((2, 1), np.int64), of)
+    among = replace(lamp_model.consider(state, "press"), candidates=possible, wordings=worded)
+    assert closeness(lamp_model.numbers, among, "Pay 11.", state).tolist() == [1.0, 1.0, 0.0]
+
+
 def test_where_no_candidate_has_the_wording_the_nearest_that_begins_alike_stands_in(lamp_model: KernelModel) -> None:
     """What is seen once is no candidate; a gate that learns nothing from it would take "nothing" for the rule."""
     state = state_after(lamp_model, lamps(1, seed=1)[0], 0)

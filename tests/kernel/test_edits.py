@@ -1,6 +1,6 @@
 import pytest
 
-from worldline.kernel.edits import Change, EditRules, Views, applied, edit_between, openings
+from worldline.kernel.edits import Change, EditRules, Views, applied, edit_between, openings, pieces
 from worldline.kernel.phrases import Phrasing
 
 PHRASING = Phrasing(frozenset({"go", "to", "take", "from", "look", "at"}))
@@ -47,6 +47,17 @@ def test_an_edit_is_said_in_one_way_wherever_its_words_repeat() -> None:
 def test_what_changes_no_name_or_too_much_is_no_edit() -> None:
     assert edit_between("you see a pen", "you see a cup") is None
     assert edit_between("<0> one two three four five six", "seven eight nine ten eleven twelve <0>") is None
+
+
+def test_long_texts_are_compared_between_their_first_and_last_difference() -> None:
+    """Of a page only what changed counts; two pages that differ throughout have no edit, and are not compared."""
+    page = " ".join(f"line {number}." for number in range(4000))
+    edit = edit_between(f"{page} a <0>, and a pen. {page}", f"{page} a pen. {page}")
+    assert edit == edit_between(f"line 3999. a <0>, and a pen. {page}", f"line 3999. a pen. {page}")
+    assert edit
+    assert applied(edit, pieces("x. a <0>, and a pen."))
+    other = " ".join(f"row {number} <0>;" for number in range(4000))
+    assert edit_between(page, other) is None
 
 
 @pytest.fixture

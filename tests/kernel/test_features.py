@@ -3,8 +3,9 @@ import pytest
 from written_logs import GREEN, RED, Played, episode, state_after
 
 from worldline.kernel.candidates import KINDS
-from worldline.kernel.features import NAMES, Owners, Seen
+from worldline.kernel.features import NAMES, Seen
 from worldline.kernel.model import KernelModel
+from worldline.kernel.words import vocabulary
 
 LOG = [
     episode(
@@ -39,23 +40,34 @@ def test_every_feature_has_a_name(model: KernelModel) -> None:
     assert np.isfinite(model.described(considered)).all()
 
 
-def test_owners_leave_one_episode_out() -> None:
-    owners = Owners()
-    owners.add("a", 0)
-    for number in (1, 2, 3):
-        owners.add("b", number)
-    assert owners.has("a", -1)
-    assert not owners.has("a", 0)
-    assert all(owners.has("b", number) for number in (-1, 0, 1, 2, 3))
-    assert not owners.has("c", -1)
+def test_what_a_log_has_seen_less_the_rows_left_out(model: KernelModel) -> None:
+    seen, owner = Seen(model.log), model.log.episode_of == 2
+    assert seen.logged("Then 20.", None)
+    assert not seen.logged("Then 20.", owner), "it is episode 2's own"
+    assert not seen.logged("Then 21.", None)
+    assert seen.words("t0", None) >= {"then", "15", "20", "25", "go"}
+    assert seen.words("t0", None) - seen.words("t0", model.log.episode_of == 4) == {"25"}
+    only = model.log.episode_of != 4
+    assert seen.words("t0", only) == vocabulary("A price of 20 is named. Then 25. You go.")
+    assert seen.words("t9", None) == frozenset()
 
 
-def test_what_a_log_has_seen() -> None:
-    seen = Seen(LOG)
-    assert seen.logged("Then 20.", -1)
-    assert not seen.logged("Then 20.", 2), "it is episode 2's own"
-    assert not seen.logged("Then 21.", -1)
-    assert seen.new_words("Then go home .", "t0", -1) == 1 / 4
+def test_a_step_as_new_has_seen_nothing_of_its_action_in_its_task() -> None:
+    """What others of the task were answered to the very action is left out of every feature that looks at the task."""
+    log = [
+        episode(f"e{n}-{p}", "A door.", [Played("push 7", "Stuck."), Played("wait", f"Hour {n}.")], task=f"t{n}")
+        for n in range(4)
+        for p in range(3)
+    ]
+    model = KernelModel(log)
+    state = state_after(model, log[0], 0)
+    left_out = model._left_out(state.describe("push 7"), 0, as_new=True)
+    assert "stuck" in model.seen.words("t0", model.log.episode_of == 0)
+    assert "stuck" not in model.seen.words("t0", left_out)
+    skeleton = model.log.language.phrasing.parse("push 7").skeleton
+    assert model.task_pairs.of("t0", skeleton, model.log.episode_of == 0)
+    assert not model.task_pairs.of("t0", skeleton, left_out)
+    assert not model.task_bids.of("t0", left_out)[skeleton]
 
 
 def test_numbers_are_placed_beside_those_shown_and_bid(model: KernelModel) -> None:

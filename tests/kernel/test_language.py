@@ -34,7 +34,7 @@ def test_numbers_are_as_large_as_they_are_written() -> None:
     assert first_number("bid 12345678999") == 12345678999
     assert first_number("heat to -5") == last_number("it is -5") == -5
     assert (first_number("weeks 5-7"), last_number("weeks 5-7")) == (5, 7), "from one to the other"
-    assert first_number("sum " + "9" * 400) == 1e300, "a large one"
+    assert first_number("sum " + "9" * 400) == 1e30, "a large one"
 
 
 @given(st.text("12,.a<_- ", max_size=20))

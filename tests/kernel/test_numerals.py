@@ -36,6 +36,17 @@ def test_a_number_with_more_digits_than_a_float_holds_is_a_large_one() -> None:
         assert NumberRanges([before]).hold(before)
 
 
+def test_commas_join_thousands_and_large_numbers_are_whole() -> None:
+    apart = numbered("You own 1,250, of 12,345.60 euros: 1,2 or 1,2345; 1700885445.")
+    assert apart.numbers == ("1,250", "12,345.60", "1", "2", "1", "2345", "1700885445")
+    assert numbered("You own 1,250 euros.").values == {("own", "euros"): 1250.0}
+    assert numbered("It is 1700885445 now.").values == {("is", "now"): 1700885445.0}
+    moved = shifted("You own 1,250 euros.", "You own 1,300 euros.", "You own 1,020 euros.")
+    assert moved == "You own 970 euros."
+    assert shifted("You own 980 euros.", "You own 930 euros.", "You own 1,020 euros.") == "You own 1,070 euros."
+    assert number_gap("1,250 of 7", "250 of 7") == 500
+
+
 def test_what_cannot_be_moved_is_none() -> None:
     assert shifted("Nothing.", "at 1.", "at 2.") is None, "the answer has no number"
     assert shifted("at 3.", "at 1.", "at 1.") is None, "nothing differs"

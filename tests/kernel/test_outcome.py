@@ -26,8 +26,8 @@ from worldline.types import Trajectory
 NOTHING, WON = StepOutcome(0.0, False, False), StepOutcome(1.0, True, True)
 
 
-def row(outcome: StepOutcome) -> LoggedStep:
-    return LoggedStep(0, 0, "", "", "", *outcome, None, None)
+def row(outcome: StepOutcome, episode: int = 0) -> LoggedStep:
+    return LoggedStep(episode, 0, "", "", "", *outcome, None, None)
 
 
 def like(**votes: float) -> Votes:
@@ -35,14 +35,50 @@ def like(**votes: float) -> Votes:
 
 
 def test_the_prior_is_the_votes_and_two_of_like_happenings() -> None:
-    """Of the log's four steps one was won, and that one ran. A step of the fit does not count for itself."""
-    model = OutcomeModel([row(NOTHING)] * 3 + [row(WON)], ["sit"] * 3 + ["run"])
+    """Of the log's four steps one was won, and that one ran. What happened in an episode does not count for itself."""
+    steps = [row(NOTHING), row(NOTHING, 1), row(NOTHING, 1), row(WON, 2)]
+    model = OutcomeModel(steps, ["sit"] * 3 + ["run"])
     assert [model.classes.number(one) for one in (NOTHING, WON)] == [0, 1]
     assert np.exp(model.prior(like(), "fly")[0]) == pytest.approx([0.75, 0.25], abs=1e-5)
     assert np.exp(model.prior(like(won=2), "fly")[0]) == pytest.approx([1.5 / 4, 2.5 / 4], abs=1e-5)
     assert np.exp(model.prior(like(), "run")[0]) == pytest.approx([0.75 / 2, 1.25 / 2], abs=1e-5)
-    assert np.exp(model.prior(like(), "run", own=WON)[0]) == pytest.approx([0.75, 0.25], abs=1e-5)
-    assert np.exp(model.prior(like(), "sit", own=NOTHING)[0]) == pytest.approx([2.75 / 3, 0.25 / 3], abs=1e-5)
+    assert np.exp(model.prior(like(), "run", own=2)[0]) == pytest.approx([0.75, 0.25], abs=1e-5)
+    assert np.exp(model.prior(like(), "sit", own=0)[0]) == pytest.approx([2.75 / 3, 0.25 / 3], abs=1e-5)
+    assert np.exp(model.prior(like(), "sit", own=1)[0]) == pytest.approx([1.75 / 2, 0.25 / 2], abs=1e-5)
+    assert np.exp(model.prior(like(), "sit", own=2)[0]) == pytest.approx([3.75 / 4, 0.25 / 4], abs=1e-5)
+
+
+def test_the_table_is_the_optimum_however_many_features_are_alike() -> None:
+    """Two features that come together share the weight that one with twice the variance has: a penalty half as large.
+
+    A step with a third feature of its own is judged by the sum of all: the fit of every feature by itself.
+    """
+    rng = np.random.default_rng(0)
+    happened = [(int(rng.random() < 0.3), int(rng.random() < 0.5)) for _ in range(200)]
+    outcomes = [WON if rng.random() < (0.8 if shown else 0.2) else NOTHING for shown, _ in happened]
+    model = OutcomeModel([row(one, at) for at, one in enumerate(outcomes)], ["go"] * 200)
+    steps = [
+        JudgedStep(at, np.array([1, *([5, 9] if shown else []), 20 + other]), like(), "go", outcome)
+        for at, ((shown, other), outcome) in enumerate(zip(happened, outcomes, strict=True))
+    ]
+    model.fit(steps, frozenset(range(0, 200, 6)))
+    table = model.table.numpy()
+    assert np.array_equal(table[5], table[9])
+    assert table[5, 1] - table[5, 0] > 0.3
+    logits = np.array(
+        [
+            model.trust.numpy() @ model.prior(like(), "go", at) + table[one.features].sum(0)
+            for at, one in enumerate(steps)
+        ]
+    )
+    chances = np.exp(logits - logits.max(1, keepdims=True))
+    chances /= chances.sum(1, keepdims=True)
+    right = np.array([model.classes.number(one) for one in outcomes])
+    slopes = chances - np.eye(2)[right]
+    shown = np.array([one for one, _ in happened], bool)
+    ratio = slopes[shown].sum(0) / -table[5]  # at the optimum the slope of each feature is its weight over the variance
+    assert ratio[0] == pytest.approx(ratio[1], rel=0.05)
+    assert ratio[0] > 0
 
 
 def test_what_else_votes_is_a_ratio_to_the_log() -> None:
@@ -153,7 +189,7 @@ def test_nothing_is_read_from_what_a_step_leaves_out_of_its_own_prior() -> None:
     rng = random.Random(0)
     happenings = [f"happening {number % 60}" for number in range(240)]
     outcomes = [rng.choice((NOTHING, WON)) for _ in happenings]
-    model = OutcomeModel([row(one) for one in outcomes], happenings)
+    model = OutcomeModel([row(one, number) for number, one in enumerate(outcomes)], happenings)
     steps = [
         JudgedStep(number, np.array([1, 2 + number % 60]), like(), happening, outcome)
         for number, (happening, outcome) in enumerate(zip(happenings, outcomes, strict=True))

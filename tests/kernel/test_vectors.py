@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
-from worldline.kernel.vectors import NUMBERS, WIDTH, TextTable, WordWeights, unit, used_columns
+from worldline.kernel.vectors import NUMBERS, WIDTH, TextTable, WordWeights, distinct_columns, unit, used_columns
 
 TEXTS = ["the red cup", "the blue cup", "the tall tree", "the old road"]
 
@@ -67,3 +68,24 @@ def test_used_columns_are_those_of_numpy() -> None:
     expected = np.unique(ids, return_inverse=True)
     assert (used == expected[0]).all()
     assert (columns == expected[1]).all()
+
+
+def test_columns_that_are_alike_are_one_that_stands_for_all() -> None:
+    rng = np.random.default_rng(0)
+    different = np.unique(rng.integers(0, 2, (6, 200)), axis=1)
+    different = different[:, different.any(0)]
+    of = rng.integers(0, different.shape[1], 500)
+    of[: different.shape[1]] = np.arange(different.shape[1])
+    columns, alike, many = distinct_columns(csr_matrix(different[:, of].astype(float)))
+    assert columns.shape == different.shape
+    assert np.array_equal(columns.toarray()[:, alike], different[:, of])
+    assert np.array_equal(many, np.bincount(alike))
+    assert many.sum() == 500
+
+
+def test_large_and_close_numbers_are_told_apart() -> None:
+    table = TextTable(WordWeights(TEXTS))
+    order, other, price = (table.id(text) for text in ("order 1,234,567,891", "order 1,234,567,890", "0.1"))
+    assert table.numbers(order).tolist() == [1234567891.0]
+    assert table.numbers(price).tolist() == [0.1]
+    assert table.number_gaps(order, np.array([other, order])).tolist() == [1.0, 0.0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from kernel_fits import fewer_updates
 from written_logs import COLOURS, OPENS, SHUT, Played, episode, state_after, walk
@@ -98,17 +99,23 @@ def test_what_was_done_long_before_decides_where_the_goal_forbids_it() -> None:
     assert np.mean(right) > 0.9, "half of the dinners make ill"
 
 
-def test_bids_of_a_task_but_for_an_episodes_own() -> None:
+def without(model: KernelModel, *rows: int) -> npt.NDArray[np.bool_]:
+    """These rows are left out."""
+    return np.isin(np.arange(len(model.log)), rows)
+
+
+def test_bids_of_a_task_less_the_rows_left_out() -> None:
     log = [
         episode("a", "Guess.", [Played("say 3", "Too low."), Played("say 8", "Too high.")], task="t0"),
         episode("b", "Guess.", [Played("say 5", "Yes, 5!")], task="t0"),
         episode("c", "Guess.", [Played("say 5", "Too low.")], task="t1"),
     ]
-    bids = TaskBids(KernelModel(log).log)
-    assert bids.of("t0", -1) == {"say *": [(3.0, "too low."), (8.0, "too high."), (5.0, "yes, <0>!")]}
-    assert bids.of("t0", 0) == {"say *": [(5.0, "yes, <0>!")]}
-    assert bids.of("t1", 2) == {"say *": []}
-    assert bids.of("t2", -1) == {}
+    model = KernelModel(log)
+    bids = TaskBids(model.log)
+    assert sorted(bids.of("t0")["say *"]) == [(3.0, "too low."), (5.0, "yes, <0>!"), (8.0, "too high.")]
+    assert bids.of("t0", without(model, 0, 1)) == {"say *": [(5.0, "yes, <0>!")]}
+    assert bids.of("t1", without(model, 3)) == {"say *": []}
+    assert bids.of("t2") == {}
 
 
 def test_words_in_place_and_elsewhere_beside_earlier_tries() -> None:
@@ -116,27 +123,28 @@ def test_words_in_place_and_elsewhere_beside_earlier_tries() -> None:
     assert list(beside(("1", "3", "2"), pairs)) == ["1 2 0 a", "1 1 0 b", "0 0 2 c"]
 
 
-def test_pairs_of_a_task_but_for_an_episodes_own() -> None:
+def test_pairs_of_a_task_less_the_rows_left_out() -> None:
     log = [
         episode("a", "A lock.", [Played("turn 3 1", "No."), Played("knock", "No.")], task="t0"),
         episode("b", "A lock.", [Played("turn 5 5", "Click.")], task="t0"),
     ]
     model = KernelModel(log)
     skeleton = model.log.language.phrasing.parse("turn 3 1").skeleton
-    assert model.task_pairs.of("t0", skeleton, 1) == [(("3", "1"), "no.")]
-    assert model.task_pairs.of("t0", skeleton, -1) == [(("3", "1"), "no."), (("5", "5"), "click.")]
+    assert model.task_pairs.of("t0", skeleton, without(model, 2)) == [(("3", "1"), "no.")]
+    assert sorted(model.task_pairs.of("t0", skeleton)) == [(("3", "1"), "no."), (("5", "5"), "click.")]
 
 
-def test_only_the_latest_pairs_of_a_task_count() -> None:
+def test_a_bounded_number_of_pairs_of_a_task_count_and_not_of_one_policy_alone() -> None:
     log = [
         episode(f"e{number}", "A lock.", [Played(f"turn {number} {at}", f"No {at}.") for at in range(3)], task="t0")
         for number in range(30)
     ]
-    pairs = KernelModel(log).task_pairs
-    skeleton = "turn *"
-    for own in (-1, 0, 28, 29):
-        every = [(str(n), str(at)) for n in range(30) for at in range(3) if n != own]
-        assert [words for words, _ in pairs.of("t0", skeleton, own)] == every[-32:]
+    model = KernelModel(log)
+    pairs = model.task_pairs.of("t0", "turn *", without(model, *range(45)))
+    tried = [int(words[0]) for words, _ in pairs]
+    assert len(pairs) == 32
+    assert min(tried) >= 15, "the first 45 rows are left out"
+    assert min(tried) < 19, "the latest 32 rows are of episodes 19 to 29"
 
 
 CODES = list(itertools.product("123", repeat=2))

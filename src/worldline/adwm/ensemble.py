@@ -84,10 +84,10 @@ class Ensemble:
     def load(cls, folder: Path, device: str = "cpu") -> "Ensemble":
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder: worldline fit makes a world model")
-        if not (folder / KERNEL_FOLDER).is_dir():
-            raise InputError(f"{folder}: not a world model: it holds no {KERNEL_FOLDER}; make one with worldline fit")
         if (folder / CONFIG).is_file() and not (folder / FIGURES).is_file():
             raise InputError(f"{folder}: this world model is not finished: worldline fit --resume goes on with it")
+        if not (folder / KERNEL_FOLDER).is_dir():
+            raise InputError(f"{folder}: not a world model: it holds no {KERNEL_FOLDER}; make one with worldline fit")
         parts = sorted(folder.glob(_MEMBER.format("*")), key=lambda part: int(part.name.rpartition("-")[2]))
         kernel = load_kernel(folder, list(store.read(folder / _LOG)))
         device = usable_device(device) if parts or device != "auto" else "cpu"  # a kernel alone takes no GPU

@@ -85,7 +85,10 @@ class EvaluateConfig(PolicyConfig):
         "bootstrap", help="kind of interval; bernstein, hcope and anytime are proven, for few estimators: --bounds"
     )
     bounds: tuple[float, float] | None = option(
-        None, help="smallest and largest value an episode can have", validate_default=True
+        None,
+        help="smallest and largest value an episode can have: needed by --interval bernstein, hcope, anytime; others "
+        "ignore it",
+        validate_default=True,
     )
     confidence: float = option(0.95, help="confidence level of the intervals", gt=0, lt=1)
     bootstrap: int = option(1000, help="number of bootstrap resamples of the tasks", ge=100, le=1_000_000)

@@ -43,7 +43,7 @@ def closeness(
     gaps = np.array([number_gap(plain(text), plain(answer)) for text in possible.texts])
     nearest = gaps[alike].min()
     if not np.isfinite(nearest):  # none has as many numbers as the answer
-        return alike.astype(np.float32)
+        return np.where(alike, 1.0, 0.0).astype(np.float32)
     return np.where(alike, (1 + nearest) / (1 + gaps), 0.0).astype(np.float32)
 
 

@@ -20,8 +20,9 @@ _WORD = re.compile(r"\w+")
 _PIECE = re.compile(r"\s*(?:<\d+>|\w+|[^\w\s])")
 _OPENING, _FEWEST, _VIEWS = 5, 3, 6
 """Words that name a sentence, the fewest that do, and the sentences of a text that are looked at."""
-_CHANGES, _LONGEST, _EDITS = 2, 10, 8
-"""Places that one edit changes at most, the words in them, and the edits of an event that are tried."""
+_CHANGES, _LONGEST, _COMPARED, _EDITS = 2, 10, 120, 8
+"""Places that one edit changes at most, the words in them, the words between the first and the last that differ, and
+the edits of an event that are tried."""
 _KEPT = 1 << 14
 """Changed views that are kept at most."""
 _SAME = ()
@@ -178,8 +179,13 @@ def edit_between(before: str, after: str) -> Edit | None:
     old, new = _PIECE.findall(before), _PIECE.findall(after)
     if old == new:
         return _SAME
-    opcodes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    places = (_leftmost(old, new, *place) for tag, *place in opcodes if tag != "equal")
+    first, end = _shared_ends(old, new)
+    old_middle, new_middle = old[first : len(old) - end], new[first : len(new) - end]
+    if max(len(old_middle), len(new_middle)) > _COMPARED:
+        return None
+    opcodes = difflib.SequenceMatcher(None, old_middle, new_middle, autojunk=False).get_opcodes()
+    apart = ((first + i, first + j, first + k, first + m) for tag, i, j, k, m in opcodes if tag != "equal")
+    places = [_leftmost(old, new, *place) for place in apart]
     changes = tuple(
         Change(_kind(old[i - 1]) if i else "", tuple(old[i:j]), tuple(new[k:m]), _kind(old[j]) if j < len(old) else "")
         for i, j, k, m in places
@@ -188,6 +194,14 @@ def edit_between(before: str, after: str) -> Edit | None:
     if len(changes) > _CHANGES or len(words) > _LONGEST or not any("<" in word for word in words):
         return None
     return changes
+
+
+def _shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many pieces two texts have in common at their beginning, and at the end of the rest."""
+    most = min(len(old), len(new))
+    first = next((at for at in range(most) if old[at] != new[at]), most)
+    end = next((at for at in range(most - first) if old[-1 - at] != new[-1 - at]), most - first)
+    return first, end
 
 
 def _leftmost(old: Sequence[str], new: Sequence[str], i: int, j: int, k: int, m: int) -> tuple[int, int, int, int]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import first_number, free_numbers, wording
-from worldline.kernel.numerals import numbered
+from worldline.kernel.numerals import numbered, size
 from worldline.kernel.phrases import Phrase
 from worldline.kernel.processes import Array, Inputs, NameTable, Process, SparseInputs, predictable_directions
 from worldline.kernel.step_table import FOLDS, StepTable, fold_of
@@ -49,7 +49,7 @@ def _named(how: str, text: str) -> dict[str, float]:
 @functools.lru_cache(maxsize=1 << 13)
 def _readings(text: str) -> dict[str, float]:
     """The numbers of a text, by the words around them."""
-    return {f"read {' '.join(around)}": float(number[:9]) for around, number in numbered(text).unique.items()}
+    return {f"read {' '.join(around)}": size(number) for around, number in numbered(text).unique.items()}
 
 
 def circumstances(state: EpisodeState, step: StepDescription) -> dict[str, float]:

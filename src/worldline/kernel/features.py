@@ -4,20 +4,20 @@ None of the features knows a word of any world. Their weights are learned from t
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
 from worldline.kernel.candidates import EDITED, EXACT, KINDS, OTHER, RECALLED, RENAMED, Candidates
 from worldline.kernel.compared_rows import COMPARED, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
 from worldline.kernel.number_model import ComputedNumbers
-from worldline.kernel.step_table import COLUMN, CONTEXTS, LAST_RESORTS
+from worldline.kernel.step_table import COLUMN, CONTEXTS, LAST_RESORTS, LeftOut, StepTable
 from worldline.kernel.task_answers import TaskVotes
 from worldline.kernel.words import vocabulary
-from worldline.types import Trajectory
 
 Features = npt.NDArray[np.float32]
 _EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
@@ -79,51 +79,47 @@ LIKELIHOODS = slice(_FIRST_LIKELIHOOD, _FIRST_LIKELIHOOD + 3)
 """Those of NAMES that `expectations` says."""
 
 
-class Owners:
-    """What the episodes of a log have, and what only one of them has."""
-
-    def __init__(self) -> None:
-        self.all: set[str] = set()
-        self._owner: dict[str, int] = {}
-        self._owned: dict[int, set[str]] = defaultdict(set)
-
-    def add(self, keys: Iterable[str], episode: int) -> None:
-        for key in keys:
-            if key not in self.all:
-                self.all.add(key)
-                self._owner[key] = episode
-                self._owned[episode].add(key)
-            elif self._owner.get(key, episode) != episode:
-                self._owned[self._owner.pop(key)].remove(key)
-
-    def has(self, key: str, but: int) -> bool:
-        """Whether an episode other than `but` has the key."""
-        return key in self.all and key not in self._owned.get(but, ())
-
-    def missing(self, keys: frozenset[str], but: int) -> int:
-        """How many of the keys no episode other than `but` has."""
-        return len(keys - self.all) + len(keys & self._owned.get(but, frozenset()))
-
-
 class Seen:
-    """The texts that a log answers with, and the words that each task has shown."""
+    """The texts that a log answers with, and the words that each task has shown, less the rows left out."""
 
-    def __init__(self, episodes: Sequence[Trajectory]) -> None:
-        self._texts = Owners()
-        self._words: dict[str, Owners] = defaultdict(Owners)
-        for number, episode in enumerate(episodes):
-            self._texts.add(episode.next_observations, number)
-            for text in {episode.steps[0].observation, *episode.next_observations}:
-                self._words[episode.task_id].add(vocabulary(text), number)
+    def __init__(self, log: StepTable) -> None:
+        self._answered: dict[str, list[int]] = defaultdict(list)
+        shown: dict[str, dict[int, frozenset[str]]] = defaultdict(dict)
+        for at, row in enumerate(log.rows):
+            self._answered[row.answer].append(at)
+            words = vocabulary(row.answer) | (vocabulary(row.observation) if row.step == 0 else frozenset())
+            shown[log.episodes[row.episode].task_id][at] = words
+        self._tasks = {task: _ShownWords(of_task) for task, of_task in shown.items()}
 
-    def logged(self, text: str, but: int) -> bool:
-        """Whether the log answers with this text, episode `but` left out."""
-        return self._texts.has(text, but)
+    def logged(self, text: str, left_out: LeftOut) -> bool:
+        """Whether the log answers with this text."""
+        rows = self._answered.get(text, ())
+        return len(rows) > 0 and (left_out is None or not left_out[rows].all())
 
-    def new_words(self, text: str, task: str, but: int) -> float:
-        """The share of the text's words that no episode of the task had, episode `but` left out."""
-        words = vocabulary(text)
-        return self._words[task].missing(words, but) / max(1, len(words))
+    def words(self, task: str, left_out: LeftOut) -> frozenset[str]:
+        """The words that the task has shown."""
+        shown = self._tasks.get(task)
+        return frozenset() if shown is None else shown.without(left_out)
+
+
+class _ShownWords:
+    """The words that the rows of a task have shown."""
+
+    def __init__(self, shown: Mapping[int, frozenset[str]]) -> None:
+        self._rows = np.array([*shown])
+        self._all = frozenset().union(*shown.values())
+        self._words = np.array(sorted(self._all), object)
+        number = {word: at for at, word in enumerate(self._words.tolist())}
+        columns = np.array([number[word] for words in shown.values() for word in sorted(words)], np.int64)
+        starts = np.cumsum([0, *map(len, shown.values())])
+        shape = len(self._rows), len(self._words)
+        self._times = csr_matrix((np.ones(len(columns), np.float32), columns, starts), shape=shape)
+
+    def without(self, left_out: LeftOut) -> frozenset[str]:
+        if left_out is None or not (gone := left_out[self._rows]).any():
+            return self._all
+        left = self._times.T @ (~gone).astype(np.float32)
+        return self._all - frozenset(self._words[left == 0].tolist())
 
 
 def features(
@@ -135,9 +131,9 @@ def features(
     numbers: ComputedNumbers,
     votes: TaskVotes,
     classes: npt.NDArray[np.int64],
-    but: int = -1,
+    left_out: LeftOut = None,
 ) -> Features:
-    """(candidates, len(NAMES) - 1): all but what the wording model says. Episode `but` is left out.
+    """(candidates, F): all but LIKELIHOODS and what the wording model says. Rows that are left out say nothing.
 
     `classes` are those of the outcomes of all rows.
     """
@@ -147,7 +143,7 @@ def features(
     conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
-    of_texts = _of_texts(log, state, step, possible, numbers, votes, but, same[possible.places])
+    of_texts = _of_texts(log, state, step, possible, numbers, votes, left_out, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
     of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
@@ -163,7 +159,7 @@ def _of_texts(
     possible: Candidates,
     numbers: ComputedNumbers,
     votes: TaskVotes,
-    but: int,
+    left_out: LeftOut,
     same: npt.NDArray[np.bool_],
 ) -> Features:
     texts: dict[str, int] = {}
@@ -172,6 +168,7 @@ def _of_texts(
     shown, bid = state.last_number, last_number(step.action) or state.last_bid
     wanted = state.rare_goal_words - vocabulary(step.action)
     sought = wanted - state.words
+    of_task = log.words(state.task, left_out)
     foreign, here = state.language.phrasing.goal_words.of_others(state.goal), state.words | vocabulary(step.action)
     described = []
     for text in texts:
@@ -181,8 +178,8 @@ def _of_texts(
                 text == state.observation,
                 text in state.shown,
                 text in to_this,
-                log.logged(text, but),
-                log.new_words(text, state.task, but),
+                log.logged(text, left_out),
+                len(words - of_task) / max(1, len(words)),
                 len(words - state.words) / max(1, len(words)),
                 min(len(words & wanted), 2) / 2,
                 min(len(words & sought), 2) / 2,

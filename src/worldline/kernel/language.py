@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from worldline.kernel.numerals import NumberRanges, size
+from worldline.kernel.numerals import AFTER_THE_FIRST_DIGIT, NUMBER, NumberRanges, size
 from worldline.kernel.paths import FEWEST, SURE, Moves, opening
 from worldline.kernel.phrases import Phrase, Phrasing, exchanged
 from worldline.kernel.vectors import Array, TextTable, WordWeights
@@ -20,11 +20,11 @@ Listed = tuple[str, ...] | None
 Happening = tuple[str, str]
 """The skeleton of an action, and the wording of the first sentence of what was answered."""
 _WORD, _SENTENCE = re.compile(r"\w+"), re.compile(r"[^.!?\n]+[.!?]*")
-_NUMBER = re.compile(r"(?:(?<!\S)-)?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)?)")
-"""Below zero after a space only: "5-7" is a range. A comma before three digits joins them: 1,250."""
+_NUMBER = re.compile(rf"(?:(?<!\S)-)?{NUMBER}")
+"""Below zero after a space only: "5-7" is a range."""
 _LAST_NUMBERS = re.compile(r"\d[\d.,]*(?:-(?=\s|$))?")
 """In a text from its end: the last digit, and all digits, points and commas before it."""
-_FREE_NUMBER = re.compile(r"\d(?<![\w<]\d)\d*(?:\.\d+)?")
+_FREE_NUMBER = re.compile(rf"\d(?<![\w<]\d){AFTER_THE_FIRST_DIGIT}")
 """A number that is no part of a word and not the place of a blanked name."""
 _COMMON = 0.5
 """Words that this share of all texts has relate nothing to anything."""
@@ -58,7 +58,7 @@ def free_numbers(answer: str, phrase: Phrase) -> tuple[float, ...]:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _free_numbers(blanked: str) -> tuple[float, ...]:
-    return tuple(float(number[:9]) for number in _FREE_NUMBER.findall(blanked))
+    return tuple(size(number) for number in _FREE_NUMBER.findall(blanked))
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -144,7 +144,7 @@ def first_number(action: str) -> float | None:
 def last_number(text: str) -> float | None:
     """The last number of a text."""
     match = _LAST_NUMBERS.search(text[::-1])
-    return size(_NUMBER.findall(match[0][::-1])[-1].replace(",", "")) if match else None
+    return size(_NUMBER.findall(match[0][::-1])[-1]) if match else None
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -25,7 +25,7 @@ from worldline.kernel.paths import opening
 from worldline.kernel.phrases import renamed_set
 from worldline.kernel.renamings import history_renaming, latest_phrases
 from worldline.kernel.step_table import COLUMN, StepTable
-from worldline.kernel.vectors import used_columns
+from worldline.kernel.vectors import distinct_columns, used_columns
 
 SOURCES = 5
 _STEPS = 200
@@ -113,17 +113,14 @@ def _sources(
     possible: Candidates,
     chances: npt.NDArray[np.float64],
 ) -> list[Listing]:
-    shape_sets = log.language.shape_sets
-    shape = shape_sets[int(step.codes[COLUMN["shape"]])]
-    alike: dict[int, float] = {}
-    weighed = []
     shapes = log.codes[np.maximum(possible.rows, 0), COLUMN["shape"]]  # a step of this episode has no row
-    for row, chance, other in zip(possible.rows.tolist(), chances.tolist(), shapes.tolist(), strict=True):
-        if not chance or log.rows[row].listed_after is None:
-            continue
-        if other not in alike:
-            alike[other] = np.exp(6 * (len(shape & shape_sets[other]) / max(1, len(shape | shape_sets[other]))))
-        weighed.append((chance * alike[other], row))
+    overlaps = log.language.shape_overlaps(int(step.codes[COLUMN["shape"]]))[shapes]
+    weights = chances * np.exp(6 * overlaps)
+    weighed = [
+        (weight, row)
+        for weight, row in zip(weights.tolist(), possible.rows.tolist(), strict=True)
+        if weight and log.rows[row].listed_after is not None
+    ]
     out: list[Listing] = []
     phrasing, latest = log.language.phrasing, latest_phrases(state)
     for weight, row in sorted(weighed, reverse=True)[:SOURCES]:
@@ -159,15 +156,16 @@ class ListModel(nn.Module):
         used, columns = used_columns(ids.ravel(), BUCKETS)
         starts = np.arange(len(ids) + 1) * ids.shape[1]
         features = csr_matrix((np.ones(ids.size), columns, starts), shape=(len(ids), len(used)))
+        features, distinct, many = distinct_columns(features)
 
         def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
             scores = features @ weights
             nats = times * np.logaddexp(0, scores) - there * scores
             slope = features.T @ (times * expit(scores) - there)
-            return nats.sum() + weights @ weights / (2 * _PRIOR), slope + weights / _PRIOR
+            return nats.sum() + weights @ (weights / many) / (2 * _PRIOR), slope + weights / (many * _PRIOR)
 
-        best = minimize(loss, np.zeros(len(used)), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
-        self.weights[torch.from_numpy(used)] = torch.from_numpy(best.x).float()
+        best = minimize(loss, np.zeros(len(many)), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+        self.weights[torch.from_numpy(used)] = torch.from_numpy((best.x / many)[distinct]).float()
 
 
 def _distinct_rows(ids: Ids) -> tuple[Ids, npt.NDArray[np.int64]]:

@@ -38,7 +38,7 @@ from worldline.kernel.outcome import (
     reward_wording,
 )
 from worldline.kernel.outcome_classes import StepOutcome
-from worldline.kernel.step_table import COLUMN, StepTable, fold_of
+from worldline.kernel.step_table import COLUMN, LeftOut, StepTable, fold_of
 from worldline.kernel.task_answers import TaskAnswers, TaskVotes
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, wordings
 from worldline.types import Trajectory
@@ -53,12 +53,12 @@ class Considered:
     step: StepDescription
     candidates: Candidates
     features: Features
-    """All of NAMES but for the last, which is for the wording model to say."""
+    """All of NAMES but for the last two, which are for the wording model to say."""
     wordings: Wordings
     votes: TaskVotes
 
 
-FEATURES = 13
+FEATURES = 14
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -70,7 +70,7 @@ class _Question:
     step: StepDescription
     turn: int
     own: int
-    left_out: npt.NDArray[np.bool_] | None
+    left_out: LeftOut
 
 
 class KernelModel(nn.Module):
@@ -82,7 +82,7 @@ class KernelModel(nn.Module):
     def __init__(self, episodes: Sequence[Trajectory]) -> None:
         super().__init__()
         self.log = StepTable.of(episodes)
-        self.seen = Seen(episodes)
+        self.seen = Seen(self.log)
         self.task_bids, self.task_pairs = TaskBids(self.log), TaskPairs(self.log)
         self.numbers = NumberModel(self.log)
         self.rules = EditRules(self.log.language.phrasing)
@@ -161,7 +161,9 @@ class KernelModel(nn.Module):
         described = [
             np.concatenate(
                 [
-                    features(self.seen, one.state, one.step, rows, may_be, computed, votes, self._row_classes, one.own),
+                    features(
+                        self.seen, one.state, one.step, rows, may_be, computed, votes, self._row_classes, one.left_out
+                    ),
                     self._expected(one, may_be),
                 ],
                 1,
@@ -189,9 +191,11 @@ class KernelModel(nn.Module):
         return self.task_answers.votes(task, one.step, one.own, one.left_out)
 
     def _wordings(self, one: _Question, possible: Candidates) -> Wordings:
-        task, own = one.state.task, one.own
-        pairs = self.task_pairs.of(task, one.step.phrase.skeleton, own)
-        return wordings(one.state, one.step, possible, self.task_bids.of(task, own), pairs)
+        state, phrase = one.state, one.step.phrase
+        pairs = self.task_pairs.of(state.task, phrase.skeleton, one.left_out)
+        is_bid = state.bids.about(phrase, one.step.action) is not None
+        bids = self.task_bids.of(state.task, one.left_out) if is_bid else {}
+        return wordings(state, one.step, possible, bids, pairs)
 
     def described(self, considered: Considered, own: int = -1) -> Features:
         """The features of the candidates with what the wording model says of them."""
@@ -253,11 +257,12 @@ class KernelModel(nn.Module):
         within = mass / mass.sum() if mass.any() else chances
         happening = state.happening(step, text)
         votes = self.votes(state.rewards, possible, within, happening)
-        outcomes, likely = self.outcomes.chances(self.outcome_features(state, step, text), votes, happening)
+        described = self.outcome_features(state, step, text)
+        outcomes, likely = self.outcomes.chances(described, votes, happening, request.own)
         if not self.outcomes.classes.few:
             ruled = self.outcomes.rules.reward(reward_wording(step, text), last_numbers(state, step.action, text))
             if ruled is None:
-                ruled = self.numbers.reward(step.phrase.skeleton, step.action, state.readings, text)
+                ruled = self.numbers.reward(step.phrase.skeleton, step.action, state.readings, text, request.own)
             outcomes = outcomes if ruled is None else tuple(one._replace(reward=ruled) for one in outcomes)
         outcome = outcome or outcomes[draw(likely, request.outcome_draw)]
         listed: tuple[str, ...] | None = state.listed

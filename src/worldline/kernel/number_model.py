@@ -23,6 +23,7 @@ from worldline.kernel.numerals import (
     first_readings,
     numbered,
     readings,
+    written,
 )
 from worldline.kernel.step_table import FOLDS, StepTable, fold_of
 
@@ -120,6 +121,8 @@ class NumberModel:
                 if evaluated is not None:
                     self._residuals[at][place] = step.number - evaluated[1]
         for skeleton, rows in by_skeleton.items():
+            if len(rows) < FEWEST or len({log.rows[at].reward for at in rows}) < _DISTINCT:
+                continue
             steps = []
             for at in rows:
                 row, after = log.rows[at], _after(log.rows[at].answer)
@@ -137,12 +140,13 @@ class NumberModel:
         computed = ((place, _evaluated(formulas, both, fold)) for place, formulas in alternatives.items())
         return ComputedNumbers({place: one for place, one in computed if one is not None}, self._residuals)
 
-    def reward(self, skeleton: str, action: str, read: Readings, answer: str) -> float | None:
-        """What the step should earn; None where no formula says it."""
+    def reward(self, skeleton: str, action: str, read: Readings, answer: str, own: int = -1) -> float | None:
+        """What the step should earn; None where no formula says it. `own` is the logged episode that it belongs to."""
         formulas = self._rewards.get(skeleton)
         if formulas is None:
             return None
-        evaluated = _evaluated(formulas, {**read, **action_readings(action), **_after(answer)})
+        fold = fold_of(own) if own >= 0 else -1
+        evaluated = _evaluated(formulas, {**read, **action_readings(action), **_after(answer)}, fold)
         if evaluated is None:
             return None
         formula, value = evaluated
@@ -188,7 +192,7 @@ class ComputedNumbers:
         for place, (formula, value) in self.values.items():
             if place in places and place in left_open:
                 here = min(max(value + left_open[place], formula.low), formula.high)
-                moved[places[place]] = _written(here, apart.numbers[places[place]])
+                moved[places[place]] = written(max(here, 0.0), apart.numbers[places[place]])
         return None if tuple(moved) == apart.numbers else _joined(apart, moved)
 
     def judged(self, text: str) -> tuple[float, float]:
@@ -254,12 +258,6 @@ def _read_before(log: StepTable) -> list[dict[Context, float]]:
 def _level(number: float) -> int:
     """Small numbers as they are, large ones by their size."""
     return int(number) if number < 4 else 2 + int(np.log2(number))
-
-
-def _written(value: float, like: str) -> str:
-    """A number with as many digits as another."""
-    padded = len(like) if like.startswith("0") and "." not in like and len(like) > 1 else 1
-    return f"{max(value, 0.0):.{decimals(like)}f}".zfill(padded)
 
 
 def _joined(apart: Numbered, numbers: Sequence[str]) -> str:

@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
+AFTER_THE_FIRST_DIGIT = r"(?:\d{0,2}(?:,\d{3})+(?!,?\d)|\d*)(?:\.\d+)?"
+"""The rest of a number: a comma before three digits joins them, as in 1,250."""
+NUMBER = r"\d" + AFTER_THE_FIRST_DIGIT
+"""As a pattern; what stands before it, a minus or a letter, is for its user to judge."""
+_NUMBER = re.compile(f"({NUMBER})")
 _WORD = re.compile(r"[^\W\d_]+|[^\w\s]")
-_DIGITS = 9
-"""Characters of a number that are read."""
-_LARGEST = 1e300
-"""A number with more digits than any float can hold is as large: what differs from it is still a number."""
+_LARGEST = 1e30
+"""A number with more digits is as large: what differs from it, and the square of that, are still numbers."""
 Context = tuple[str, str]
 """The last word or mark before a number and the first one after it."""
 Readings = Mapping[Context, float]
@@ -43,8 +45,8 @@ class Numbered:
 
     @functools.cached_property
     def values(self) -> dict[Context, float]:
-        """The same as numbers, by their first digits."""
-        return {context: float(number[:_DIGITS]) for context, number in self.unique.items()}
+        """The same as numbers."""
+        return {context: size(number) for context, number in self.unique.items()}
 
 
 @functools.lru_cache(maxsize=1 << 13)
@@ -69,12 +71,21 @@ def numbered(text: str) -> Numbered:
 
 def size(number: str) -> float:
     """Of a number as it is written."""
-    return max(-_LARGEST, min(float(number), _LARGEST))
+    return max(-_LARGEST, min(float(number.replace(",", "")), _LARGEST))
 
 
 def decimals(number: str) -> int:
     """Digits after the point."""
     return len(number.partition(".")[2])
+
+
+def written(value: float, *like: str) -> str:
+    """A number with as many places as the most exact of others, as many digits as one that begins with 0, and commas
+    as one of them has."""
+    places = max(map(decimals, like))
+    padded = max((len(number) for number in like if number.startswith("0") and "." not in number), default=1)
+    grouped = "," if any("," in number for number in like) else ""
+    return f"{value:{grouped}.{places}f}".zfill(padded)
 
 
 def readings(text: str) -> dict[Context, float]:
@@ -84,7 +95,7 @@ def readings(text: str) -> dict[Context, float]:
 
 def action_readings(action: str) -> dict[Context, float]:
     """The numbers of an action, by their order."""
-    return {("", f"action {at}"): float(number[:_DIGITS]) for at, number in enumerate(numbered(action).numbers)}
+    return {("", f"action {at}"): size(number) for at, number in enumerate(numbered(action).numbers)}
 
 
 def first_readings(goal: str, observation: str) -> dict[Context, float]:
@@ -136,9 +147,7 @@ def shifted(answer: str, before: str, now: str) -> str | None:
         value = size(new[context]) + size(number) - size(old[context])
         if value < 0:
             return None
-        places = max(decimals(n) for n in (number, old[context], new[context]))
-        padded = max((len(n) for n in (number, old[context], new[context]) if n.startswith("0")), default=1)
-        moved[at] = f"{value:.{places}f}" if places else str(int(value)).zfill(padded)
+        moved[at] = written(value, number, old[context], new[context])
     if tuple(moved) == then.numbers:
         return None
     return "".join(piece + number for piece, number in zip(then.pieces, [*moved, ""], strict=True))

@@ -20,9 +20,10 @@ from torch import Tensor, nn
 
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import last_number, sentences, wording
+from worldline.kernel.numerals import NUMBER
 from worldline.kernel.outcome_classes import OutcomeClasses, StepOutcome
 from worldline.kernel.step_table import LoggedStep
-from worldline.kernel.vectors import used_columns
+from worldline.kernel.vectors import distinct_columns, used_columns
 from worldline.kernel.words import at_least, stable_hash
 
 Array = npt.NDArray[np.float64]
@@ -44,7 +45,7 @@ _PRIOR, _PRIOR_OF_MANY = 2.0, 0.1
 """Votes that the outcomes of all like happenings have beside those of the candidates; where outcomes are many."""
 _LEAST = 1.0
 """Happenings that the log's overall outcomes stand for among like ones."""
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(NUMBER)
 
 
 def outcome_of(row: LoggedStep) -> StepOutcome:
@@ -136,9 +137,12 @@ class OutcomeModel(nn.Module):
         self._steps = len(rows)
         self.classes = OutcomeClasses(map(outcome_of, rows))
         self._like: dict[str, Array] = defaultdict(lambda: np.zeros(len(self.classes)))
-        """Of each happening, how often it had an outcome of each class."""
+        """Of each happening, how often it had an outcome of each class; below, within each episode."""
+        self._like_in: dict[tuple[int, str], Array] = defaultdict(lambda: np.zeros(len(self.classes)))
         for row, happening in zip(rows, happenings, strict=True):
-            self._like[happening][self.classes.number(outcome_of(row))] += 1
+            number = self.classes.number(outcome_of(row))
+            self._like[happening][number] += 1
+            self._like_in[row.episode, happening][number] += 1
         self.register_buffer("table", torch.zeros(BUCKETS, len(self.classes)))
         self.register_buffer("trust", torch.ones(2))
         self.register_buffer("corrects", torch.tensor(False))
@@ -148,16 +152,14 @@ class OutcomeModel(nn.Module):
         """Whether the log has outcomes of more than one class of it."""
         return happening in self._like and bool((self._like[happening] > 0).sum() > 1)
 
-    def prior(self, votes: Votes, happening: str, own: StepOutcome | None = None) -> Array:
-        """log-probabilities of the classes by like happenings; by what else votes, log-ratios to the whole log (2, C).
+    def prior(self, votes: Votes, happening: str, own: int = -1) -> Array:
+        """How likely each class is at like happenings, and by what else votes how much likelier than in the log.
 
-        One like happening, with the outcome `own`, is left out.
+        Both as logarithms, (2, C). What happened in episode `own` of the log is left out, -1: nothing is.
         """
         like = _LEAST * self.classes.shares
         if happening in self._like:
-            like = like + self._like[happening]
-            if own is not None:
-                like[self.classes.number(own)] -= 1
+            like = like + self._like[happening] - self._like_in.get((own, happening), 0.0)
         prior = _PRIOR if self.classes.few else _PRIOR_OF_MANY
         of_like = prior * like / like.sum() + self.classes.summed(votes.like) + 1e-6
         of_other = prior * self.classes.shares + self.classes.summed(votes.other) + 1e-6
@@ -166,13 +168,13 @@ class OutcomeModel(nn.Module):
         return out
 
     def chances(
-        self, features: npt.NDArray[np.int64], votes: Votes, happening: str
+        self, features: npt.NDArray[np.int64], votes: Votes, happening: str, own: int = -1
     ) -> tuple[tuple[StepOutcome, ...], Array]:
-        """The possible outcomes and their probabilities."""
+        """The possible outcomes and their probabilities, by all episodes but `own`."""
         counted = votes.together
         if len(self.classes) < 2 or not (self.classes.few or self.corrects):
             return tuple(counted), np.array(list(counted.values())) / counted.total()
-        logits = self.trust.numpy() @ self.prior(votes, happening) + self.table.numpy()[features].sum(0)
+        logits = self.trust.numpy() @ self.prior(votes, happening, own) + self.table.numpy()[features].sum(0)
         if not self.classes.few:  # a text that was always the last is the last
             logits = np.where(self.classes.possible(counted), logits, -np.inf)
         weights = np.exp(logits - logits.max())
@@ -189,16 +191,19 @@ class OutcomeModel(nn.Module):
             return {}
         used, columns = used_columns(np.concatenate([one.features for one in steps]), BUCKETS)
         starts = np.cumsum([0, *(len(one.features) for one in steps)])
+        features = csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(steps), len(used)))
+        features, distinct, many = distinct_columns(features)
         judged = _Judged(
-            csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(steps), len(used))),
-            np.stack([self.prior(one.votes, one.happening, one.outcome) for one in steps]),
+            features,
+            many[:, None],
+            np.stack([self.prior(one.votes, one.happening, one.episode) for one in steps]),
             np.array([self.classes.number(one.outcome) for one in steps]),
             np.array([one.weight for one in steps]) * self._steps / sum(one.weight for one in steps),
         )
         training, tested = judged.part(~testing), judged.part(testing)
         if self.classes.few:
             name, error = "nats", tested.nats
-            by_votes = tested.nats(np.ones(2), np.zeros((len(used), len(self.classes))))
+            by_votes = tested.nats(np.ones(2), np.zeros((len(many), len(self.classes))))
         else:
             means = _Means(self.classes, [one for one in steps if one.episode in held_out], tested)
             name, error, by_votes = "error", means.error, means.error_of_votes()
@@ -213,22 +218,26 @@ class OutcomeModel(nn.Module):
         if best is not None:
             trust, weights = judged.fitted(*best)
             self.trust.copy_(torch.from_numpy(trust))
-            self.table[torch.from_numpy(used)] = torch.from_numpy(weights).float()
+            self.table[torch.from_numpy(used)] = torch.from_numpy((weights / many[:, None])[distinct]).float()
             self.corrects.fill_(True)
         return {f"outcome {name} by votes": by_votes, f"outcome {name}": lowest}
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """Logged steps as a regression: features (n, F), priors (n, 2, C), classes and weights (n,)."""
+    """Logged steps as a regression: features (n, F), priors (n, 2, C), classes and weights (n,).
+
+    Each feature stands for so many alike (F, 1).
+    """
 
     features: csr_matrix
+    many: npt.NDArray[np.int64]
     priors: Array
     right: npt.NDArray[np.int64]
     weights: Array
 
     def part(self, rows: npt.NDArray[np.bool_]) -> "_Judged":
-        return _Judged(self.features[rows], self.priors[rows], self.right[rows], self.weights[rows])
+        return _Judged(self.features[rows], self.many, self.priors[rows], self.right[rows], self.weights[rows])
 
     def log_chances(self, trust: Array, table: Array) -> Array:
         out: Array = log_softmax(np.einsum("p,npc->nc", trust, self.priors) + self.features @ table, axis=1)
@@ -256,9 +265,9 @@ class _Judged:
             slopes[rows, self.right] -= 1
             slopes *= self.weights[:, None]
             nats = -self.weights @ log_chances[rows, self.right]
-            penalty = np.square(trust - 1).sum() / 2 + np.square(table).sum() / (2 * variance)
+            penalty = np.square(trust - 1).sum() / 2 + (np.square(table) / self.many).sum() / (2 * variance)
             of_trust = np.einsum("nc,npc->p", slopes, self.priors) + trust - 1
-            of_table = self.features.T @ slopes + table / variance
+            of_table = self.features.T @ slopes + table / (self.many * variance)
             return nats + penalty, np.concatenate([of_trust, of_table.ravel()])
 
         trust, table = (np.ones(2), np.zeros((self.features.shape[1], classes))) if begun is None else begun

@@ -1,5 +1,6 @@
 """The steps of a log as rows: described, and indexed by what they share with a new step."""
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
 
 Rows = npt.NDArray[np.int64]
+LeftOut = npt.NDArray[np.bool_] | None
+"""The rows of a log that say nothing to a step; None: all do."""
 COLUMN = {name: at for at, name in enumerate(COLUMNS)}
 CONTEXTS = {
     "history": 48,
@@ -158,6 +161,12 @@ class StepTable:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @functools.cached_property
+    def shuffled(self) -> list[int]:
+        """The rows in any order, the same one whenever the log is read again."""
+        order: list[int] = np.random.default_rng(0).permutation(len(self.rows)).tolist()
+        return order
 
     def replay(self, number: int) -> Iterator[tuple[EpisodeState, StepDescription, LoggedStep]]:
         """Each step of an episode of the log, as `replay` has it: nothing is described anew."""

@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 from worldline.kernel.episode_state import StepDescription
 from worldline.kernel.language import code
 from worldline.kernel.phrases import Phrase
-from worldline.kernel.step_table import COLUMN, Rows, StepTable
+from worldline.kernel.step_table import COLUMN, LeftOut, Rows, StepTable
 from worldline.kernel.vectors import Array
 from worldline.kernel.words import vocabulary
 
@@ -88,16 +88,17 @@ class TaskAnswers:
         """`classes` are those of the rows' outcomes, `shares` how frequent each class is."""
         self._log, self._classes, self._shares = log, classes, shares
         self._rows, self._likeness = _rows_of_tasks(log), _Likeness(log)
+        """The rows of each task in any order, so that those looked at are not of one policy."""
         self.weights = _weights(log, self._likeness)
         weighed = frozenset().union(*self.weights.values())
         answered = zip(log.rows, log.phrases, strict=True)
         self._words = [_words_besides_names(row.answer, phrase) & weighed for row, phrase in answered]
 
-    def votes(self, task: int, step: StepDescription, own: int, left_out: npt.NDArray[np.bool_] | None) -> TaskVotes:
+    def votes(self, task: int, step: StepDescription, own: int, left_out: LeftOut) -> TaskVotes:
         """What the task tells to an action of episode `own` (-1: a new one), less the rows left out."""
         weights = self.weights[_part_of(own) if own >= 0 else _NOBODY]
         rows = self._rows.get(task, _NO_ROWS)
-        rows = (rows if left_out is None else rows[~left_out[rows]])[-_LOOKED_AT:]
+        rows = (rows if left_out is None else rows[~left_out[rows]])[:_LOOKED_AT]
         alike = self._likeness.to(step.phrase, rows)
         voting = np.argsort(-alike, kind="stable")[:_VOTES]
         voting = voting[alike[voting] > 0]
@@ -143,9 +144,11 @@ def _names(phrase: Phrase) -> int:
 
 
 def _rows_of_tasks(log: StepTable) -> dict[int, Rows]:
-    tasks = log.codes[:, COLUMN["task"]]
-    order = np.argsort(tasks, kind="stable")
-    names, firsts = np.unique(tasks[order], return_index=True)
+    shuffled = np.array(log.shuffled)
+    tasks = log.codes[shuffled, COLUMN["task"]]
+    sorting = np.argsort(tasks, kind="stable")
+    tasks, order = tasks[sorting], shuffled[sorting]
+    names, firsts = np.unique(tasks, return_index=True)
     return dict(zip(names.tolist(), np.split(order, firsts[1:]), strict=True))
 
 

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
+from worldline.kernel.numerals import NUMBER, size
 from worldline.kernel.words import stable_hash
 
 Array = npt.NDArray[np.float32]
@@ -18,7 +20,7 @@ WIDTH = 128
 NUMBERS = 4
 """Numbers of a text that are compared."""
 _WORD = re.compile(r"\w+")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(NUMBER)
 
 
 class WordWeights:
@@ -58,6 +60,19 @@ def used_columns(ids: Ids, width: int) -> tuple[Ids, Ids]:
     return used, place[ids]
 
 
+def distinct_columns(features: csr_matrix) -> tuple[csr_matrix, Ids, Ids]:
+    """The distinct columns of a matrix of ones, which of them each column is, and how many columns each stands for.
+
+    Columns that are alike get the same weight: k of them with one prior each are one with a k-fold variance.
+    """
+    columns = features.tocsc()
+    columns.sort_indices()
+    marks = np.random.default_rng(0).integers(1, 1 << 63, features.shape[0], np.uint64)
+    sums = np.add.reduceat(marks[columns.indices], columns.indptr[:-1])
+    _, first, of = np.unique(sums, return_index=True, return_inverse=True)
+    return columns[:, first].tocsr(), of, np.bincount(of)
+
+
 def unit(vector: Array) -> Array:
     """The vector at length one; zeros stay."""
     return vector / max(float(np.sqrt(vector @ vector)), 1e-6)
@@ -71,7 +86,7 @@ class TextTable:
         self._weights = weights
         self._ids: dict[str, int] = {}
         self._vectors = np.zeros((256, WIDTH), np.float32)
-        self._numbers = np.full((256, NUMBERS + 1), np.nan, np.float32)
+        self._numbers = np.full((256, NUMBERS + 1), np.nan)
 
     def id(self, text: str) -> int:
         """The text's number; a new one for a new text."""
@@ -84,7 +99,7 @@ class TextTable:
             self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
             self._numbers = np.concatenate([self._numbers, np.full_like(self._numbers, np.nan)])
         self._vectors[at] = self._weights.vector(text)
-        values = [float(value[:9]) for value in _NUMBER.findall(text)]
+        values = [size(value) for value in _NUMBER.findall(text)]
         self._numbers[at, 0] = len(values)
         self._numbers[at, 1 : 1 + min(len(values), NUMBERS)] = values[:NUMBERS]
         return at
@@ -94,10 +109,10 @@ class TextTable:
         out: Array = self._vectors[at]
         return out
 
-    def numbers(self, at: int) -> Array:
+    def numbers(self, at: int) -> npt.NDArray[np.float64]:
         """The numbers that the text names, in order, at most NUMBERS."""
         row = self._numbers[at, 1:]
-        out: Array = row[~np.isnan(row)]
+        out: npt.NDArray[np.float64] = row[~np.isnan(row)]
         return out
 
     def cosines(self, at: int, others: npt.NDArray[np.int64]) -> Array:
@@ -112,6 +127,7 @@ class TextTable:
             return np.where(theirs[:, 0] == 0, 0.0, np.inf).astype(np.float32)
         used = slice(1, 1 + min(int(mine[0]), NUMBERS))
         apart = np.abs(theirs[:, used] - mine[used])
-        gaps: Array = np.add.reduce(apart, 1) / apart.shape[1]
+        gaps = np.add.reduce(apart, 1) / apart.shape[1]
         gaps[theirs[:, 0] != mine[0]] = np.inf
-        return gaps
+        out: Array = gaps.astype(np.float32)
+        return out

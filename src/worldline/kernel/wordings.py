@@ -24,7 +24,7 @@ from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.language import first_number, wording
 from worldline.kernel.paths import opening
 from worldline.kernel.phrases import Phrase
-from worldline.kernel.step_table import FOLDS, StepTable
+from worldline.kernel.step_table import FOLDS, LeftOut, StepTable
 from worldline.kernel.vectors import used_columns
 from worldline.kernel.words import at_least, stable_hash
 
@@ -58,14 +58,15 @@ class TaskPairs:
 
     def __init__(self, log: StepTable) -> None:
         self._pairs: dict[tuple[str, str], list[tuple[int, Pair]]] = defaultdict(list)
-        for row, phrase in zip(log.rows, log.phrases, strict=True):
+        for at in log.shuffled:
+            row, phrase = log.rows[at], log.phrases[at]
             pair = name_words(phrase), log.language.sort(row.answer, phrase)
-            self._pairs[log.episodes[row.episode].task_id, phrase.skeleton].append((row.episode, pair))
+            self._pairs[log.episodes[row.episode].task_id, phrase.skeleton].append((at, pair))
 
-    def of(self, task: str, skeleton: str, but: int) -> list[Pair]:
-        """The latest pairs of a task, but for those of episode `but`."""
-        others = (pair for episode, pair in reversed(self._pairs.get((task, skeleton), [])) if episode != but)
-        return list(itertools.islice(others, _PAIRS))[::-1]
+    def of(self, task: str, skeleton: str, left_out: LeftOut = None) -> list[Pair]:
+        """Pairs of a task, less those of the rows left out."""
+        pairs = self._pairs.get((task, skeleton), [])
+        return [*itertools.islice((pair for at, pair in pairs if left_out is None or not left_out[at]), _PAIRS)]
 
 
 def beside(words: Words, pairs: Sequence[Pair]) -> Iterator[str]:
@@ -88,15 +89,16 @@ class TaskBids:
 
     def __init__(self, log: StepTable) -> None:
         self._bids: dict[str, dict[str, list[tuple[int, Bid]]]] = defaultdict(lambda: defaultdict(list))
-        for row, phrase, number in zip(log.rows, log.phrases, log.numbers, strict=True):
+        for at in log.shuffled:
+            row, phrase, number = log.rows[at], log.phrases[at], log.numbers[at]
             if number is not None:
                 bid = number, log.language.sort(row.answer, phrase)
-                self._bids[log.episodes[row.episode].task_id][phrase.skeleton].append((row.episode, bid))
+                self._bids[log.episodes[row.episode].task_id][phrase.skeleton].append((at, bid))
 
-    def of(self, task: str, but: int) -> Bids:
-        """The latest bids of a task by their skeleton, but for those of episode `but`."""
+    def of(self, task: str, left_out: LeftOut = None) -> Bids:
+        """Bids of a task by their skeleton, less those of the rows left out."""
         return {
-            skeleton: [*itertools.islice((bid for episode, bid in reversed(bids) if episode != but), _BIDS)][::-1]
+            skeleton: [*itertools.islice((bid for at, bid in bids if left_out is None or not left_out[at]), _BIDS)]
             for skeleton, bids in self._bids.get(task, {}).items()
         }
 

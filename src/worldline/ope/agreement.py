@@ -30,7 +30,7 @@ def agreement(
 
     A predictor that only ranks (`-epsilon`) has no errors: `in_units_of_value` is false.
     """
-    x, y = np.array([estimate.value for estimate in estimates]), np.asarray(truth, dtype=np.float64)
+    x, y = _rounded(np.array([estimate.value for estimate in estimates])), np.asarray(truth, dtype=np.float64)
     low, high = spearman_interval(resampled, y, confidence) if resampled is not None else (None, None)
     ranks = {
         "policies": float(len(y)),
@@ -128,12 +128,18 @@ def spearman_interval(
     """Percentiles of rho over resampled logs: all policies' estimates move together, as they share the log."""
     if _constant(truth):
         return None, None
-    ranks, true = _ranks(resampled), _ranks(truth)
+    ranks, true = _ranks(_rounded(resampled)), _ranks(truth)
     rhos = [rho for rho in (_pearson(row, true) for row in ranks) if rho is not None]
     if not rhos:
         return None, None
     low, high = np.quantile(rhos, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
+
+
+def _rounded(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Values of equal estimates differ in their last digits by the order of a sum: these are no order of policies."""
+    scale = float(np.abs(x).max(initial=0.0)) or 1.0
+    return np.asarray(np.round(x / scale, 9) * scale)
 
 
 def _ranks(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

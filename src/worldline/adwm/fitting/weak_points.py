@@ -39,8 +39,8 @@ def kernel_notes(figures: Mapping[str, float | None], facts: LogFacts) -> list[s
         )
     if left_out is not None and bag_left_out is not None and left_out > bag_left_out + NARROW * span:
         notes.append(
-            f"wm misses the returns of policies left out of the log by {left_out:.3g}, the bag by {bag_left_out:.3g}: "
-            "the difference may be chance, or errors of the bag that cancel"
+            f"wm misses the returns of policies left out of the log by {left_out:.3g}, the bag (wm-bag) by "
+            f"{bag_left_out:.3g}: go by the certificate of `evaluate --logger`, which measures both on these policies"
         )
     return notes
 
