@@ -20,7 +20,6 @@ COVERED_BY = {
     "recipe_file.py": "test_command_line.py",
     "adwm/imagination.py": "adwm/test_world_model_env.py",
     "adwm/fitting/weak_points.py": "adwm/test_fit.py",
-    "adwm/log_world.py": "adwm/test_world_model_env.py",
     "bench/train_plans.py": "bench/test_train.py",
     "evaluate/imagination.py": "evaluate/test_world_model.py",
     "evaluate/sensitivity.py": "evaluate/test_world_model.py",

@@ -10,8 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from worldline.adwm.kernel_env import KernelWorld
-from worldline.adwm.log_world import Support
+from worldline.adwm.kernel_env import KernelWorld, Support
 from worldline.envs.worker_process import Recipe
 from worldline.envs.workers import WorkerWorld
 from worldline.kernel.model import KernelModel

@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
-from worldline.adwm.kernel_env import KernelWorld
+from worldline.adwm.kernel_env import SPLIT, KernelWorld, Support
 from worldline.adwm.kernel_workers import KernelWorkers
-from worldline.adwm.log_world import SPLIT, Support
 from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.rollout import Episode, Rollout
 from worldline.types import Policy, Trajectory, World, WorldlineError, derive_seed
