@@ -405,13 +405,13 @@ def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
 
     def imagine(*args: object, **settings: object) -> Imagined:
         calls["imagine"] += 1
-        return value.imagine_kernel(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
     def fit_ensemble(*args: object) -> SimpleNamespace:
         calls["fit"] += 1
         return SimpleNamespace(ensemble=ensemble)
 
-    monkeypatch.setattr(imagination, "imagine_kernel", imagine)
+    monkeypatch.setattr(imagination, "imagine", imagine)
     monkeypatch.setattr(world_model, "fit_ensemble", fit_ensemble)
     candidates = {f"expert{epsilon:g}": Noisy(epsilon) for epsilon in (0.0, 1.0)}
     loggers = {f"logger{epsilon:g}": Noisy(epsilon) for epsilon in LOGGERS}

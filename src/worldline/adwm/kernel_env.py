@@ -57,12 +57,13 @@ class KernelWorld:
         self.kernel = model
         self.model: KernelModel | Bag = Bag(model.log) if bag else model
         self.support = Support()
-        episodes = model.log.episodes
-        self.logged_success = LoggedSuccess(episodes)
-        returns = [episode.episode_return for episode in episodes]
+        self.logged_success = LoggedSuccess(model.log.episodes)
+        returns = [episode.episode_return for episode in model.log.episodes]
         self.max_return, self.min_return = max(returns), min(returns)
+        self.episodes = model.log.episodes if starts is None else tuple(starts)
+        """Where imagined ones begin."""
         self._starts: dict[str, list[Trajectory]] = {}
-        for episode in episodes if starts is None else starts:
+        for episode in self.episodes:
             self._starts.setdefault(episode.task_id, []).append(episode)
         self._tasks = list(self._starts)
         self.waiting: list[Any] = []
@@ -85,6 +86,10 @@ class KernelWorld:
         if task not in self._starts:
             raise InputError(f"task '{task}' is not in the log: a world model only goes on from a start it has")
         return self._starts[task]
+
+    def member_of(self, seed: int) -> int:
+        """The member of an ensemble that imagines the episode with this seed; the kernel model has none."""
+        return 0
 
     def make(self) -> "KernelEnvironment[KernelWorld]":
         return KernelEnvironment(self)
