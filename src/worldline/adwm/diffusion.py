@@ -32,9 +32,8 @@ def noised(z: Tensor, k: Tensor, eps: Tensor, abar: Tensor) -> Tensor:
     return level.sqrt() * z + (1 - level).sqrt() * eps
 
 
-def denoised(zk: Tensor, k: Tensor, eps: Tensor, abar: Tensor) -> Tensor:
-    """The clean latent that `eps` implies, equation (35)."""
-    level = abar[k].unsqueeze(-1).to(zk.dtype)
+def denoised(zk: Tensor, eps: Tensor, level: Tensor) -> Tensor:
+    """The clean latent that `eps` implies at abar = `level`, (B, 1) or one for all, equation (35)."""
     return (zk - (1 - level).sqrt() * eps) / level.sqrt()
 
 
@@ -50,9 +49,10 @@ def annealed(alpha: float, abar: Tensor) -> Tensor:
 
 def continuation_gradient(zk: Tensor, k: Tensor, predict: Noise, log_policy: LogPolicy, abar: Tensor) -> Tensor:
     """g of equation (9): the gradient of log pi_e(continuation) in z^k, through the denoised estimate (37)."""
+    level = abar[k].unsqueeze(-1).to(zk.dtype)
     with torch.enable_grad():
         leaf = zk.detach().requires_grad_()
-        total = log_policy(denoised(leaf, k, predict(leaf, k), abar)).sum()
+        total = log_policy(denoised(leaf, predict(leaf, k), level)).sum()
         gradient: Tensor = torch.autograd.grad(total, leaf)[0]
     return gradient
 
@@ -99,7 +99,7 @@ def reverse_step(
     zk: Tensor, eps: Tensor, level: Tensor, target: Tensor, eta: float = 0.0, noise: Tensor | None = None
 ) -> Tensor:
     """From abar = `level` down to abar = `target`: DDIM (Song et al. 2021) at eta = 0, DDPM's posterior at eta = 1."""
-    clean = (zk - (1 - level).sqrt() * eps) / level.sqrt()
+    clean = denoised(zk, eps, level)
     if noise is None:
         return target.sqrt() * clean + (1 - target).sqrt() * eps
     spread = eta * ((1 - target) / (1 - level) * (1 - level / target)).clamp(min=0).sqrt()
@@ -129,7 +129,7 @@ def sample(
         level, target = abar[k].to(zk.dtype), abar[lower].to(zk.dtype)
         eps = predict(zk, torch.full((1,), k, device=zk.device))
         if bound is not None:
-            clean = ((zk - (1 - level).sqrt() * eps) / level.sqrt()).clamp(-bound, bound)
+            clean = denoised(zk, eps, level).clamp(-bound, bound)
             eps = (zk - level.sqrt() * clean) / (1 - level).sqrt()
         zk = reverse_step(zk, eps, level, target, eta, None if noise is None else noise[index])
     return zk
