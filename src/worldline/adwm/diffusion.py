@@ -16,12 +16,13 @@ Noise = Callable[[Tensor, Tensor], Tensor]
 """eps_theta(z^k (B, d), k (B,) or (1,)) -> (B, d): what a score network is to this module."""
 LogPolicy = Callable[[Tensor], Tensor]
 """log pi_e of the continuation from a clean latent: (B, d) -> (B,), differentiable."""
+_OFFSET = 0.008
 
 
-def cosine_schedule(K: int, offset: float = 0.008) -> Tensor:
+def cosine_schedule(K: int) -> Tensor:
     """abar_0 .. abar_K of the cosine schedule (Nichol and Dhariwal 2021), with no step's beta above 0.999."""
     grid = torch.linspace(0, 1, K + 1, dtype=torch.float64)
-    curve = torch.cos((grid + offset) / (1 + offset) * math.pi / 2) ** 2
+    curve = torch.cos((grid + _OFFSET) / (1 + _OFFSET) * math.pi / 2) ** 2
     kept = (curve[1:] / curve[:-1]).clamp(min=0.001)
     return torch.cat([torch.ones(1, dtype=torch.float64), kept.cumprod(0)])
 
