@@ -32,7 +32,6 @@ COVERED_BY = {
     "adwm/ensemble.py": "adwm/test_fit.py",
     "adwm/episodes.py": "adwm/fitting/test_training.py",
     "adwm/soft_tokens/guidance.py": "adwm/soft_tokens/test_tokens.py",
-    "adwm/value.py": "adwm/test_world_model_env.py",
     "policies/language_model/stepper.py": "policies/language_model/test_in_place.py",
     "cli/bench.py": "cli/test_main.py",
     "cli/collect.py": "test_collect.py",
