@@ -151,8 +151,8 @@ def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
 def test_the_certificate_measures_world_models_too(folder: Path, house: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """In refits as short as the fit: the default is made for real logs."""
 
-    def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
-        return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch)
+    def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch, jobs: int) -> Fitted:
+        return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch, jobs)
 
     make_fits_brief(monkeypatch, 60)
     make_networks_small(monkeypatch)
@@ -369,7 +369,7 @@ def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path
 def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fitted_with: list[FitSettings] = []
 
-    def fit_ensemble(episodes: object, settings: FitSettings, watch: object) -> SimpleNamespace:
+    def fit_ensemble(episodes: object, settings: FitSettings, watch: object, jobs: int) -> SimpleNamespace:
         fitted_with.append(settings)
         return SimpleNamespace(ensemble=None)
 
