@@ -11,7 +11,7 @@ from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS
 from worldline.adwm.kernel_env import KernelWorld
 from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect
-from worldline.adwm.value import imagine_kernel
+from worldline.adwm.value import imagine
 from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.bench.imagine import Sweep
 from worldline.evaluate import evaluate
@@ -109,7 +109,13 @@ def timing(parts: Parts) -> dict[str, Any]:
         episodes = really_played(parts, policy, attempt)
         real = time.perf_counter() - begun
         begun = time.perf_counter()
-        imagined = imagine_kernel(kernel, policy, rollouts=1, seed=attempt, batch_size=parts.given.batch_size)
+        imagined = imagine(
+            KernelWorld(kernel.kernel, kernel.facts),
+            policy,
+            rollouts=1,
+            seed=attempt,
+            batch_size=parts.given.batch_size,
+        )
         rows.append(
             {
                 "real_seconds": real,

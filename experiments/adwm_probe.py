@@ -20,8 +20,7 @@ from adwm_episodes import consistency
 
 from worldline import envs, files, policies
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.kernel_env import KernelWorld
-from worldline.adwm.log_world import SPLIT
+from worldline.adwm.kernel_env import SPLIT, KernelWorld
 from worldline.policies import mix
 from worldline.policies.mixing import pick
 from worldline.rollout import Episode, Rollout

@@ -18,6 +18,7 @@ from worldline import files
 from worldline.adwm.soft_tokens.adapter import AdapterConfig
 from worldline.adwm.soft_tokens.connect import PolicyInterfaceConfig, connect
 from worldline.adwm.value import imagine
+from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.bench.experiment import Experiment, ExperimentConfig
 from worldline.bench.policy_suite import Checkpoint, PolicySuite
 from worldline.ope.agreement import spearman
@@ -65,7 +66,7 @@ def main(model: str, out: Path, small: bool) -> None:
                     continue
                 policy = experiment.source(name).load(experiment.world)
                 channel = connect(policy, ensemble, interface, CHANNEL, folder=out / "adapters", seed=seed)
-                value = float(imagine(ensemble, channel.policy, rollouts=1, seed=seed).values.mean())
+                value = float(imagine(ImaginedWorld(ensemble), channel.policy, rollouts=1, seed=seed).values.mean())
                 rows.append(
                     {"seed": seed, "interface": interface, "agent": name, "imagined": value, "true": true}
                     | {"adapter": channel.figures}

@@ -29,8 +29,9 @@ import torch
 from kernel_switches import PARTS, Part, signs_of, switched_off
 
 from worldline import files, store
-from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.value import imagine_kernel
+from worldline.adwm.fitting.survey import facts_of
+from worldline.adwm.kernel_env import KernelWorld
+from worldline.adwm.value import imagine
 from worldline.bench import worlds
 from worldline.bench.world_cases import SMALL_CASES
 from worldline.bench.worlds import WorldsBenchConfig
@@ -181,7 +182,8 @@ def measure(unit: Unit) -> dict[str, Any]:
     starts, values, steps = starts_of(log, unit.imagined, len(truth)), dict[str, float](), 0
     for name, source in experiment.sources(list(truth)).items() if starts else ():
         policy = source.load(experiment.world)
-        played = imagine_kernel(Ensemble((), model), policy, starts=starts, rollouts=1, seed=unit.seed)
+        world = KernelWorld(model, facts_of(model.log.episodes), starts=starts)
+        played = imagine(world, policy, rollouts=1, seed=unit.seed)
         values[name] = float(np.mean([episode.episode_return for episode in played.trajectories]))
         steps += sum(map(len, played.trajectories))
     judged: dict[str, Any] = {}

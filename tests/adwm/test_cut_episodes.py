@@ -12,7 +12,9 @@ from worldline import store
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS
-from worldline.adwm.value import imagine, imagine_kernel
+from worldline.adwm.kernel_env import KernelWorld
+from worldline.adwm.value import imagine
+from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.cli import main
 from worldline.kernel.fitting import fit_once
 from worldline.policies import PolicyConfig, load
@@ -26,6 +28,10 @@ def world_model(log: list[Trajectory]) -> Ensemble:
         return Ensemble((), fit_once(log, 0, 60)[0])
 
 
+def by_wm(ensemble: Ensemble, bag: bool = False) -> KernelWorld:
+    return KernelWorld(ensemble.kernel, ensemble.facts, bag=bag)
+
+
 def lengths(played: list[Trajectory]) -> dict[str, set[int]]:
     return {task: {len(one) for one in played if one.task_id == task} for task in BUDGETS}
 
@@ -35,7 +41,7 @@ def test_each_task_is_imagined_for_its_own_budget_and_its_value_is_exact(bag: bo
     """All of them were imagined for the longest: 6 a task, where 4 is the mean."""
     world_model(workdays()).save(tmp_path / "wm")
     ensemble = Ensemble.load(tmp_path / "wm")
-    imagined = imagine_kernel(ensemble, load("random", None, PolicyConfig()), bag=bag, rollouts=3)
+    imagined = imagine(by_wm(ensemble, bag), load("random", None, PolicyConfig()), rollouts=3)
     assert lengths(imagined.trajectories) == {task: {days} for task, days in BUDGETS.items()}
     assert imagined.values.mean() == pytest.approx(4.0)
     assert all(one.truncated and one.success is True for one in imagined.trajectories)
@@ -48,7 +54,7 @@ def test_the_networks_end_episodes_there_too(preset: str, monkeypatch: pytest.Mo
     settings = FitSettings(members=1, epochs=1, text_steps=40, replayed_episodes=0, rivals=False, left_out=False)
     ensemble = fit_ensemble(workdays(), settings).ensemble
     config = replace(IMAGINATION_PRESETS[preset], steps=3)
-    played = imagine(ensemble, load("random", None, PolicyConfig()), config=config, rollouts=2).trajectories
+    played = imagine(ImaginedWorld(ensemble, config), load("random", None, PolicyConfig()), rollouts=2).trajectories
     longest = {task: max(of_task) for task, of_task in lengths(played).items()}
     assert all(longest[task] <= days for task, days in BUDGETS.items())
     assert preset != "adwm" or longest == BUDGETS, "no episode of this log was ended by the world"
@@ -56,7 +62,7 @@ def test_the_networks_end_episodes_there_too(preset: str, monkeypatch: pytest.Mo
 
 def test_cuts_at_various_lengths_are_imagined_to_the_longest() -> None:
     ensemble = world_model(workdays(days=lambda task, number: BUDGETS[task] - number % 2))
-    played = imagine_kernel(ensemble, load("random", None, PolicyConfig()), rollouts=2).trajectories
+    played = imagine(by_wm(ensemble), load("random", None, PolicyConfig()), rollouts=2).trajectories
     assert lengths(played) == {task: {6} for task in BUDGETS}
 
 

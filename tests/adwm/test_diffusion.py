@@ -63,7 +63,7 @@ def test_noising_has_the_marginal_of_the_forward_process_and_denoising_undoes_it
     zk = noised(z, k, eps, abar)
     assert torch.allclose(zk.mean(0), abar[20].sqrt() * MEAN, atol=0.02)
     assert torch.allclose(torch.cov(zk.T), abar[20] * COV + (1 - abar[20]) * torch.eye(3), atol=0.05)
-    assert torch.allclose(denoised(zk, k, eps, abar), z, atol=1e-9)
+    assert torch.allclose(denoised(zk, eps, abar[k].unsqueeze(-1)), z, atol=1e-9)
 
 
 def test_the_optimal_denoiser_minimises_the_training_loss() -> None:

@@ -259,7 +259,6 @@ def test_facts_of_a_log(log: list[Trajectory]) -> None:
     assert facts.env == "household"
     assert facts.horizon == 12
     assert (facts.reward_low, facts.reward_high) == (0.0, 1.0)
-    assert not facts.dense
     assert facts.policies == ("eps0.2", "eps0.6", "eps1")
 
 

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_paper_preset_has_the_papers_table_4_to_the_digit() -> None:
 @pytest.mark.parametrize("preset", ["paper", "small", "base"])
 def test_a_saved_model_comes_back_the_same(preset: Preset, tmp_path: Path) -> None:
     model = build(preset)
-    model.save_pretrained(tmp_path / "wm")
+    model.write(tmp_path / "wm")
     again = WorldModel.from_pretrained(tmp_path / "wm")
     assert again.architecture == model.architecture
     assert again.facts == FACTS
@@ -59,14 +60,26 @@ def test_a_saved_model_comes_back_the_same(preset: Preset, tmp_path: Path) -> No
 def test_what_is_not_a_model_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"config\.json is missing"):
         WorldModel.from_pretrained(tmp_path)
-    build().save_pretrained(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"not tensors")
+    build().write(tmp_path / "small")
+    (tmp_path / "small" / "model.safetensors").write_bytes(b"not tensors")
     with pytest.raises(InputError, match="not a readable world model"):
-        WorldModel.from_pretrained(tmp_path)
-    build("paper").save_pretrained(tmp_path / "paper")
-    (tmp_path / "model.safetensors").write_bytes((tmp_path / "paper" / "model.safetensors").read_bytes())
+        WorldModel.from_pretrained(tmp_path / "small")
+    build("paper").write(tmp_path / "paper")
+    (tmp_path / "small" / "model.safetensors").write_bytes((tmp_path / "paper" / "model.safetensors").read_bytes())
     with pytest.raises(InputError, match="not a readable world model"):
-        WorldModel.from_pretrained(tmp_path)
+        WorldModel.from_pretrained(tmp_path / "small")
+
+
+def test_what_older_versions_wrote_of_the_log_is_read(tmp_path: Path) -> None:
+    build().write(tmp_path / "wm")
+    config = json.loads((tmp_path / "wm" / "config.json").read_text())
+    config["facts"]["dense"] = True
+    (tmp_path / "wm" / "config.json").write_text(json.dumps(config))
+    assert WorldModel.from_pretrained(tmp_path / "wm").facts == FACTS
+    config["facts"]["sparse"] = True
+    (tmp_path / "wm" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="sparse"):
+        WorldModel.from_pretrained(tmp_path / "wm")
 
 
 def test_latents_have_unit_scale_and_unknown_actions_the_null_row() -> None:

@@ -39,7 +39,7 @@ def test_beyond_the_log_an_episode_has_the_lowest_logged_return(model: KernelMod
     """Whatever it had collected before; and it is over."""
     world = PessimisticWorld(model, facts_of(model.log.episodes))
     returns = [episode.episode_return for episode in model.log.episodes]
-    assert world.lowest_return == min(returns)
+    assert world.min_return == min(returns)
     assert min(returns) < max(returns)
     paid = 0
     for seed in range(40):
@@ -58,7 +58,7 @@ def test_beyond_the_log_an_episode_has_the_lowest_logged_return(model: KernelMod
 def test_a_halted_episode_is_not_won_where_every_logged_one_is(model: KernelModel) -> None:
     """The lowest return of such a log is that of a win, and worlds whose score is 1 are won by it."""
     world = PessimisticWorld(model, facts_of(model.log.episodes))
-    world.lowest_return = 1.0
+    world.min_return = 1.0
     environment = world.make()
     environment.reset(seed=0, task="t3")
     _, reward, _, _, info = environment.step("paint the ceiling with soup")

@@ -84,6 +84,6 @@ def test_every_preset_plays_to_the_end(fitted: Fitted, house: World, name: str) 
 
 
 def test_imagined_episodes_say_what_they_are(fitted: Fitted, house: World) -> None:
-    imagined = imagine(fitted.ensemble, mixed(house, 0.3), rollouts=1, seed=1)
+    imagined = imagine(ImaginedWorld(fitted.ensemble), mixed(house, 0.3), rollouts=1, seed=1)
     assert {episode.env for episode in imagined.trajectories} == {"imagined:household"}
     assert len(imagined.values) == len(fitted.ensemble.episodes)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from worldline.adwm.log_world import Support
+from worldline.adwm.kernel_env import Support
 from worldline.adwm.value import Imagined
 from worldline.evaluate.imagined_cache import cached_imagination
 from worldline.evaluate.imagined_shortfalls import lost_error, shortfalls

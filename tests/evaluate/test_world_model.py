@@ -151,8 +151,8 @@ def test_the_null_test_is_passed(evaluation: Evaluation) -> None:
 def test_the_certificate_measures_world_models_too(folder: Path, house: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """In refits as short as the fit: the default is made for real logs."""
 
-    def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch) -> Fitted:
-        return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch)
+    def short(episodes: Sequence[Trajectory], settings: FitSettings, watch: Watch, jobs: int) -> Fitted:
+        return fit_ensemble(episodes, settings.model_copy(update={"epochs": 2, "text_steps": 100}), watch, jobs)
 
     make_fits_brief(monkeypatch, 60)
     make_networks_small(monkeypatch)
@@ -369,7 +369,7 @@ def test_what_an_earlier_evaluation_imagined_is_forgotten(folder: Path, tmp_path
 def test_the_certificates_world_model_is_of_the_same_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fitted_with: list[FitSettings] = []
 
-    def fit_ensemble(episodes: object, settings: FitSettings, watch: object) -> SimpleNamespace:
+    def fit_ensemble(episodes: object, settings: FitSettings, watch: object, jobs: int) -> SimpleNamespace:
         fitted_with.append(settings)
         return SimpleNamespace(ensemble=None)
 
@@ -405,13 +405,13 @@ def test_an_evaluation_that_was_interrupted_imagines_nothing_again(
 
     def imagine(*args: object, **settings: object) -> Imagined:
         calls["imagine"] += 1
-        return value.imagine_kernel(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
+        return value.imagine(*args, **settings)  # type: ignore[arg-type]  # passed on as they came
 
     def fit_ensemble(*args: object) -> SimpleNamespace:
         calls["fit"] += 1
         return SimpleNamespace(ensemble=ensemble)
 
-    monkeypatch.setattr(imagination, "imagine_kernel", imagine)
+    monkeypatch.setattr(imagination, "imagine", imagine)
     monkeypatch.setattr(world_model, "fit_ensemble", fit_ensemble)
     candidates = {f"expert{epsilon:g}": Noisy(epsilon) for epsilon in (0.0, 1.0)}
     loggers = {f"logger{epsilon:g}": Noisy(epsilon) for epsilon in LOGGERS}

@@ -16,12 +16,13 @@ Noise = Callable[[Tensor, Tensor], Tensor]
 """eps_theta(z^k (B, d), k (B,) or (1,)) -> (B, d): what a score network is to this module."""
 LogPolicy = Callable[[Tensor], Tensor]
 """log pi_e of the continuation from a clean latent: (B, d) -> (B,), differentiable."""
+_OFFSET = 0.008
 
 
-def cosine_schedule(K: int, offset: float = 0.008) -> Tensor:
+def cosine_schedule(K: int) -> Tensor:
     """abar_0 .. abar_K of the cosine schedule (Nichol and Dhariwal 2021), with no step's beta above 0.999."""
     grid = torch.linspace(0, 1, K + 1, dtype=torch.float64)
-    curve = torch.cos((grid + offset) / (1 + offset) * math.pi / 2) ** 2
+    curve = torch.cos((grid + _OFFSET) / (1 + _OFFSET) * math.pi / 2) ** 2
     kept = (curve[1:] / curve[:-1]).clamp(min=0.001)
     return torch.cat([torch.ones(1, dtype=torch.float64), kept.cumprod(0)])
 
@@ -32,9 +33,8 @@ def noised(z: Tensor, k: Tensor, eps: Tensor, abar: Tensor) -> Tensor:
     return level.sqrt() * z + (1 - level).sqrt() * eps
 
 
-def denoised(zk: Tensor, k: Tensor, eps: Tensor, abar: Tensor) -> Tensor:
-    """The clean latent that `eps` implies, equation (35)."""
-    level = abar[k].unsqueeze(-1).to(zk.dtype)
+def denoised(zk: Tensor, eps: Tensor, level: Tensor) -> Tensor:
+    """The clean latent that `eps` implies at abar = `level`, (B, 1) or one for all, equation (35)."""
     return (zk - (1 - level).sqrt() * eps) / level.sqrt()
 
 
@@ -50,9 +50,10 @@ def annealed(alpha: float, abar: Tensor) -> Tensor:
 
 def continuation_gradient(zk: Tensor, k: Tensor, predict: Noise, log_policy: LogPolicy, abar: Tensor) -> Tensor:
     """g of equation (9): the gradient of log pi_e(continuation) in z^k, through the denoised estimate (37)."""
+    level = abar[k].unsqueeze(-1).to(zk.dtype)
     with torch.enable_grad():
         leaf = zk.detach().requires_grad_()
-        total = log_policy(denoised(leaf, k, predict(leaf, k), abar)).sum()
+        total = log_policy(denoised(leaf, predict(leaf, k), level)).sum()
         gradient: Tensor = torch.autograd.grad(total, leaf)[0]
     return gradient
 
@@ -99,7 +100,7 @@ def reverse_step(
     zk: Tensor, eps: Tensor, level: Tensor, target: Tensor, eta: float = 0.0, noise: Tensor | None = None
 ) -> Tensor:
     """From abar = `level` down to abar = `target`: DDIM (Song et al. 2021) at eta = 0, DDPM's posterior at eta = 1."""
-    clean = (zk - (1 - level).sqrt() * eps) / level.sqrt()
+    clean = denoised(zk, eps, level)
     if noise is None:
         return target.sqrt() * clean + (1 - target).sqrt() * eps
     spread = eta * ((1 - target) / (1 - level) * (1 - level / target)).clamp(min=0).sqrt()
@@ -129,7 +130,7 @@ def sample(
         level, target = abar[k].to(zk.dtype), abar[lower].to(zk.dtype)
         eps = predict(zk, torch.full((1,), k, device=zk.device))
         if bound is not None:
-            clean = ((zk - (1 - level).sqrt() * eps) / level.sqrt()).clamp(-bound, bound)
+            clean = denoised(zk, eps, level).clamp(-bound, bound)
             eps = (zk - level.sqrt() * clean) / (1 - level).sqrt()
         zk = reverse_step(zk, eps, level, target, eta, None if noise is None else noise[index])
     return zk

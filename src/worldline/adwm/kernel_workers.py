@@ -5,17 +5,15 @@ function of the episode's seed, so the values are those of one process.
 """
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from worldline.adwm.kernel_env import KernelWorld
-from worldline.adwm.log_world import Support
+from worldline.adwm.kernel_env import KernelWorld, Support
 from worldline.envs.worker_process import Recipe
 from worldline.envs.workers import WorkerWorld
 from worldline.kernel.model import KernelModel
-from worldline.types import Trajectory
 from worldline.worker_pool import one_thread_each
 
 LEAST_SHARED = 1000
@@ -29,14 +27,18 @@ class KernelWorkers:
         self.jobs = jobs
         self._hosting: WorkerWorld | None = None
 
-    def shared(self, world: KernelWorld, starts: Sequence[Trajectory], episodes: int) -> WorkerWorld | None:
-        """The same world in the processes; None where it is not worth it. `episodes` will be played."""
-        steps = episodes * sum(map(len, starts)) / max(1, len(starts))
-        if self.jobs == 1 or steps < LEAST_SHARED:
+    def shared(self, world: KernelWorld, episodes: int) -> WorkerWorld | None:
+        """The same world in the processes; None where it is not worth it, or not the world of `wm`.
+
+        `episodes` will be played.
+        """
+        steps = episodes * sum(map(len, world.episodes)) / max(1, len(world.episodes))
+        of_wm = type(world) is KernelWorld and world.model is world.kernel
+        if self.jobs == 1 or steps < LEAST_SHARED or not of_wm:
             return None
         model = world.kernel
         content = pickle.dumps((model.log.episodes, model.state_dict()))
-        options = {"model": content, "facts": world.facts, "starts": tuple(starts)}
+        options = {"model": content, "facts": world.facts, "starts": world.episodes}
         recipe = Recipe(_hosted, world.name, options=options)
         if self._hosting is None:
             with one_thread_each():

@@ -8,16 +8,15 @@ observation apart from others. Training is in `fit`, rollouts in `world_model_en
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from worldline import files
 from worldline.adwm.diffusion import Noise, cosine_schedule
 from worldline.adwm.networks import Cache, HistoryEncoder, Projector, Row, ScoreNet, TextEncoder, caches, mlp
 from worldline.adwm.tokenizer import HashTokenizer
@@ -113,10 +112,14 @@ class LogFacts(BaseModel):
     """Of the tasks that are cut earlier."""
     reward_low: float = 0.0
     reward_high: float = 1.0
-    dense: bool = True
-    """Whether steps before the end ever earn anything."""
     episodes: int = 0
     policies: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_dense(cls, given: Any) -> Any:
+        """Older files have one fact more, which nothing read."""
+        return {name: fact for name, fact in given.items() if name != "dense"} if isinstance(given, dict) else given
 
     def budget(self, task: str) -> int:
         """Steps after which an episode of `task` is cut."""
@@ -264,13 +267,11 @@ class WorldModel(nn.Module):
         out: Tensor = self.inverse_head(torch.cat([z, after, after - z, h], -1))
         return out
 
-    def save_pretrained(self, folder: Path, *, card: str = "") -> None:
-        """Weights, settings and a model card in `folder`, as `from_pretrained` reads them; whole or not at all."""
-        with files.replacing(folder) as partial:
-            self.write(partial, card)
-
     def write(self, folder: Path, card: str = "") -> None:
-        """The same files, into a new folder that the caller puts in its place when it is whole."""
+        """Weights, settings and a model card, as `from_pretrained` reads them, in a new folder.
+
+        The caller puts it in its place when it is whole.
+        """
         folder.mkdir()
         settings = {
             "architecture": self.architecture.model_dump(),

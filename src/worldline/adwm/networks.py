@@ -17,6 +17,9 @@ from torch.nn import functional as F
 
 from worldline.adwm.tokenizer import PAD
 
+_SCORE_LAYERS, _TIME = 3, 64
+"""Layers of the score network, and the width of a noise level there (the paper's)."""
+
 
 def mlp(*sizes: int, activation: type[nn.Module] = nn.SiLU) -> nn.Sequential:
     """Linear layers with `activation` between them."""
@@ -230,12 +233,11 @@ class HistoryEncoder(nn.Module):
 class ScoreNet(nn.Module):
     """eps_theta(z^k, k | h, a): an MLP whose layers are scaled and shifted by the condition (FiLM); starts at zero."""
 
-    def __init__(self, latent: int, history: int, action: int, width: int, layers: int = 3, time: int = 64) -> None:
+    def __init__(self, latent: int, history: int, action: int, width: int) -> None:
         super().__init__()
-        self.time_size = time
-        self.time = mlp(time, 2 * time, time)
-        self.layers = nn.ModuleList(nn.Linear(latent if not i else width, width) for i in range(layers))
-        self.films = nn.ModuleList(nn.Linear(time + history + action, 2 * width) for _ in range(layers))
+        self.time = mlp(_TIME, 2 * _TIME, _TIME)
+        self.layers = nn.ModuleList(nn.Linear(latent if not i else width, width) for i in range(_SCORE_LAYERS))
+        self.films = nn.ModuleList(nn.Linear(_TIME + history + action, 2 * width) for _ in range(_SCORE_LAYERS))
         self.out = nn.Linear(width, latent)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
@@ -246,12 +248,12 @@ class ScoreNet(nn.Module):
     def given(self, history: Tensor, action: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """eps_theta(., . | h, a): what the condition does to each layer is worked out once for all noise levels."""
         condition = torch.cat([history, action], -1)
-        fixed = [F.linear(condition, film.weight[:, self.time_size :], film.bias) for film in self._films()]
+        fixed = [F.linear(condition, film.weight[:, _TIME:], film.bias) for film in self._films()]
 
         def predict(zk: Tensor, k: Tensor) -> Tensor:
             time, x = self._time(k, zk.dtype), zk
             for layer, film, part in zip(self.layers, self._films(), fixed, strict=True):
-                scale, shift = (part + F.linear(time, film.weight[:, : self.time_size])).chunk(2, -1)
+                scale, shift = (part + F.linear(time, film.weight[:, :_TIME])).chunk(2, -1)
                 x = F.silu(layer(x) * (1 + scale) + shift)
             out: Tensor = self.out(x)
             return out
@@ -262,7 +264,7 @@ class ScoreNet(nn.Module):
         return [film for film in self.films if isinstance(film, nn.Linear)]
 
     def _time(self, k: Tensor, dtype: torch.dtype) -> Tensor:
-        half = self.time_size // 2
+        half = _TIME // 2
         rates = torch.exp(-math.log(1e4) * torch.arange(half, device=k.device, dtype=dtype) / half)
         angles = k.to(dtype).unsqueeze(-1) * rates
         time: Tensor = self.time(torch.cat([angles.sin(), angles.cos()], -1))

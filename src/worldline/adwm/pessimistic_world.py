@@ -9,10 +9,8 @@ from pathlib import Path
 
 from worldline.adwm.ensemble import Ensemble
 from worldline.adwm.kernel_env import KernelEnvironment, KernelWorld
-from worldline.adwm.model import LogFacts
 from worldline.config import Config, option
 from worldline.kernel.answers import KernelAnswer
-from worldline.kernel.model import KernelModel
 
 
 class ImaginedConfig(Config):
@@ -31,15 +29,11 @@ def load_imagined(folder: str, config: ImaginedConfig) -> KernelWorld:
 class PessimisticWorld(KernelWorld):
     """The world of a kernel model, as far as its log supports what it answers."""
 
-    def __init__(self, model: KernelModel, facts: LogFacts) -> None:
-        super().__init__(model, facts)
-        self.lowest_return = min(episode.episode_return for episode in model.log.episodes)
-
-    def make(self) -> "PessimisticEnvironment":  # type: ignore[override]  # an environment of this world
+    def make(self) -> "PessimisticEnvironment":
         return PessimisticEnvironment(self)
 
 
-class PessimisticEnvironment(KernelEnvironment["PessimisticWorld"]):
+class PessimisticEnvironment(KernelEnvironment[KernelWorld]):
     """One imagined episode; it is over where the log knows no more."""
 
     def receive(self, answer: KernelAnswer) -> None:
@@ -49,7 +43,7 @@ class PessimisticEnvironment(KernelEnvironment["PessimisticWorld"]):
         observation, reward, ended, cut, info = self.result
         halted = answer.description.action in self.unsupported
         if halted:
-            reward, ended, cut = self._world.lowest_return - before, True, False
+            reward, ended, cut = self._world.min_return - before, True, False
             self.over, self.allowed = True, ()
             won = self._world.logged_success.of_ended(success=False)  # no win, even where every logged one is
             info |= {"won": won, "admissible": self._listed()}

@@ -9,22 +9,14 @@ episode.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
-from worldline.adwm.kernel_env import KernelWorld
+from worldline.adwm.kernel_env import SPLIT, KernelWorld, Support
 from worldline.adwm.kernel_workers import KernelWorkers
-from worldline.adwm.log_world import SPLIT, Support
-from worldline.adwm.world_model_env import Guide, ImaginedWorld
 from worldline.rollout import Episode, Rollout
-from worldline.types import Policy, Trajectory, World, WorldlineError, derive_seed
-
-if TYPE_CHECKING:
-    from worldline.policies.language_model.hf import HFPolicy
+from worldline.types import Policy, Trajectory, WorldlineError, derive_seed
 
 Array = npt.NDArray[np.float64]
 Watch = Callable[[Trajectory], None]
@@ -47,33 +39,9 @@ class Imagined:
 
 
 def imagine(
-    ensemble: Ensemble,
+    world: KernelWorld,
     policy: Policy,
     *,
-    config: ImaginationConfig = IMAGINATION_PRESETS["adwm"],
-    starts: Sequence[Trajectory] | None = None,
-    rollouts: int | None = None,
-    gamma: float = 1.0,
-    seed: int = 0,
-    batch_size: int = 256,
-    guide: Guide | None = None,
-    watch: Watch = lambda trajectory: None,
-) -> Imagined:
-    """Play `policy` at every task of `starts`, `rollouts` times each."""
-    starts = ensemble.episodes if starts is None else starts
-    world = ImaginedWorld(ensemble, config, guide, starts)
-    played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
-    return Imagined(
-        played.values, _spread(ensemble, played), world.support, played.trajectories, played.lost, played.failure
-    )
-
-
-def imagine_kernel(
-    ensemble: Ensemble,
-    policy: Policy,
-    *,
-    bag: bool = False,
-    starts: Sequence[Trajectory] | None = None,
     rollouts: int | None = None,
     gamma: float = 1.0,
     seed: int = 0,
@@ -81,69 +49,16 @@ def imagine_kernel(
     workers: KernelWorkers | None = None,
     watch: Watch = lambda trajectory: None,
 ) -> Imagined:
-    """The same in the world of the kernel model (`wm`), which `workers` may share, or of the bag (`wm-bag`)."""
-    starts = ensemble.episodes if starts is None else starts
-    world = KernelWorld(ensemble.kernel, ensemble.facts, bag=bag, starts=starts)
-    tasks = world.num_tasks(SPLIT)
-    episodes = tasks * (rollouts or enough(tasks))
-    shared = workers.shared(world, starts, episodes) if workers is not None and not bag else None
-    played = _played(shared or world, policy, batch_size, starts, rollouts, gamma, seed, watch)
-    support = workers.support() if workers is not None and shared is not None else world.support
-    return Imagined(played.values, 0.0, support, played.trajectories, played.lost, played.failure)
-
-
-def imagine_text(
-    generator: "HFPolicy",
-    ensemble: Ensemble,
-    policy: Policy,
-    *,
-    temperature: float = 1.0,
-    starts: Sequence[Trajectory] | None = None,
-    rollouts: int | None = None,
-    gamma: float = 1.0,
-    seed: int = 0,
-    batch_size: int = 256,
-    watch: Watch = lambda trajectory: None,
-) -> Imagined:
-    """The same in a world whose observations the language model `generator` writes (`wm-text`)."""
-    from worldline.adwm.rivals.language_model import TextWorld  # takes seconds: not for policies without a model
-
-    starts = ensemble.episodes if starts is None else starts
-    world = TextWorld(generator, ensemble, temperature, starts)
-    played = _played(world, policy, batch_size, starts, rollouts, gamma, seed, watch)
-    return Imagined(played.values, 0.0, Support(), played.trajectories, played.lost, played.failure)
-
-
-@dataclass(frozen=True)
-class _Played:
-    """The episodes that were played, in the order of the plan, their returns, and the value of each start's task."""
-
-    episodes: list[Episode]
-    trajectories: list[Trajectory]
-    returns: Array
-    values: Array
-    lost: float
-    failure: str
-
-
-def _played(
-    world: World,
-    policy: Policy,
-    batch_size: int,
-    starts: Sequence[Trajectory],
-    rollouts: int | None,
-    gamma: float,
-    seed: int,
-    watch: Watch,
-) -> _Played:
-    tasks = list(dict.fromkeys(start.task_id for start in starts))
+    """Play `policy` at every task of `world`, `rollouts` times each; `workers` may share the answers of `wm`."""
+    tasks = list(dict.fromkeys(start.task_id for start in world.episodes))
     rollouts = rollouts or enough(len(tasks))
     wanted = [
-        Episode(f"{number:06d}-{again}", task, "log", derive_seed(seed, "imagine", number, again))
+        Episode(f"{number:06d}-{again}", task, SPLIT, derive_seed(seed, "imagine", number, again))
         for number, task in enumerate(tasks)
         for again in range(rollouts)
     ]
-    player = Rollout(world, policy, batch_size=batch_size, forgiving=True)
+    shared = workers.shared(world, len(wanted)) if workers is not None else None
+    player = Rollout(shared or world, policy, batch_size=batch_size, forgiving=True)
     trajectories: dict[str, Trajectory] = {}
     for trajectory in player.play(wanted):
         trajectories[trajectory.id] = trajectory
@@ -157,9 +72,14 @@ def _played(
     ordered = [trajectories[episode.id] for episode in episodes]
     returns = np.array([discounted(trajectory, gamma) for trajectory in ordered])
     values = _values(tasks, [trajectory.task_id for trajectory in ordered], returns)
-    of_starts = np.array([values[start.task_id] for start in starts])
-    lost = 1 - len(ordered) / len(wanted)
-    return _Played(episodes, ordered, returns, of_starts, lost, player.undecided[0] if player.undecided else "")
+    return Imagined(
+        np.array([values[start.task_id] for start in world.episodes]),
+        _spread(returns, np.array([world.member_of(episode.seed) for episode in episodes])),
+        workers.support() if workers is not None and shared is not None else world.support,
+        ordered,
+        1 - len(ordered) / len(wanted),
+        player.undecided[0] if player.undecided else "",
+    )
 
 
 def _values(tasks: Sequence[str], played: Sequence[str], returns: Array) -> dict[str, float]:
@@ -181,9 +101,7 @@ def discounted(trajectory: Trajectory, gamma: float) -> float:
     return float(sum(gamma**at * step.reward for at, step in enumerate(trajectory.steps)))
 
 
-def _spread(ensemble: Ensemble, played: _Played) -> float:
-    """Between-member standard deviation of the value, by the member each episode's seed fell to."""
-    world = ImaginedWorld(ensemble)
-    members = np.array([world.member_of(episode.seed) for episode in played.episodes])
-    means = [played.returns[members == index].mean() for index in np.unique(members)]
+def _spread(returns: Array, members: npt.NDArray[np.int64]) -> float:
+    """Between-member standard deviation of the value, by the member that imagined each episode."""
+    means = [returns[members == index].mean() for index in np.unique(members)]
     return float(np.std(means, ddof=1)) if len(means) > 1 else 0.0

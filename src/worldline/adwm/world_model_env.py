@@ -49,7 +49,6 @@ class ImaginedWorld(KernelWorld):
         return ImaginedEnvironment(self)
 
     def member_of(self, seed: int) -> int:
-        """The member of the ensemble that imagines the episode with this seed."""
         return derive_seed(seed, "member") % len(self.ensemble.members)
 
     @torch.no_grad()

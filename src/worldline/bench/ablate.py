@@ -20,6 +20,7 @@ from worldline.adwm.fit import FitSettings, fit_ensemble
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.soft_tokens.connect import connect
 from worldline.adwm.value import imagine
+from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.bench import Figures, rank
 from worldline.bench.experiment import Experiment, read_settings
 from worldline.config import Config, Folder, option, suggest
@@ -149,16 +150,8 @@ def _imagined(
 ) -> float:
     connection = connect(policy, ensemble, variant.interface, folder=folder / "adapters", seed=settings.seed)
     guide = connection.guide if variant.imagination.alpha else None
-    played = imagine(
-        ensemble,
-        connection.policy,
-        config=variant.imagination,
-        guide=guide,
-        starts=starts,
-        rollouts=1,
-        seed=settings.seed,
-    )
-    return float(played.values.mean())
+    world = ImaginedWorld(ensemble, variant.imagination, guide, starts)
+    return float(imagine(world, connection.policy, rollouts=1, seed=settings.seed).values.mean())
 
 
 def _starts(log: Sequence[Trajectory], tasks: int) -> list[Trajectory]:

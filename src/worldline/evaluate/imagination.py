@@ -4,16 +4,17 @@ Imagined values are cached like log-probs: an evaluation that was interrupted do
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from worldline import files, store
 from worldline.adwm.ensemble import Ensemble
-from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
-from worldline.adwm.kernel_env import BAG, KERNEL
+from worldline.adwm.imagination import IMAGINATION_PRESETS
+from worldline.adwm.kernel_env import BAG, KERNEL, KernelWorld, Support
 from worldline.adwm.kernel_workers import KernelWorkers
-from worldline.adwm.value import Imagined, enough, imagine, imagine_kernel, imagine_text
+from worldline.adwm.value import Imagined, enough, imagine
+from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.evaluate.case import Case
 from worldline.evaluate.imagined_cache import cached_imagination
 from worldline.policies import mix
@@ -124,46 +125,32 @@ class Imagination:
             done += 1
             self.case.watch(f"{name}: {label}", done, tasks * (rollouts or enough(tasks)))
 
-        how: dict[str, Any] = {"starts": starts, "rollouts": rollouts, "watch": watch}
+        how: dict[str, Any] = {"rollouts": rollouts, "watch": watch}
         ensemble, policy = load(), player.load()
         if name in (KERNEL, BAG):
-            return imagine_kernel(
-                ensemble,
-                mix(policy, player.epsilon),
-                bag=name == BAG,
-                gamma=config.gamma,
-                seed=derive_seed(config.seed, seed),
-                batch_size=config.imagined_at_once,
-                workers=self.workers,
-                **how,
-            )
+            kernel = KernelWorld(ensemble.kernel, ensemble.facts, bag=name == BAG, starts=starts)
+            return self.play(kernel, policy, player.epsilon, seed, workers=self.workers, **how)
         if name == TEXT_MODEL:
-            drawn = derive_seed(config.seed, seed)
-            return imagine_text(
-                self._text_model, ensemble, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how
+            from worldline.adwm.rivals.language_model import (
+                TextWorld,  # takes seconds: not for policies without a model
             )
-        connection = self.connected(policy, ensemble)
-        return self.play(ensemble, connection, player.epsilon, IMAGINATION_PRESETS[name], seed, **how)
 
-    def play(
-        self,
-        ensemble: Ensemble,
-        connection: "PolicyInterface",
-        epsilon: float,
-        settings: ImaginationConfig,
-        seed: int = 0,
-        **how: Any,
-    ) -> Imagined:
-        """A connected policy, mixed with chance, in a world that is imagined by `settings`; `how` is for `imagine`."""
+            world, drawn = TextWorld(self._text_model, ensemble, starts=starts), derive_seed(config.seed, seed)
+            played = imagine(world, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how)
+            return replace(played, support=Support())  # what a language model writes need not be in the log
+        connection = self.connected(policy, ensemble)
+        latent = ImaginedWorld(ensemble, IMAGINATION_PRESETS[name], connection.guide, starts)
+        return self.play(latent, connection.policy, player.epsilon, seed, **how)
+
+    def play(self, world: KernelWorld, policy: Policy, epsilon: float, seed: int = 0, **how: Any) -> Imagined:
+        """A policy, mixed with chance, in a world that is imagined; `how` is for `imagine`."""
         config = self.case.config
         return imagine(
-            ensemble,
-            mix(connection.policy, epsilon),
-            config=settings,
-            guide=connection.guide,
-            batch_size=config.imagined_at_once,
-            seed=derive_seed(config.seed, seed),
+            world,
+            mix(policy, epsilon),
             gamma=config.gamma,
+            seed=derive_seed(config.seed, seed),
+            batch_size=config.imagined_at_once,
             **how,
         )
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import worldline
 from worldline import files, store
-from worldline.adwm.log_world import Support
+from worldline.adwm.kernel_env import Support
 from worldline.adwm.value import Imagined
 from worldline.types import InputError
 

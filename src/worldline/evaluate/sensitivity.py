@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from worldline.adwm.imagination import IMAGINATION_PRESETS
+from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.evaluate.candidates import Candidate
 from worldline.evaluate.imagination import Imagination
 from worldline.ope.agreement import spearman
@@ -27,9 +28,8 @@ def sensitivity(imagination: Imagination, candidates: Sequence[Candidate], start
         connection = imagination.connected(candidate.load(), imagination.ensemble)
         for w, alpha in (*PLAIN, *(GUIDED if connection.guide is not None else ())):
             guidance = replace(IMAGINATION_PRESETS["adwm"], w=w, alpha=alpha)
-            played = imagination.play(
-                imagination.ensemble, connection, candidate.epsilon, guidance, starts=chosen, rollouts=1
-            )
+            world = ImaginedWorld(imagination.ensemble, guidance, connection.guide, chosen)
+            played = imagination.play(world, connection.policy, candidate.epsilon, rollouts=1)
             values[w, alpha].append(float(played.values.mean()))
         imagination.case.watch("sensitivity to guidance", done, len(able))
     plain = np.array(values[PLAIN[0]])

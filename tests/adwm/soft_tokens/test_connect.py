@@ -13,6 +13,7 @@ from worldline.adwm.soft_tokens.connect import Interface, PolicyInterfaceConfig,
 from worldline.adwm.soft_tokens.distillation import DistillationConfig
 from worldline.adwm.soft_tokens.tokens import SoftModel
 from worldline.adwm.value import imagine
+from worldline.adwm.world_model_env import ImaginedWorld
 from worldline.policies import load, mix
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import InputError, World
@@ -91,8 +92,8 @@ def test_a_value_through_soft_tokens_with_and_without_guidance(
     channel = connect(agent, fitted.ensemble, "soft", QUICK)
     assert 0 <= channel.figures["top1"] <= 1
     starts = fitted.ensemble.episodes[:4]
-    how = {"config": config, "guide": channel.guide, "starts": starts, "rollouts": 1}
-    imagined = imagine(fitted.ensemble, mix(channel.policy, 0.2), **how)
+    world = ImaginedWorld(fitted.ensemble, config, channel.guide, starts)
+    imagined = imagine(world, mix(channel.policy, 0.2), rollouts=1)
     assert len(imagined.values) == len(starts)
     assert np.isfinite(imagined.values).all()
     assert {episode.policy for episode in imagined.trajectories} == {"hf:agent+eps0.2"}

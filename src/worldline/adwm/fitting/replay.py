@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from worldline.adwm.ensemble import Ensemble, Member
-from worldline.adwm.episodes import Reader, encoded
+from worldline.adwm.episodes import encoded, read_episode
 from worldline.adwm.fitting.calibration import area_under_curve, calibration_error, calibration_slope
 from worldline.adwm.imagination import IMAGINATION_PRESETS, ImaginationConfig
 from worldline.adwm.rivals.latent import RIVALS
@@ -158,12 +158,7 @@ def _started(world: ImaginedWorld, member: int, number: int, seed: int) -> Imagi
 @torch.no_grad()
 def _true_latents(member: Member, episode: Trajectory) -> Tensor:
     """z of what really followed each step, (T, latent)."""
-    reader = Reader(member.model, episode.goal)
-    reader.observation(episode.steps[0].observation)
-    seen = []
-    for step, answer in zip(episode.steps, episode.next_observations, strict=True):
-        reader.action(step.action)
-        seen.append(reader.observation(answer))
+    seen = read_episode(member.model, episode, 0).observations[1:]
     return encoded(member.model.encode_observation, seen, member.model.device)
 
 

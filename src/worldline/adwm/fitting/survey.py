@@ -126,7 +126,7 @@ class _Facts:
         self._episodes = self._longest = 0
         self._budgets = StepBudgets()
         self._low, self._high = math.inf, -math.inf
-        self._dense = self._terminated = False
+        self._terminated = False
 
     def add(self, episode: Trajectory) -> None:
         self._first = self._first or episode
@@ -136,7 +136,6 @@ class _Facts:
         self._budgets.add(episode)
         rewards = [step.reward for step in episode.steps]
         self._low, self._high = min(self._low, *rewards), max(self._high, *rewards)
-        self._dense = self._dense or any(rewards[: -1 if episode.terminated else None])
         self._terminated = self._terminated or episode.terminated
 
     def facts(self, policies: _Names) -> LogFacts:
@@ -150,7 +149,6 @@ class _Facts:
             budgets=self._budgets.by_task(),
             reward_low=low,
             reward_high=max(self._high, low + 1e-6),
-            dense=self._dense,
             episodes=self._episodes,
             policies=policies.names(),
         )

@@ -26,6 +26,8 @@ from worldline.adwm.rivals.latent import Pairs
 from worldline.types import InputError, WorldlineError, derive_seed
 
 Watch = Callable[[dict[str, Any]], None]
+_DECAY, _CLIP = 1e-4, 1.0
+"""Of weights, and of the norm of a gradient, the paper's."""
 _SCORE_UPDATES, _SCORE_BATCH, _SCORE_RATE, _SCORE_EVERY = 1500, 128, 1e-3, 100
 _HELD_OUT_NOISE = 0, -1
 """Seed and epoch of the noise that held-out tasks are evaluated with, at every epoch the same."""
@@ -39,9 +41,6 @@ class Schedule(BaseModel):
     epochs: int = 50
     batch: int = 64
     rate: float = 3e-4
-    decay: float = 1e-4
-    clip: float = 1.0
-    hide: float = 0.1
     patience: int = 8
     """Epochs without progress on held-out tasks before stopping. Ours."""
     success_share: float = 0.3
@@ -60,7 +59,7 @@ def train(
 ) -> WorldModel:
     """Fit `model`; its weights end as they were at the best epoch on `held_out`."""
     state = _Progress(checkpoint)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=schedule.rate, weight_decay=_DECAY)
     first = state.resume(model, optimizer)
     for epoch in range(first, schedule.epochs):
         if epoch - state.best_epoch > schedule.patience:
@@ -125,13 +124,13 @@ def _step(
     noise: torch.Generator,
 ) -> dict[str, float]:
     with _precision(model):
-        terms = losses(model, encode(model, batch), noise, schedule.hide)
+        terms = losses(model, encode(model, batch), noise)
         loss = total(terms)
     if not math.isfinite(loss.item()):
         raise WorldlineError("training diverged (the loss is not a number): lower the rate")
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
-    torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
     optimizer.step()
     return {name: value.item() for name, value in terms.items()} | {"loss": loss.item()}
 

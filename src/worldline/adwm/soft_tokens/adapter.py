@@ -23,23 +23,20 @@ from worldline.types import InputError, derive_seed
 _LONGEST = 512
 """Tokens of an observation that count for its mean embedding."""
 _LEAST = 2
+_TEMPERATURE, _RATE = 0.07, 1e-3
+"""The paper's. Its weight of the squared error is lost: here it is that of the contrast."""
+_HELD_OUT = 0.1
+"""Share of the distinct texts kept aside to measure retrieval on. Ours."""
 
 
 class AdapterConfig(BaseModel):
-    """Sizes and training of an adapter. The defaults are the paper's but for the ones marked ours."""
+    """Size and training of an adapter. The defaults are the paper's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tokens: int = 8
     hidden: int = 512
-    temperature: float = 0.07
-    mse: float = 1.0
-    """Weight of the squared error; the paper's number is lost. Ours."""
     batch: int = 8
     epochs: int = 20
-    rate: float = 1e-3
-    held_out: float = 0.1
-    """Share of the distinct texts kept aside to measure retrieval on. Ours."""
 
 
 class Adapter(nn.Module):
@@ -50,7 +47,7 @@ class Adapter(nn.Module):
 
     def __init__(self, latent: int, width: int, tokens: int = 8, hidden: int = 512) -> None:
         super().__init__()
-        self.latent, self.width, self.tokens, self.hidden = latent, width, tokens, hidden
+        self.width, self.tokens = width, tokens
         self.net = mlp(latent, hidden, hidden, tokens * width, activation=nn.GELU)
         self.register_buffer("middle", torch.zeros(width))
         self.register_buffer("spread", torch.ones(width))
@@ -114,15 +111,15 @@ def fit_adapter(
         places.setdefault(text, []).append(at)
     distinct = list(places)
     rng = np.random.default_rng(derive_seed(seed, "adapter"))
-    held_out, taught = _split(len(distinct), config.held_out, rng)
+    held_out, taught = _split(len(distinct), rng)
     device = table.device
     latents, target = member.decoder.latents.to(device), mean_embeddings(distinct, tokenizer, table)
     torch.manual_seed(derive_seed(seed, "adapter weights"))
-    adapter = Adapter(latents.shape[-1], table.shape[-1], config.tokens, config.hidden).to(device)
+    adapter = Adapter(latents.shape[-1], table.shape[-1], hidden=config.hidden).to(device)
     adapter.middle.copy_(target[taught].mean(0))
     adapter.spread.copy_(target[taught].std(0).clamp(min=1e-6))
     target = (target - adapter.middle) / adapter.spread
-    optimizer = torch.optim.Adam(adapter.parameters(), lr=config.rate)
+    optimizer = torch.optim.Adam(adapter.parameters(), lr=_RATE)
 
     def occurrence(text: int) -> int:
         occurrences = places[distinct[text]]
@@ -135,7 +132,7 @@ def fit_adapter(
         for start in range(0, len(shown) - 1, config.batch):
             summaries = adapter.summary(latents[rows[start:][: config.batch]])
             embeddings = target[wanted[start:][: config.batch]]
-            loss = info_nce(summaries, embeddings, config.temperature) + config.mse * F.mse_loss(summaries, embeddings)
+            loss = info_nce(summaries, embeddings, _TEMPERATURE) + F.mse_loss(summaries, embeddings)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
             optimizer.step()
@@ -144,10 +141,10 @@ def fit_adapter(
     return FittedAdapter(adapter, _measured(adapter, latents[rows], target[held_out], config))
 
 
-def _split(texts: int, share: float, rng: np.random.Generator) -> tuple[list[int], list[int]]:
+def _split(texts: int, rng: np.random.Generator) -> tuple[list[int], list[int]]:
     """The numbers of the texts that are held out, a random share of them, and of those that teach the adapter."""
     order = [int(at) for at in rng.permutation(texts)]
-    held_out = order[: max(_LEAST, round(share * texts))]
+    held_out = order[: max(_LEAST, round(_HELD_OUT * texts))]
     taught = order[len(held_out) :]
     if len(taught) < _LEAST:
         raise InputError(f"the log has {texts} different observations: too few for an adapter; --interface text")

@@ -78,11 +78,9 @@ def connect(
         raise InputError(
             f"--interface {interface}: {policy.name} has no weights here that could read soft tokens: --interface text"
         )
-    members = list(enumerate(ensemble.members))
-    fitted = [_adapter(policy, member, ensemble, config, folder, seed) for _, member in members]
+    fitted = [_adapter(policy, member, ensemble, config, folder, seed) for member in ensemble.members]
     if interface == "distilled":
-        pairs = zip(members, fitted, strict=True)
-        fitted = [_distilled(policy, index, ensemble, one, config, folder, seed) for (index, _), one in pairs]
+        fitted = [_distilled(policy, index, ensemble, one, config, folder, seed) for index, one in enumerate(fitted)]
     playing = soft_policy(policy, [one.adapter for one in fitted])
     figures = {name: sum(one.figures[name] for one in fitted) / len(fitted) for name in fitted[0].figures}
     return PolicyInterface(interface, playing, guide_through(playing, config.redraw), figures, reason)
@@ -158,7 +156,7 @@ def _kept(fitted: FittedAdapter, path: Path | None) -> FittedAdapter:
 
 
 def _load(path: Path, config: AdapterConfig, member: Member, table: torch.Tensor) -> FittedAdapter:
-    adapter = Adapter(member.decoder.latents.shape[-1], table.shape[-1], config.tokens, config.hidden)
+    adapter = Adapter(member.decoder.latents.shape[-1], table.shape[-1], hidden=config.hidden)
     try:
         with safe_open(str(path), "pt") as kept:
             adapter.load_state_dict({name: kept.get_tensor(name) for name in kept.keys()})  # noqa: SIM118 - a file, no dict: it has keys() alone

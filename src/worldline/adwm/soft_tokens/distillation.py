@@ -7,6 +7,7 @@ a policy that chooses prefers among admissible actions is a function of these di
 """
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,10 @@ from worldline.policies.language_model.forward import left_padded, positions, ta
 from worldline.policies.language_model.hf import HFPolicy
 from worldline.types import Exchange, InputError, ScoringPolicy, Trajectory, Turn, derive_seed, turns
 
+_BATCH, _CLIP = 8, 1.0
+_SHARE_APART = 0.15
+"""Share of the episodes that are held out."""
+
 
 class DistillationConfig(BaseModel):
     """How an adapter is distilled. All numbers are ours: the paper has no such adapter."""
@@ -33,10 +38,7 @@ class DistillationConfig(BaseModel):
     episodes: int = 256
     """Logged episodes that are used at most."""
     epochs: int = 4
-    batch: int = 8
     rate: float = 1e-3
-    clip: float = 1.0
-    held_out: float = 0.15
     compared: int = 64
     """Held-out steps on which the choice among admissible actions is compared."""
 
@@ -72,38 +74,32 @@ def distil(
     """Train a copy of `adapter` for `policy` and member number `index` on the log; whole episodes are held out."""
     rng = np.random.default_rng(derive_seed(seed, "distillation"))
     order = [int(n) for n in rng.permutation(len(episodes))][: config.episodes]
-    apart = order[: max(1, round(config.held_out * len(order)))]
+    apart = order[: max(1, round(_SHARE_APART * len(order)))]
     if len(order) - len(apart) < 1:
         raise InputError("the log has one episode: too few to distil an adapter; --interface soft or text")
     places = torch.split(member.decoder.latents, [len(episode) for episode in episodes])
-    learner = _copy(adapter).train().requires_grad_(True)
+    learner = deepcopy(adapter).train().requires_grad_(True)
     soft = soft_policy(policy, [learner] * (index + 1))
     training = list(_pairs(policy, soft, [imagined_turns(episodes[n], places[n], index) for n in order[len(apart) :]]))
     kept = [imagined_turns(episodes[n], places[n], index) for n in apart]
     testing = list(_pairs(policy, soft, kept))
     before = _held_out(policy, soft, testing, kept, config)
     optimizer = torch.optim.Adam(learner.parameters(), lr=config.rate)
-    total = config.epochs * -(-len(training) // config.batch)
+    total = config.epochs * -(-len(training) // _BATCH)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, max(1, total))
     for _ in range(config.epochs):
         shown = rng.permutation(len(training))
-        for start in range(0, len(shown), config.batch):
-            loss = _divergence(policy, soft, [training[at] for at in shown[start : start + config.batch]]).mean()
+        for start in range(0, len(shown), _BATCH):
+            loss = _divergence(policy, soft, [training[at] for at in shown[start : start + _BATCH]]).mean()
             optimizer.zero_grad()
             loss.backward(inputs=list(learner.parameters()))  # type: ignore[no-untyped-call]  # torch gives it no types
-            torch.nn.utils.clip_grad_norm_(learner.parameters(), config.clip)
+            torch.nn.utils.clip_grad_norm_(learner.parameters(), _CLIP)
             optimizer.step()
             schedule.step()
     learner.eval().requires_grad_(False)
     after = _held_out(policy, soft, testing, kept, config)
     figures = {f"{name}_before": value for name, value in before.items()}
     return Distilled(learner, figures | {f"{name}_after": value for name, value in after.items()})
-
-
-def _copy(adapter: Adapter) -> Adapter:
-    twin = Adapter(adapter.latent, adapter.width, adapter.tokens, adapter.hidden).to(adapter.middle.device)
-    twin.load_state_dict(adapter.state_dict())
-    return twin
 
 
 def imagined_turns(
@@ -169,9 +165,7 @@ def _held_out(
     config: DistillationConfig,
 ) -> dict[str, float]:
     soft.model.eval()
-    divergences = [
-        _divergence(policy, soft, pairs[at : at + config.batch]) for at in range(0, len(pairs), config.batch)
-    ]
+    divergences = [_divergence(policy, soft, pairs[at : at + _BATCH]) for at in range(0, len(pairs), _BATCH)]
     figures = {"kl": float(torch.cat(divergences).mean()) if divergences else float("nan")}
     steps = [step for episode in episodes for step in episode if step[1].history and step[0].admissible]
     return figures | compared(policy, soft, steps[:: max(1, len(steps) // config.compared)])

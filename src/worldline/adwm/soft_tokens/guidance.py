@@ -50,13 +50,10 @@ def guide_through(policy: HFPolicy, redraw: int = 1) -> Guide:
     )
 
     def guide(batch: Batch) -> LogPolicy:
-        return Continuation(forgetful, [_next_turn(environment) for environment in batch], _members(batch), redraw)
+        members = [environment.member for environment in batch]
+        return Continuation(forgetful, [_next_turn(environment) for environment in batch], members, redraw)
 
     return guide
-
-
-def _members(batch: Batch) -> list[int]:
-    return [environment.member for environment in batch]
 
 
 def _next_turn(environment: ImaginedEnvironment) -> Turn:
