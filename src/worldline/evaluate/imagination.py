@@ -117,7 +117,7 @@ class Imagination:
         label: str,
         seed: int,
     ) -> Imagined:
-        config, done, rollouts = self.case.config, 0, self._rollouts(name)
+        done, rollouts = 0, self._rollouts(name)
         tasks = len({start.task_id for start in starts})
 
         def watch(trajectory: Trajectory) -> None:
@@ -131,12 +131,10 @@ class Imagination:
             kernel = KernelWorld(ensemble.kernel, ensemble.facts, bag=name == BAG, starts=starts)
             return self.play(kernel, policy, player.epsilon, seed, workers=self.workers, **how)
         if name == TEXT_MODEL:
-            from worldline.adwm.rivals.language_model import (
-                TextWorld,  # takes seconds: not for policies without a model
-            )
+            from worldline.adwm.rivals.language_model import TextWorld  # loads transformers, which takes seconds
 
-            world, drawn = TextWorld(self._text_model, ensemble, starts=starts), derive_seed(config.seed, seed)
-            played = imagine(world, mix(policy, player.epsilon), gamma=config.gamma, seed=drawn, **how)
+            world = TextWorld(self._text_model, ensemble, starts=starts)
+            played = self.play(world, policy, player.epsilon, seed, **how)
             return replace(played, support=Support())  # what a language model writes need not be in the log
         connection = self.connected(policy, ensemble)
         latent = ImaginedWorld(ensemble, IMAGINATION_PRESETS[name], connection.guide, starts)
