@@ -140,7 +140,12 @@ def test_every_part_of_a_fit_that_takes_long_is_heard_of(log: list[Trajectory], 
     )
     assert list(dict.fromkeys(what for what, _, _ in heard)) == [
         "wm: reading the log",
-        "wm: fitting its parts",
+        "wm: fitting wordings",
+        "wm: wording the steps",
+        "wm: fitting the gate",
+        "wm: fitting the blend",
+        "wm: fitting outcomes",
+        "wm: fitting lists",
         "wm: replaying episodes",
         "epochs",
         "member 1 of 1: score network",

@@ -56,7 +56,8 @@ class CasePolicies:
             return policies.load(spec, self._world if needs_world else None, self.config)
         except InputError as error:
             if spec in self.in_log():
-                raise InputError(f"{error}; for its episodes in the log write {LOGGED}{spec}") from None
+                line = f"for its episodes in the log write {LOGGED}{spec}, as a logger {spec}=SPEC"
+                raise InputError(f"{error}; {line}") from None
             raise
 
     @cached_property

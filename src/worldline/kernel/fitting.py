@@ -33,8 +33,6 @@ AS_NEW = 0.1
 EXPECTED_GAIN = 0.02
 """The nats per held-out step that expectations must be worth: they cost time, and where similar steps say all, they add
 noise."""
-PARTS = 6
-"""Of a model, fitted one after the other: wordings, steps as new ones, gate, blend, outcomes, lists."""
 STEPS = 4000
 """Logged steps that are described for the fit."""
 HELD_OUT = 6
@@ -101,19 +99,18 @@ def fit_once(
         described = partial(described_steps, model, helpers=helpers)
         sample = described(seed, steps, progress=partial(stage, "wm: reading the log"))
         new = described(derive_seed(seed, "new"), int(AS_NEW * steps), others, as_new=True)
-    parts = partial(stage, "wm: fitting its parts")
-    parts(0, PARTS)
+    stage("wm: fitting wordings", 0, 1)
     _fit_wordings(model, sample, seed)
-    parts(1, PARTS)
+    stage("wm: wording the steps", 0, 1)
     sample, new = ([one.worded(model) for one in part] for part in (sample, new))
-    parts(2, PARTS)
+    stage("wm: fitting the gate", 0, 1)
     figures = _fit_gate(model, [*sample, *new], held_out, derive_seed(seed, "gate") % 2**31)
     if not model.expects:
         sample, new = ([one.unexpecting() for one in part] for part in (sample, new))
     both = [*sample, *new]
-    parts(3, PARTS)
+    stage("wm: fitting the blend", 0, 1)
     _fit_blend(model, [one for one in sample if one.row.episode in held_out])
-    parts(4, PARTS)
+    stage("wm: fitting outcomes", 0, 1)
     weighed = model.weighed([one.considered for one in both], [one.exercise.features for one in both])
     of_sample = weighed[: len(sample)]
     figures |= _measured(sample, of_sample, held_out)
@@ -123,7 +120,7 @@ def fit_once(
         if model.outcomes.classes.few or one.right.any()  # without one, it would learn to mend what is never imagined
     ]
     figures |= model.outcomes.fit(judged, held_out)
-    parts(5, PARTS)
+    stage("wm: fitting lists", 0, 1)
     return model, figures | _fit_lists(model, both, weighed, held_out)
 
 
