@@ -390,3 +390,13 @@ def test_so_many_episodes_are_as_sure_as_promised() -> None:
         assert (fresh.high - fresh.low) / 2 == pytest.approx(error, rel=0.1)
     assert episodes_needed(0.05, 4000, 0.049) == 4200  # 4,165, rounded up to two digits
     assert episodes_needed(0.001, 100, 0.5) == 25  # a mean of fewer is not trusted
+
+
+def test_values_that_differ_by_rounding_alone_are_not_told_apart() -> None:
+    """As 0.9999999999999998 and 1.0 of a log of successes; tiny returns that differ by a tenth are."""
+    ones = [candidate(wis=sound(1.0)), candidate("b", wis=sound(1.0 - 2e-16))]
+    none = recommend(["wis"], [], ones)
+    assert none == "no estimator that depends on the policy values all candidates and tells them apart"
+    small = [candidate(wis=sound(1e-12)), candidate("b", wis=sound(1.1e-12))]
+    best = recommend(["wis"], [], small)
+    assert isinstance(best, Recommendation) and best.policy == "b"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from worldline.evaluate.result import Evaluation, Recommendation, read_evaluation
-from worldline.evaluate.result_parts import CertificateRecord, Estimate, PolicyResult
+from worldline.evaluate.result_parts import CertificateRecord, Estimate, PolicyResult, ranked_policies
 from worldline.types import InputError
 
 
@@ -112,3 +112,12 @@ def test_who_refuses_the_hard_policies_is_not_judged_on_all() -> None:
 
     evaluation = Evaluation(policies=(policy("a", 0.1, False), policy("b", 0.2, True), policy("c", None, True)))
     assert [evaluation.judged(name) for name in ("dr", "wm", "length", "nobody")] == [(1, 2), (2, 2), (2, 2), (0, 2)]
+
+
+def test_values_that_are_equal_but_for_rounding_share_a_rank() -> None:
+    def ranks(*values: float) -> list[int | None]:
+        policies = [PolicyResult(name=str(value), estimates={"wis": sound(value)}) for value in values]
+        return [policy.estimates["wis"].rank for policy in ranked_policies(policies, ["wis"])]
+
+    assert ranks(1.0, 1.0 - 3e-16, 0.5) == [1, 1, 3]
+    assert ranks(1e-12, 3e-12, 2e-12) == [3, 1, 2], "small values are told apart"

@@ -131,3 +131,11 @@ def test_a_ranking_that_any_error_reverses_is_called_that() -> None:
     lines = {robustness(SensitivityResult(a="new", b="old", gamma=g, nats_per_step=1e-5)) for g in (1.0001, 1.0009)}
     assert lines == {"by weights alone, new is above old, and any error of the log-probs may reverse it"}
     assert not robustness(SensitivityResult(a="new", b="old", gamma=1.0, nats_per_step=0.0))
+
+
+def test_a_gap_of_rounding_makes_no_winner() -> None:
+    """Intervals without a width, as old files have them of logs of successes; limits that touch but for rounding."""
+    same = headline(evaluation({"old": (1.0 - 3e-16, 1.0 - 3e-16, 1.0 - 3e-16), "new": (1.0, 1.0, 1.0)}))
+    assert "is best" not in same.text and "new and old have the same value by dr" in same.text
+    touching = headline(evaluation({"old": (0.5, 0.4, 0.55), "new": (0.6, 0.55 + 1e-16, 0.7)}))
+    assert "is best" not in touching.text

@@ -35,6 +35,7 @@ from worldline.evaluate.loggers import (
 )
 from worldline.evaluate.logprob_file import from_file
 from worldline.evaluate.settings import EvaluateConfig
+from worldline.ope.alike import returns_alike
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.features import featuriser
 from worldline.ope.log import RaggedLog, Steps, TargetLog
@@ -138,6 +139,11 @@ class Case:
             self.notes.append("one task: intervals are over its episodes, and say nothing about other tasks")
         if not log.summed(lambda part, _: np.count_nonzero(part.rewards)):
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
+        elif returns_alike(returns := log.returns(self.config.gamma)):
+            self.notes.append(
+                f"every return in the log is {returns[0]:.4g}: nothing in it tells policies apart, and intervals reach "
+                "as far as the share of episodes that would end otherwise may"
+            )
         return log
 
     def _other_options(self) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from worldline.evaluate.logged import ON_POLICY
 from worldline.evaluate.result import Recommendation
-from worldline.evaluate.result_parts import PolicyResult
+from worldline.evaluate.result_parts import PolicyResult, rounding
 from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial, comparable, record
 from worldline.ope.diagnostics import LEAST_ESS, lacks_actions
@@ -325,6 +325,9 @@ def _certified(trials: Sequence[Trial], name: str) -> str:
 
 
 def _tells_apart(name: str, policies: Sequence[PolicyResult]) -> bool:
-    """Whether every candidate has a value, and not all the same one."""
-    values = {policy.estimates[name].value for policy in policies}
-    return None not in values and len(values) > min(1, len(policies) - 1)
+    """Whether every candidate has a value, and not all the same one but for rounding."""
+    estimates = [policy.estimates[name] for policy in policies]
+    values = [each.value for each in estimates if each.value is not None]
+    if len(values) < len(policies):
+        return False
+    return len(policies) == 1 or max(values) - min(values) > rounding(estimates)

@@ -1,6 +1,6 @@
 """What a result consists of: estimates, trials, comparison, breakdown and audit, as `evaluation.json` has them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_serializer
@@ -9,6 +9,7 @@ from worldline.ope.audit import Audit
 from worldline.ope.certificate import Trial
 from worldline.ope.comparison import Comparison
 from worldline.ope.diagnostics import Diagnostics
+from worldline.ope.intervals import ROUNDING
 from worldline.ope.sensitivity import Sensitivity
 from worldline.types import InputError, policy_label
 
@@ -37,7 +38,7 @@ class Estimate(ResultModel):
     error: float | None = None
     """Expected error: sampling, and the bias of a model as far as it is measured."""
     rank: int | None = None
-    """1 is the highest value of all candidates; equal values share a rank."""
+    """1 is the highest value of all candidates; values that are equal but for rounding share a rank."""
     flag: str | None = None
     """Why not to trust it."""
     refused: str | None = None
@@ -46,6 +47,12 @@ class Estimate(ResultModel):
     def doubt(self) -> str:
         """Why there is no value, or why not to trust it; empty where nothing speaks against it."""
         return f"refused: {self.refused}" if self.refused else self.flag or ""
+
+
+def rounding(estimates: Iterable[Estimate]) -> float:
+    """How far values may lie apart that differ by how sums are rounded, as the sizes of values and limits have it."""
+    numbers = (number for each in estimates for number in (each.value, each.low, each.high) if number is not None)
+    return ROUNDING * max(map(abs, numbers), default=0.0)
 
 
 class PolicyResult(ResultModel):
@@ -240,11 +247,13 @@ def check_estimated(policies: Sequence[PolicyResult]) -> None:
 def ranked_policies(policies: Sequence[PolicyResult], names: Sequence[str]) -> list[PolicyResult]:
     """The policies with the ranks of their estimates."""
     values = {name: [v for p in policies if (v := p.estimates[name].value) is not None] for name in names}
+    slack = {name: rounding(p.estimates[name] for p in policies) for name in names}
 
     def ranked(name: str, estimate: Estimate) -> Estimate:
         if estimate.value is None:
             return estimate
-        return estimate.model_copy(update={"rank": 1 + sum(other > estimate.value for other in values[name])})
+        least = estimate.value + slack[name]
+        return estimate.model_copy(update={"rank": 1 + sum(other > least for other in values[name])})
 
     return [
         policy.model_copy(update={"estimates": {name: ranked(name, e) for name, e in policy.estimates.items()}})

@@ -115,6 +115,8 @@ def distrust(
         reasons.append(f"only {share}% of the target's choices are in the log")
     low, high = float(returns.min()), float(returns.max())
     mean = float(values.mean())
+    if not np.any(returns):
+        reasons.append("every logged return is 0: the log does not say how far off another return may be")
     alike = needs & WEIGHTED and not estimators[name].guarded
     if alike and low < high and float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
         reasons.append("all episodes with weight have the same return: the interval is too narrow")

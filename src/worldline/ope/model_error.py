@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from worldline.ope.alike import unseen_error
 from worldline.ope.estimation import ESTIMATORS, Doubt, Estimator, EstimatorInput, Values, estimate
 from worldline.ope.estimators import weighted_doubly_robust, weighted_per_decision
 from worldline.ope.intervals import error_by, task_units
@@ -24,16 +25,28 @@ def estimated(
     estimators: Mapping[str, Estimator] = ESTIMATORS,
     errors: Mapping[str, Sequence[float]] | None = None,
 ) -> Values:
-    """`estimate`, and the error of every model; `errors` are those of trials: of policies left out of the log."""
+    """`estimate`, and the errors that no resample shows; `errors` are those of trials: of policies left out of the log.
+
+    Every model has such an error, and every estimate by a log whose returns are all the same.
+    """
     results = estimate(evidence, names, estimators)
     models = [name for name in results.values if estimators[name].modelled and name not in results.doubts]
-    if not models:
-        return results
-    corrected = correction(evidence)
-    doubts = {
-        name: model_doubt(results.values[name], corrected, (errors or {}).get(name, ()), evidence) for name in models
-    }
-    return replace(results, doubts=results.doubts | doubts)
+    if models:
+        corrected = correction(evidence)
+        doubts = {
+            name: model_doubt(results.values[name], corrected, (errors or {}).get(name, ()), evidence)
+            for name in models
+        }
+        results = replace(results, doubts=results.doubts | doubts)
+    unseen = {name: error for name in results.values if (error := unseen_error(evidence, estimators[name]))}
+    also = {name: _added(results.doubts.get(name, Doubt(bias=0.0)), error) for name, error in unseen.items()}
+    return replace(results, doubts=results.doubts | also)
+
+
+def _added(doubt: Doubt, error: float) -> Doubt:
+    """The doubt with another independent error."""
+    bias = doubt.error if doubt.bias is None else doubt.bias
+    return replace(doubt, error=float(np.hypot(doubt.error, error)), bias=float(np.hypot(bias, error)))
 
 
 def correction(evidence: EstimatorInput) -> Episodes | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from worldline.evaluate.advice import what_to_collect
 from worldline.evaluate.logged import ON_POLICY
 from worldline.evaluate.result import Evaluation, Recommendation
-from worldline.evaluate.result_parts import Estimate, PolicyResult
+from worldline.evaluate.result_parts import Estimate, PolicyResult, rounding
 from worldline.report.blocks import Headline, number
 
 _MOST_LINES = 6
@@ -46,7 +46,10 @@ def _standing(best: PolicyResult, valued: Sequence[PolicyResult], recommended: R
     gap = f"{number((own.value or 0.0) - (second.value or 0.0))} above {rivals[0].label}"
     if own.doubt:
         return f"{best.label} ranks first by {name}: {span}, {gap}, but there is a reason to doubt the number."
-    if own.low is not None and second.high is not None and own.low > second.high:
+    slack = rounding((own, second))
+    if abs((own.value or 0.0) - (second.value or 0.0)) <= slack:
+        return f"{best.label} and {rivals[0].label} have the same value by {name}: {span}; nothing tells them apart."
+    if own.low is not None and second.high is not None and own.low > second.high + slack:
         return f"{best.label} is best by {name}: {span}, {gap}; their intervals do not overlap."
     if own.low is None or second.high is None:
         return f"{best.label} ranks first by {name}: {span}, {gap}; there is no interval to say how surely."
