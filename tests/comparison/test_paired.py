@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from worldline.comparison.paired import paired, proportion, task_means, tasks_needed, unpaired, wins
+from worldline.comparison.paired import paired, proportion, task_means, task_rate, tasks_needed, unpaired, wins
 
 
 def test_paired_is_the_paired_t_test() -> None:
@@ -83,3 +83,20 @@ def test_the_interval_of_a_rate_is_wilsons() -> None:
     for wins_, units in ((0, 12), (12, 12), (3, 40)):
         limits = stats.binomtest(wins_, units).proportion_ci(0.95, "wilson")
         assert proportion(wins_ / units, units) == (pytest.approx(limits.low), pytest.approx(limits.high))
+
+
+def test_a_rate_over_tasks_is_wilsons_where_each_has_one_episode() -> None:
+    """And of tasks that are all alike, each of many episodes, that of all episodes."""
+    wins_ = np.array([1.0] * 3 + [0.0] * 9)
+    assert task_rate(wins_, np.ones(12)) == proportion(0.25, 12)
+    alike = np.full(12, 0.5)
+    assert task_rate(alike, np.full(12, 40)) == proportion(0.5, 480)
+    assert task_rate(np.ones(1), np.full(1, 40)) == proportion(1.0, 1), "says nothing of other tasks"
+
+
+def test_a_rate_over_few_tasks_is_as_uncertain_as_students() -> None:
+    """Four tasks of many episodes: Wilson's interval around 1/2 is about Student's, of the tasks' rates."""
+    rates = np.array([0.4, 0.45, 0.55, 0.6])
+    low, high = task_rate(rates, np.full(4, 10_000))
+    limits = stats.ttest_1samp(rates, 0.0).confidence_interval(0.95)
+    assert (low, high) == (pytest.approx(limits.low, abs=0.01), pytest.approx(limits.high, abs=0.01))

@@ -11,6 +11,7 @@ from worldline.comparison.paired import EQUAL, Values, paired, tasks_needed, unp
 from worldline.comparison.policy_side import PolicySide, Task
 from worldline.comparison.result import (
     LogComparison,
+    LoggedPolicy,
     Pair,
     PairedDifferenceResult,
     TaskDifference,
@@ -24,6 +25,8 @@ from worldline.types import InputError
 FEW_TASKS = 20
 """Below this many tasks Student's interval of outcomes that are 0 or 1 is rough."""
 MOST_NEEDED = 1_000_000
+NOTED = 0.01
+"""By which share of it the mean over episodes is another one than the mean over tasks, so that a note says so."""
 MOST_TASK = 80
 """Characters of a task id in a note."""
 MOST_APART = 8
@@ -69,6 +72,7 @@ def compare(config: CompareConfig) -> LogComparison:
     ends = (0.0, 1.0) if metric == "success" else two_outcomes(np.concatenate([s.values for s in sides.values()]))
     limit = None if ends is None else ends[1] - ends[0]
     pairs = [_pair(sides[baseline], sides[name], config, limit) for name in others]
+    policies = tuple(side.summary(config.confidence, ends) for side in sides.values())
     if len(pairs) > 1:
         pairs.sort(key=lambda pair: -pair.difference.value)
     comparison = LogComparison(
@@ -77,9 +81,9 @@ def compare(config: CompareConfig) -> LogComparison:
         confidence=config.confidence,
         baseline=baseline,
         episodes=len(outcomes),
-        policies=tuple(side.summary(config.confidence, ends) for side in sides.values()),
+        policies=policies,
         pairs=tuple(pairs),
-        warnings=tuple(_warnings(sides, pairs, config.confidence)),
+        warnings=(*_warnings(sides, pairs, config.confidence), *_unequal(policies, metric)),
     )
     if config.out is not None:
         write_comparison(comparison, config.out)
@@ -296,6 +300,18 @@ def _doubts(baseline: PolicySide, policy: PolicySide, shared: int) -> list[str]:
     if shared < FEW_TASKS:
         doubts.append(f"{shared} tasks are few: the interval is rough")
     return doubts
+
+
+def _unequal(policies: Sequence[LoggedPolicy], metric: str) -> list[str]:
+    """A note on each policy whose mean over tasks is shown as another one than its mean over episodes."""
+    return [
+        f"{policy.policy}: every task counts the same, whatever number of episodes it has: {metric} {shown}, "
+        f"{plain} over all {policy.episodes - policy.unknown:,} episodes alike"
+        for policy in policies
+        if policy.by_episode is not None
+        and (shown := f"{policy.value:.3f}") != (plain := f"{policy.by_episode:.3f}")
+        and abs(policy.value - policy.by_episode) > NOTED * max(abs(policy.value), abs(policy.by_episode))
+    ]
 
 
 def _warnings(sides: Mapping[str, PolicySide], pairs: Sequence[Pair], confidence: float) -> list[str]:

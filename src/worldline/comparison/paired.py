@@ -58,12 +58,28 @@ def unpaired(first: Values, second: Values, confidence: float = 0.95, limit: flo
     return _ended(_student(mean, float(np.sqrt(sum(parts))), freedom, confidence, smaller), limit)
 
 
-def proportion(rate: float, units: int, confidence: float = 0.95) -> tuple[float, float]:
+def proportion(rate: float, units: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's interval (1927) of a rate over so many units: honest at 0 and 1 too."""
     z2 = float(special.ndtri((1 + confidence) / 2)) ** 2
     centre = (rate + z2 / (2 * units)) / (1 + z2 / units)
     half = np.sqrt(z2 * (rate * (1 - rate) / units + z2 / (4 * units**2))) / (1 + z2 / units)
     return float(max(0.0, min(rate, centre - half))), float(min(1.0, max(rate, centre + half)))
+
+
+def task_rate(means: Values, episodes: Values, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of the mean of one success rate per task, each over so many `episodes`.
+
+    The tasks count as that many trials as would scatter as their rates do (Korn & Graubard 1998, with Student's
+    quantile for few tasks): never fewer than the tasks, nor more than the episodes are worth where these are all alike.
+    """
+    tasks, rate = len(means), float(means.mean())
+    if tasks < 2:
+        return proportion(rate, tasks, confidence)
+    level = (1 + confidence) / 2
+    few = float(special.ndtri(level) / special.stdtrit(tasks - 1, level))
+    scatter, most = float(means.var(ddof=1)) / tasks, tasks**2 / float((1 / episodes).sum())
+    trials = rate * (1 - rate) / scatter * few**2 if scatter > 0 else most
+    return proportion(rate, max(tasks, min(trials, most)), confidence)
 
 
 def wins(differences: Values) -> tuple[int, int, int]:

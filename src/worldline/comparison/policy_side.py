@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from worldline.comparison.outcomes import EpisodeOutcome
-from worldline.comparison.paired import Values, proportion, task_means
+from worldline.comparison.paired import Values, paired, task_means, task_rate
 from worldline.comparison.result import LoggedPolicy
-from worldline.ope.intervals import Range, interval, within
+from worldline.ope.intervals import Interval, Range, interval, within
 from worldline.types import LARGEST_REWARD, InputError
 
 Task = tuple[str, str]
@@ -56,13 +56,18 @@ class PolicySide:
         return {name: PolicySide(self.name, outcomes, self.metric) for name, outcomes in members.items()}
 
     def summary(self, confidence: float, ends: Range | None) -> LoggedPolicy:
-        """Over all its episodes; `ends`: a loss and a win, where every episode is one of these."""
-        tasks = {task: code for code, task in enumerate(self.by_task)}
-        codes = np.array([tasks[outcome.env, outcome.task_id] for outcome in self.episodes])
-        mean = within(interval(np.array(self.values), codes, "student-t", confidence), ends)
-        low, high = (
-            proportion(mean.value, len(tasks), confidence) if self.metric == "success" else (mean.low, mean.high)
-        )
+        """Over all its tasks, each the mean of its episodes; `ends`: a loss and a win, where every episode is one."""
+        tasks, values = list(self.by_task), np.array(self.values)
+        means = self.means(tasks)
+        value = float(means.mean())
+        if self.metric == "success":
+            limits = task_rate(means, np.array([len(self.by_task[task]) for task in tasks]), confidence)
+            mean = Interval(value, *limits, len(values))
+        elif len(tasks) == 1:
+            mean = within(interval(values, np.arange(len(values)), "student-t", confidence), ends)
+        else:
+            spread = paired(means, confidence, float(np.abs(means).max()) or 1.0)  # of the values, less 0
+            mean = within(Interval(value, spread.low, spread.high, len(values)), ends)
         costs = [outcome.cost for outcome in self.episodes if outcome.cost is not None]
         steps = [outcome.steps for outcome in self.episodes if outcome.steps is not None]
         return LoggedPolicy(
@@ -71,8 +76,9 @@ class PolicySide:
             tasks=len(tasks),
             unknown=self.unknown,
             value=mean.value,
-            low=low,
-            high=high,
+            by_episode=float(values.mean()),
+            low=mean.low,
+            high=mean.high,
             steps=float(np.mean(steps)) if steps else None,
             cost=float(np.mean(costs)) if costs else None,
         )

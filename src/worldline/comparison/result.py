@@ -46,7 +46,7 @@ class PairedDifferenceResult(ComparisonPart):
 
 
 class LoggedPolicy(ComparisonPart):
-    """One policy of the log, over all its episodes."""
+    """One policy of the log, over all its tasks; steps and cost are over its episodes."""
 
     policy: str
     episodes: int
@@ -54,6 +54,9 @@ class LoggedPolicy(ComparisonPart):
     unknown: int
     """Episodes whose outcome the log does not say; they are left out."""
     value: float
+    """The mean over its tasks, of each task's mean over its episodes: as in the pairs."""
+    by_episode: float | None = None
+    """The mean over its episodes: another one where tasks have unequal numbers of them."""
     low: float | None
     high: float | None
     steps: float | None
