@@ -1,5 +1,7 @@
 """Which estimator is recommended, on certificates and estimates made for the purpose."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -43,7 +45,7 @@ def test_the_smallest_expected_error_is_recommended_with_its_certificate() -> No
     two = candidate("b", wis=sound(-0.2, 0.04), dr=sound(1.0, 0.2)).model_copy(update={"epsilon": 0.5})
     assert expected_error("wis", [one, two]) == ((0.03**2 + 0.04**2) / 2) ** 0.5
     best = recommend(["wis", "dr"], [trial(wis=0.1, dr=0.5), trial(wis=0.3, dr=0.5)], [one, two])
-    reason = "smallest expected error on this log, 0.035; next is dr, 0.200; on 2 policies of known value 0.200 ± 0.100"
+    reason = "smallest expected error on this log, 0.035; next is dr, 0.200; on 2 of the log's policies 0.200 ± 0.100"
     assert best == Recommendation(estimator="wis", policy="b@0.5", reason=reason)
 
 
@@ -75,7 +77,7 @@ def test_one_that_missed_every_trial_is_named_where_nothing_else_was_tried() -> 
     policies = [candidate(name, dr=sound(value), wis=flagged(value)) for name, value in (("a", 0.2), ("b", 0.3))]
     none = recommend(["naive", "dr", "wis"], [trial(0.01, dr=0.5, naive=0.1)] * 3, policies)
     assert isinstance(none, str)
-    assert "dr missed every policy of known value, every other estimator that values all candidates is flagged" in none
+    assert "dr missed every one of the log's own policies, every other estimator that values all candidates is" in none
 
 
 def test_the_words_say_among_which_estimators_an_error_is_the_smallest() -> None:
@@ -107,7 +109,7 @@ def test_the_words_say_who_was_passed_over_for_refusing_a_candidate() -> None:
     own = ((0.3**2 + 0.1**2) / 2) ** 0.5
     assert best.reason.startswith(
         f"the only estimator with a value of every candidate, expected error {own:.3f}; mis has 0.085 but does not "
-        "value fn; on 1 policies"
+        "value fn; on 1 of the log's policies"
     )
     two = [
         p.model_copy(update={"estimates": p.estimates | {"lfqe": sound(p.estimates["wm"].value, 0.9)}})
@@ -152,7 +154,7 @@ def test_intervals_that_missed_in_the_trials_are_counted() -> None:
     policies = [candidate(name, wis=sound(value)) for name, value in (("a", 0.2), ("b", 0.3))]
     best = recommend(["wis"], [trial(0.1, wis=0.3), trial(0.1, wis=0.3)], policies)
     assert isinstance(best, Recommendation)
-    assert best.reason.endswith("on 2 policies of known value 0.300 ± 0.000, 0 of 2 intervals hold the value")
+    assert best.reason.endswith("on 2 of the log's policies 0.300 ± 0.000, 0 of 2 intervals hold the value")
     best = recommend(["wis"], [trial(0.4, wis=0.3), trial(wis=0.3)], policies)
     assert isinstance(best, Recommendation)
     assert best.reason.endswith("0.300 ± 0.000"), "one holds it, the other has no interval"
@@ -207,7 +209,7 @@ def test_sound_weights_that_lost_to_the_behaviour_mean_are_recommended_with_a_wo
     policies = [candidate(name, wis=sound(value)) for name, value in (("a", 0.2), ("b", 0.3))]
     best = recommend(["naive", "wis"], [trial(9.0, naive=0.01, wis=0.03)] * 3, policies)
     assert isinstance(best, Recommendation)
-    assert best.reason.endswith("on 3 policies of known value 0.030 ± 0.000, no better than the behaviour mean, 0.010")
+    assert best.reason.endswith("on 3 of the log's policies 0.030 ± 0.000, no better than the behaviour mean, 0.010")
 
 
 def test_a_flagged_estimator_without_a_trial_is_not_recommended() -> None:
@@ -219,7 +221,7 @@ def test_a_flagged_estimator_without_a_trial_is_not_recommended() -> None:
     assert isinstance(none, str)
     assert none.startswith(
         "no estimate here can be relied on: every estimator that values all candidates is flagged, and none of these "
-        "was tried on policies of known value: --logger NAME=SPEC for b tries them; --world-model adds"
+        "was tried on the log's own policies: --logger NAME=SPEC for b tries them; --world-model adds"
     )
     assert "0.057" not in none
     assert none.endswith("; episodes of c or of policies near add overlap")
@@ -230,7 +232,7 @@ def test_no_advice_is_given_that_was_followed() -> None:
     policies = [candidate("c", wis=flagged(0.4, 0.1), **{"wm-dr": flagged(0.4, 0.1)})]
     none = recommend(["naive", "wis", "wm-dr"], [trial(naive=0.1)] * 3, policies)
     assert isinstance(none, str)
-    assert none.endswith("tried on policies of known value: episodes of c or of policies near add overlap")
+    assert none.endswith("tried on the log's own policies: episodes of c or of policies near add overlap")
 
 
 @pytest.mark.parametrize(
@@ -400,3 +402,14 @@ def test_values_that_differ_by_rounding_alone_are_not_told_apart() -> None:
     small = [candidate(wis=sound(1e-12)), candidate("b", wis=sound(1.1e-12))]
     best = recommend(["wis"], [], small)
     assert isinstance(best, Recommendation) and best.policy == "b"
+
+
+def test_it_says_that_own_means_stand_for_the_values_of_the_logs_policies() -> None:
+    trials = [
+        replace(trial(wis=0.3), truth_error=0.1, truth_episodes=10),
+        replace(trial(wis=0.1), truth_error=0.1, truth_episodes=1200),
+    ]
+    best = recommend(["wis"], trials, [candidate(wis=sound(0.5))])
+    assert isinstance(best, Recommendation)
+    shown = "on 2 of the log's policies (by own means of 10 to 1,200 episodes) 0.141 ± 0.141"
+    assert best.reason.endswith(shown), "the roots of .3^2 - .1^2 and 0"

@@ -10,6 +10,7 @@ from tabular_world import TabularLog
 from worldline.ope.certificate import Trial, comparable, leave_out, null_test, record
 from worldline.ope.estimation import ESTIMATORS, EstimatorInput
 from worldline.ope.intervals import Interval, interval
+from worldline.ope.log import RaggedLog
 
 NAMES = [name for name in ESTIMATORS if name != "fqe"]  # the network has its own, slower test
 
@@ -21,6 +22,14 @@ def test_every_estimator_passes_the_null_test(evidence: EstimatorInput) -> None:
         assert not trial.refused
         for name in NAMES:
             assert trial.covers(name), (trial.policy, name, trial.estimates[name], trial.truth)
+
+
+def own_variance(evidence: EstimatorInput, first: int) -> float:
+    """Of the mean of 300 episodes, from the sums of each task's deviations."""
+    own = slice(first, first + 300)
+    returns, tasks = evidence.log.returns(1.0)[own], evidence.log.tasks[own]
+    sums = [(returns[tasks == task] - returns.mean()).sum() for task in np.unique(tasks)]
+    return float(np.square(sums).sum() / 300**2 * len(sums) / (len(sums) - 1))
 
 
 def test_certificate_measures_the_real_error(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
@@ -35,8 +44,9 @@ def test_certificate_measures_the_real_error(evidence: EstimatorInput, logs: lis
     pool = {k: np.mean([evidence.log.returns(1.0)[300 * i : 300 * i + 300].mean() for i in who]) for k, who in
             (("ac", (1, 3)), ("bd", (0, 2)))}  # packed lines read better  # fmt: skip
     true = [evidence.log.returns(1.0)[300 * i : 300 * i + 300].mean() for i in range(4)]
-    expected = np.mean([abs(pool["ac"] - true[0]), abs(pool["ac"] - true[2]), abs(pool["bd"] - true[1]),
-                        abs(pool["bd"] - true[3])])  # packed lines read better  # fmt: skip
+    others = [pool["ac"], pool["bd"], pool["ac"], pool["bd"]]
+    squares = [(others[i] - true[i]) ** 2 - own_variance(evidence, 300 * i) for i in range(4)]
+    expected = np.mean([np.sqrt(max(0.0, square)) for square in squares])
     assert naive.mae == pytest.approx(expected)
     assert naive.pairwise == 0.5
     assert dr.mae < 0.5 * naive.mae
@@ -105,3 +115,39 @@ def test_leaving_out_in_turn_would_anti_correlate() -> None:
     values = np.array([0.1, 0.4, 0.5, 0.9])
     others = (values.sum() - values) / 3
     assert np.corrcoef(values, others)[0, 1] == pytest.approx(-1.0)
+
+
+def test_a_truth_that_is_a_mean_of_few_episodes_has_an_error() -> None:
+    trial = Trial("a", ("b",), 1.0, {"x": Interval(1.5, 1.4, 1.6, 9)}, {}, truth_error=0.4, truth_episodes=10)
+    assert trial.covers("x"), "1.5 - 1.96 x .4 is below 1"
+    assert not replace(trial, truth_error=0.2).covers("x")
+    assert trial.error("x") == pytest.approx(0.3), "the root of .5^2 - .4^2"
+    assert replace(trial, truth_error=0.6).error("x") == 0.0
+    done = record([trial, replace(trial, truth=1.5)], "x")
+    assert done is not None
+    assert (done.mae, done.bias, done.coverage) == (pytest.approx(0.15), pytest.approx(0.25), 1.0)
+
+
+def test_a_sound_estimator_is_not_blamed_for_its_loggers_luck() -> None:
+    """Two loggers of value 1/2, one of 20 episodes: the mean of the other's 400 misses by .025, and is right."""
+    hits, corrected, raw = 0, [], []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        returns = (rng.random(420) < 0.5).astype(float)
+        log = RaggedLog(
+            returns,
+            np.full(420, np.log(0.5)),
+            np.arange(421),
+            np.arange(420),
+            np.repeat([0, 1], [20, 400]),
+            np.ones(420, dtype=np.bool_),
+            policy_names=("few", "many"),
+        )
+        few = next(trial for trial in leave_out(EstimatorInput(log, 1.0), ["naive"], {}) if trial.policy == "few")
+        assert few.truth_error == pytest.approx(returns[:20].std(ddof=1) / np.sqrt(20))
+        assert few.truth_episodes == 20
+        hits += bool(few.covers("naive"))
+        corrected.append(few.error("naive"))
+        raw.append(abs(few.estimates["naive"].value - few.truth))
+    assert hits >= 0.9 * 150, hits
+    assert np.mean(corrected) < 0.6 * np.mean(raw), "of .09, most is the luck of 20 episodes"

@@ -52,7 +52,7 @@ def recommend(
         return "no estimator that depends on the policy values all candidates and tells them apart"
     trusted = [name for name in able if not _always_missed(trials, name)]
     if not trusted:
-        return f"{', '.join(able)} missed every policy of known value on this log"
+        return f"{', '.join(able)} missed every one of the log's own policies"
     unflagged = [name for name in trusted if not flagged_for(name, policies)]
     measured = [name for name in unflagged if _is_measured(name, trials)]
     if unflagged and not measured:
@@ -180,14 +180,14 @@ def _nothing_to_rely_on(
     if _one_episode(names, policies):
         return _unmeasured(names, policies)
     labels = ", ".join(policy.label for policy in policies)
-    which = f"{', '.join(missed)} missed every policy of known value, every other" if missed else "every"
+    which = f"{', '.join(missed)} missed every one of the log's own policies, every other" if missed else "every"
     mends = [to_try] if to_try else []
     if all(map(_rests_on_the_log, [*names, *missed])):
         mends.append("--world-model adds an estimator that needs no overlap")
     mends.append(f"episodes of {labels} or of policies near add overlap")
     return (
         f"no estimate here can be relied on: {which} estimator that values all candidates is flagged, and none of "
-        f"these was tried on policies of known value: {'; '.join(mends)}"
+        f"these was tried on the log's own policies: {'; '.join(mends)}"
     )
 
 
@@ -313,15 +313,25 @@ def _trial_error(trials: Sequence[Trial], name: str) -> float | None:
 
 def _certified(trials: Sequence[Trial], name: str) -> str:
     """The mean error of the trials, in words, with its standard error."""
-    errors = [abs(trial.estimates[name].value - trial.truth) for trial in trials if name in trial.estimates]
+    done = [trial for trial in trials if name in trial.estimates]
+    errors = [trial.error(name) for trial in done]
     if not errors:
         return ""
     spread = f" ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.3f}" if len(errors) > 1 else ""
     floor = _floor_error(trials, name)
     beaten = "" if floor is None else f", no better than the behaviour mean, {floor:.3f}"
-    hits = [hit for trial in trials if name in trial.estimates and (hit := trial.covers(name)) is not None]
+    hits = [hit for trial in done if (hit := trial.covers(name)) is not None]
     missed = "" if all(hits) else f", {sum(hits)} of {len(hits)} intervals hold the value"
-    return f"; on {len(errors)} policies of known value {np.mean(errors):.3f}{spread}{beaten}{missed}"
+    return f"; on {len(errors)} of the log's policies{_own_means(done)} {np.mean(errors):.3f}{spread}{beaten}{missed}"
+
+
+def _own_means(trials: Sequence[Trial]) -> str:
+    """Of how many episodes the means are that stand for what the log's policies are worth."""
+    episodes = [trial.truth_episodes for trial in trials if trial.truth_episodes]
+    if not episodes:
+        return ""
+    least, most = min(episodes), max(episodes)
+    return f" (by own means of {least:,}{'' if least == most else f' to {most:,}'} episodes)"
 
 
 def _tells_apart(name: str, policies: Sequence[PolicyResult]) -> bool:

@@ -73,7 +73,7 @@ class PolicyResult(ResultModel):
 
 
 class TrialEstimate(ResultModel):
-    """An estimate of a logger; `covers`: whether its true value lies in the interval, None without one."""
+    """An estimate of a logger; `covers`: whether its own mean lies in the interval with that mean's error added."""
 
     value: float | None
     low: float | None
@@ -85,15 +85,21 @@ class TrialEstimate(ResultModel):
 class TrialResult(ResultModel):
     """A logger estimated as if unknown, from the episodes of `pool`; `truth` is its own mean return."""
 
+    omitted: ClassVar[tuple[str, ...]] = ("truth_error", "truth_episodes")
+
     policy: str
     pool: tuple[str, ...] = ()
     truth: float | None = None
+    truth_error: float | None = None
+    """Standard error of that mean, where it stands for the logger's value."""
+    truth_episodes: int | None = None
+    """Whose mean it is."""
     estimates: dict[str, TrialEstimate] = {}
     refused: dict[str, str] = {}
 
 
 class CertificateRecord(ResultModel):
-    """How an estimator did over all trials."""
+    """How an estimator did over all trials; `mae` and `coverage` know that a logger's own mean has an error, too."""
 
     trials: int
     mae: float | None
@@ -203,7 +209,13 @@ def trial_result(trial: Trial) -> TrialResult:
         for name, e in trial.estimates.items()
     }
     return TrialResult(
-        policy=trial.policy, pool=trial.pool, truth=trial.truth, estimates=estimates, refused=trial.refused
+        policy=trial.policy,
+        pool=trial.pool,
+        truth=trial.truth,
+        truth_error=trial.truth_error if trial.truth_episodes else None,
+        truth_episodes=trial.truth_episodes or None,
+        estimates=estimates,
+        refused=trial.refused,
     )
 
 

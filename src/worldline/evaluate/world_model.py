@@ -28,7 +28,7 @@ from worldline.evaluate.imagined_shortfalls import lost_error, shortfalls
 from worldline.evaluate.novelty import Novelty, newest
 from worldline.evaluate.sensitivity import sensitivity
 from worldline.kernel.model import FEATURES
-from worldline.ope.certificate import Trial
+from worldline.ope.certificate import Trial, standard_error
 from worldline.ope.corrected_model import CorrectedModel, ModelCorrection, corrected_model, model_variance
 from worldline.ope.diagnostics import bad_weights, diagnostics
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput
@@ -288,7 +288,7 @@ class WorldModelEstimators:
         model, trials = self._refitted(episodes, "+".join(others), names), []
         for label in labels:
             player, own = self.loggers[label]
-            truth = float(np.mean([discounted(t, config.gamma) for t in own]))
+            returns = np.array([discounted(t, config.gamma) for t in own])
             estimates = {}
             for name in names:
                 imagined = self._imagination.imagined(
@@ -299,7 +299,8 @@ class WorldModelEstimators:
                 estimates[name] = interval(
                     imagined.values, _codes(episodes), confidence=config.confidence, seed=config.seed
                 )
-            trials.append(Trial(label, others, truth, estimates, {}))
+            truth, error = float(returns.mean()), standard_error(returns, _codes(own))
+            trials.append(Trial(label, others, truth, estimates, {}, error, len(own), config.confidence))
         return trials
 
     def _certified(self, names: Sequence[str]) -> tuple[str, ...]:

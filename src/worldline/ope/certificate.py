@@ -5,6 +5,9 @@ certificate estimates each logging policy from the episodes of others. The other
 policies that are compared: if each policy were left out of the pool in turn, the pool's mean would be high exactly when
 the policy left out is bad, and an estimator that depends on that mean would look anti-correlated with the truth.
 So the loggers are split into two halves, each estimated from the other, and ranks are compared within a half only.
+
+What is known of a logger is the mean of its own episodes, which has an error of its own: an interval covers it where it
+would with that error added, and its variance is taken off the squared error of an estimate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +18,8 @@ import numpy.typing as npt
 
 from worldline.ope.agreement import pairwise_accuracy
 from worldline.ope.estimation import ESTIMATORS, WEIGHTED, WEIGHTS_ONLY, Estimator, EstimatorInput
-from worldline.ope.intervals import Interval, interval
-from worldline.ope.log import Choices, RefusalError, TargetLog
+from worldline.ope.intervals import Interval, interval, task_units, widened
+from worldline.ope.log import Choices, Codes, Episodes, RefusalError, TargetLog
 from worldline.ope.model_error import estimated
 from worldline.ope.weights import mixture_logprobs
 
@@ -27,17 +30,31 @@ FEWEST_EPISODES = 2
 
 @dataclass(frozen=True)
 class Trial:
-    """A logger estimated as a target: `pool` names the loggers whose episodes were used, `truth` is its mean return."""
+    """A logger estimated as a target: `pool` names the loggers whose episodes were used, `truth` is its mean return.
+
+    In the null test that mean itself must come back; elsewhere it stands for the logger's value, with `truth_error`.
+    """
 
     policy: str
     pool: tuple[str, ...]
     truth: float
     estimates: dict[str, Interval]
     refused: dict[str, str]
+    truth_error: float = 0.0
+    """Standard error of `truth` as the logger's value, by tasks; 0 in the null test."""
+    truth_episodes: int = 0
+    """Whose mean it is."""
+    confidence: float = CONFIDENCE
+    """Of the intervals."""
 
     def covers(self, name: str) -> bool | None:
-        """Whether the truth lies in the interval; None without an interval."""
-        return self.estimates[name].covers(self.truth)
+        """Whether the truth lies in the interval, widened by the truth's own error; None without an interval."""
+        return widened(self.estimates[name], self.truth_error, self.confidence).covers(self.truth)
+
+    def error(self, name: str) -> float:
+        """How far off the estimate is, less what the truth itself may be off by."""
+        squared = (self.estimates[name].value - self.truth) ** 2 - self.truth_error**2
+        return float(np.sqrt(max(0.0, squared)))
 
 
 @dataclass(frozen=True)
@@ -110,10 +127,12 @@ def leave_out(
             except RefusalError as reason:
                 held_out = aimed.take(used)
                 refused = {name: str(reason) for name in names if WEIGHTED & set(estimators[name].needs)}
-            truth = _mean(evidence, own)
             able = [name for name in names if name not in refused]
-            trial = _trial(log.policy_names[k], pool_names, held_out, truth, able, estimators, confidence)
-            trials.append(replace(trial, refused=trial.refused | refused))
+            trial = _trial(
+                log.policy_names[k], pool_names, held_out, _mean(evidence, own), able, estimators, confidence
+            )
+            error = standard_error(log.returns(evidence.gamma)[own], log.tasks[own])
+            trials.append(replace(trial, refused=trial.refused | refused, truth_error=error, truth_episodes=len(own)))
     return trials
 
 
@@ -155,7 +174,7 @@ def record(trials: Sequence[Trial], name: str) -> CertifiedAccuracy | None:
     accuracies = [accuracy for accuracy in ranked if accuracy is not None]
     return CertifiedAccuracy(
         trials=len(done),
-        mae=float(np.abs(errors).mean()),
+        mae=float(np.mean([trial.error(name) for trial in done])),
         bias=float(errors.mean()),
         coverage=float(np.mean(covered)) if covered else None,
         pairwise=float(np.mean(accuracies)) if accuracies else None,
@@ -178,6 +197,12 @@ def _pairwise(trials: Sequence[Trial], name: str) -> float | None:
     return pairwise_accuracy(estimated, np.array([trial.truth for trial in trials]))
 
 
+def standard_error(values: Episodes, tasks: Codes) -> float:
+    """Of the mean of a policy's own episodes, by tasks; by episodes where they are all of one."""
+    units = task_units(values[:, None], tasks)
+    return float(units.std(ddof=1) / np.sqrt(len(units))) if len(units) > 1 else 0.0
+
+
 def _mean(evidence: EstimatorInput, episodes: npt.NDArray[np.int64]) -> float:
     return float(evidence.log.returns(evidence.gamma)[episodes].mean())
 
@@ -196,4 +221,4 @@ def _trial(
         name: results.widened(name, interval(values, tasks, confidence=confidence, seed=evidence.seed), confidence)
         for name, values in results.values.items()
     }
-    return Trial(policy, pool, truth, estimates, results.refused)
+    return Trial(policy, pool, truth, estimates, results.refused, confidence=confidence)

@@ -16,7 +16,7 @@ from worldline.ope.estimators import weighted_doubly_robust, weighted_per_decisi
 from worldline.ope.intervals import error_by, task_units
 from worldline.ope.log import Episodes, RefusalError
 
-UNMEASURED = "the model's error is not measured: this log has no log-probs, and no other policy of known value"
+UNMEASURED = "the model's error is not measured: this log has no log-probs, and no other policy with episodes"
 
 
 def estimated(

@@ -66,9 +66,18 @@ def _trust(evaluation: Evaluation, recommended: Recommendation) -> str:
     hits, tried = evaluation.covered(recommended.estimator)
     trials += "" if hits == tried else f", {hits} of {tried} intervals hold the value"
     return (
-        f"On the log's own policies, whose values are known, {recommended.estimator} was off by "
+        f"On the log's own policies{_own_means(evaluation)}, {recommended.estimator} was off by "
         f"{number(record.mae)} on average ({trials})."
     )
+
+
+def _own_means(evaluation: Evaluation) -> str:
+    """What stands for the values of the log's own policies."""
+    episodes = [trial.truth_episodes for trial in evaluation.meta.certificate.trials if trial.truth_episodes]
+    if not episodes:
+        return ""
+    span = f"{min(episodes):,}" + (f" to {max(episodes):,}" if min(episodes) < max(episodes) else "")
+    return f", known by their own means of {span} episodes"
 
 
 def _reasons(evaluation: Evaluation, best: PolicyResult, recommended: Recommendation) -> list[str]:
