@@ -121,7 +121,7 @@ def test_who_is_not_compared_is_said_with_the_reason() -> None:
 @pytest.mark.parametrize("gamma", [1.001, 1.0023, 1.04, 1.2345, 17.03, 1e6])
 def test_a_factor_is_shown_that_can_be_told_from_none(gamma: float) -> None:
     line = robustness(SensitivityResult(a="new", b="old", gamma=gamma, nats_per_step=0.01))
-    shown = float(line.split("by a factor of ")[1].rstrip(")"))
+    shown = float(line.split("by a factor of more than ")[1])
     assert shown != 1
     assert shown == pytest.approx(gamma, rel=5e-4)
 
@@ -139,3 +139,9 @@ def test_a_gap_of_rounding_makes_no_winner() -> None:
     assert "is best" not in same.text and "new and old have the same value by dr" in same.text
     touching = headline(evaluation({"old": (0.5, 0.4, 0.55), "new": (0.6, 0.55 + 1e-16, 0.7)}))
     assert "is best" not in touching.text
+
+
+@pytest.mark.parametrize(("nats", "shown"), [(0.0687, "0.068"), (0.01, "0.01"), (0.0199, "0.019"), (3.99, "3.9")])
+def test_the_nats_that_a_ranking_bears_are_never_rounded_up(nats: float, shown: str) -> None:
+    line = robustness(SensitivityResult(a="new", b="old", gamma=1.2, nats_per_step=nats))
+    assert f"are wrong by more than {shown} nats a step" in line

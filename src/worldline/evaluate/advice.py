@@ -1,5 +1,7 @@
 """What an evaluation advises: what its comparison rests on, which log would help, how wrong the log-probs may be."""
 
+import math
+
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import PolicyResult, SensitivityResult
 from worldline.number_text import below
@@ -84,6 +86,15 @@ def robustness(sensitivity: SensitivityResult) -> str:
             f"by weights alone, {sensitivity.a} is above {sensitivity.b}, and any error of the log-probs may reverse it"
         )
     return (
-        f"by weights alone, {sensitivity.a} stays above {sensitivity.b} unless log-probs are wrong by more than "
-        f"{sensitivity.nats_per_step:.2g} nats a step (an episode's weight by a factor of {sensitivity.gamma:.4g})"
+        f"by weights alone, {sensitivity.a} stays above {sensitivity.b} unless the logged log-probs are wrong by more "
+        f"than {_floored(sensitivity.nats_per_step)} nats a step, and some episode's weight by a factor of more than "
+        f"{sensitivity.gamma:.4g}"
     )
+
+
+def _floored(value: float) -> str:
+    """Two digits, never more than the value."""
+    if value <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.floor(round(value / unit, 6)) * unit:.2g}"

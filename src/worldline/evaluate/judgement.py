@@ -165,7 +165,7 @@ def robustness(
         return None
     if any(np.isneginf(each).all() for each in weights):
         return None
-    return sensitivity(a, b, weights, log.returns(inputs[a].gamma), float(log.lengths.mean()))
+    return sensitivity(a, b, weights, log.returns(inputs[a].gamma), log.lengths)
 
 
 def trial_errors(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, list[float]]:
