@@ -273,8 +273,8 @@ def test_an_unclear_result_says_what_is_missing(tmp_path: Path) -> None:
     chance = 1 - stats.ttest_1samp(differences, 0, alternative="greater").pvalue
     assert f"better {chance:.3f} (the interval holds 0: 'better' needs more than 0.975)" in comparison.answer
     assert comparison.answer.endswith(
-        "About 12 tasks would tell."
-    )  # 2.201 * 0.5 / sqrt(12) < 1/3 < 2.228 * 0.5 / sqrt(11)
+        "About 20 tasks would tell in four of five logs, if the difference is as large as here."
+    )  # (2.093 + 0.861) * 0.5 / sqrt(20) < 1/3 < (2.101 + 0.862) * 0.5 / sqrt(19)
     reverse = compare(CompareConfig(log=(log,), baseline="v3"))
     assert "(the interval holds 0: 'worse' needs less than 0.025)" in reverse.answer
     loose = compare(CompareConfig(log=(log,), confidence=0.9))

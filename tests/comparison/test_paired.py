@@ -68,15 +68,26 @@ def test_wins_and_task_means_by_hand() -> None:
     assert means[0] == 0.5 and np.isnan(means[1]) and means[2] == 1.0
 
 
-def test_the_tasks_needed_give_the_half_width() -> None:
-    differences = np.random.default_rng(3).choice([-1.0, 0.0, 1.0], 50)
-    for values, half in ((differences, 0.05), (differences, 0.3), (np.array([1.0] * 3 + [0.0] * 6), 1 / 3)):
+@pytest.mark.parametrize(("share", "ratio"), [(0.8, 0.25), (0.95, 0.1), (0.9, 1.2)])
+def test_the_tasks_needed_give_the_power(share: float, ratio: float) -> None:
+    """By the noncentral t distribution, four of five samples of so many tasks tell, and not those of a tenth fewer."""
+    differences = np.random.default_rng(3).normal(size=50)
+    spread = float(differences.std(ddof=1))
 
-        def width(tasks: int, spread: float = values.std(ddof=1)) -> float:
-            return float(stats.t.ppf(0.975, tasks - 1)) * spread / float(np.sqrt(tasks))
+    def power(tasks: int) -> float:
+        return float(stats.nct.sf(stats.t.ppf((1 + share) / 2, tasks - 1), tasks - 1, ratio * np.sqrt(tasks)))
 
-        needed = tasks_needed(values, 0.95, half)
-        assert needed == next(tasks for tasks in range(2, 5000) if width(tasks) <= half)
+    needed = tasks_needed(differences, share, ratio * spread)
+    assert power(needed) == pytest.approx(0.8, abs=0.05 if ratio > 1 else 0.01)
+    assert power(int(0.9 * needed)) < 0.8
+
+
+def test_the_tasks_needed_tell_in_four_of_five_logs() -> None:
+    """Ten tasks won, six lost, 24 tied: samples of these very differences."""
+    differences = np.array([1.0] * 10 + [-1.0] * 6 + [0.0] * 24)
+    rng, needed = np.random.default_rng(0), tasks_needed(differences, 0.95, 0.1)
+    lows = [paired(rng.choice(differences, needed)).low for _ in range(1000)]
+    assert 0.76 < np.mean([low is not None and low > 0 for low in lows]) < 0.84
 
 
 def test_the_interval_of_a_rate_is_wilsons() -> None:

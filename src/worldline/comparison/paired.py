@@ -12,6 +12,8 @@ from scipy import special
 Values = npt.NDArray[np.float64]
 EQUAL = 1e-9
 """Differences below this are ties."""
+POWER = 0.8
+"""Share of logs with so many tasks as are said to be needed that tell the policies apart."""
 MOST_TASKS = 10**9
 """Beyond this, Student's quantile is the normal one."""
 
@@ -94,13 +96,22 @@ def task_means(values: Values, tasks: npt.NDArray[np.int64], count: int) -> Valu
         return np.asarray(np.bincount(tasks, values, count) / np.bincount(tasks, minlength=count))
 
 
-def tasks_needed(differences: Values, confidence: float, half_width: float) -> int:
-    """The fewest tasks whose Student interval has that half width, if their differences are spread as these are."""
-    level, ratio = (1 + confidence) / 2, float(differences.std(ddof=1)) / half_width
-    tasks = max(2, int(np.ceil((float(special.ndtri(level)) * ratio) ** 2)))  # Student's quantile is larger: go up
-    while tasks < MOST_TASKS and special.stdtrit(tasks - 1, level) * ratio > np.sqrt(tasks):
+def tasks_needed(differences: Values, confidence: float, difference: float) -> int:
+    """The fewest tasks of which Student's interval leaves out 0 in a share POWER of logs.
+
+    That is, if the mean difference is `difference` and the tasks' differences are spread as these are.
+    """
+    level, ratio = (1 + confidence) / 2, float(differences.std(ddof=1)) / difference
+    quantiles = float(special.ndtri(level) + special.ndtri(POWER))
+    tasks = max(2, int(np.ceil((quantiles * ratio) ** 2)))  # Student's quantiles are larger: go up
+    while tasks < MOST_TASKS and _quantiles(tasks - 1, level) * ratio > np.sqrt(tasks):
         tasks += 1
     return tasks
+
+
+def _quantiles(freedom: int, level: float) -> float:
+    """What the mean must exceed 0 by, in standard errors, to be told from it in a share POWER of samples."""
+    return float(special.stdtrit(freedom, level) + special.stdtrit(freedom, POWER))
 
 
 def _student(mean: float, error: float, freedom: float, confidence: float, n: int) -> PairedDifference:

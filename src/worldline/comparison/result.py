@@ -102,7 +102,7 @@ class Pair(ComparisonPart):
     steps: PairedDifferenceResult | None
     cost: PairedDifferenceResult | None
     needed: int | None
-    """Tasks for an interval half as wide as the difference, where the verdict is `unclear`."""
+    """Tasks that would tell in four of five logs, were the difference as large as here; where `unclear`."""
     groups: tuple[TaskGroup, ...] = ()
     differing: tuple[TaskDifference, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -163,7 +163,8 @@ def sentence(pair: Pair, metric: str, confidence: float) -> str:
     chance = "" if difference.p_better is None else f", probability of being better {probability(difference.p_better)}"
     by = f"{_signed(difference.value)} {difference.span}".strip()
     if pair.verdict == "unclear":
-        more = f" About {pair.needed:,} tasks would tell." if pair.needed else ""
+        likely = "in four of five logs, if the difference is as large as here"
+        more = f" About {pair.needed:,} tasks would tell {likely}." if pair.needed else ""
         return (
             f"The log does not tell whether {pair.policy} is better than {pair.baseline}: {values}, {by}{chance}"
             f"{_not_enough(difference, confidence)}.{more}"
