@@ -95,8 +95,8 @@ class Case:
         first, last = (int(extreme(np.concatenate(times))) for extreme in (np.min, np.max))
         self.notes.append(
             f"column 'logprob' is empty at steps {first} to {last} of {int(lacking.sum()):,} episodes ({by_logger}): "
-            f"these are left out, {share:.1%} of the log; had they been valued, a value could differ by "
-            f"{share * float(np.ptp(returns)):.2g} at most"
+            f"these are left out, {share:.1%} of the log; with them the mean return of the log would differ by "
+            f"{share * float(np.ptp(returns)):.2g} at most, the value of a policy that acts as they do by more"
         )
         return whole.take(np.flatnonzero(~lacking))
 
@@ -135,7 +135,7 @@ class Case:
             )
         if log.episodes == 1:
             self.notes.append("one episode: estimates have no interval")
-        elif len(log.task_names) == 1:
+        elif len(np.unique(log.tasks)) == 1:
             self.notes.append("one task: intervals are over its episodes, and say nothing about other tasks")
         if not log.summed(lambda part, _: np.count_nonzero(part.rewards)):
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")

@@ -348,7 +348,7 @@ def _meta(case: Case, names: Sequence[str], null: Sequence[Trial], trials: Seque
         log=tuple(str(path) for path in config.log),
         episodes=log.episodes,
         steps=log.steps,
-        tasks=len(log.task_names),
+        tasks=len(np.unique(log.tasks)),
         loggers=log.policy_names,
         estimators=tuple(names),
         gamma=config.gamma,
