@@ -111,3 +111,18 @@ def test_a_rate_over_few_tasks_is_as_uncertain_as_students() -> None:
     low, high = task_rate(rates, np.full(4, 10_000))
     limits = stats.ttest_1samp(rates, 0.0).confidence_interval(0.95)
     assert (low, high) == (pytest.approx(limits.low, abs=0.01), pytest.approx(limits.high, abs=0.01))
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1e12])
+def test_the_unit_of_returns_changes_nothing(unit: float) -> None:
+    before, after = np.random.default_rng(5).normal(size=(2, 30))
+    one, other = paired(after - before, most=4.0), paired(unit * (after - before), most=unit * 4.0)
+    assert other.p_better == pytest.approx(one.p_better) and other.value == pytest.approx(unit * one.value)
+    assert (other.low, other.high) == (pytest.approx(unit * (one.low or 0)), pytest.approx(unit * (one.high or 0)))
+    assert wins(unit * (after - before), 4.0 * unit) == wins(after - before, 4.0)
+    apart = unpaired(before, after), unpaired(unit * before, unit * after)
+    assert apart[1].p_better == pytest.approx(apart[0].p_better)
+
+
+def test_differences_that_cancel_but_for_rounding_are_none() -> None:
+    assert paired(np.array([0.1, 0.2, -0.3])).value == 0.0, "their sum is -5.6e-17"

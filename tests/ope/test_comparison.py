@@ -224,3 +224,18 @@ def test_a_value_that_never_varies_widens_no_other_interval() -> None:
     for constant in (0.0, 0.1, 0.7):
         beside = comparison(np.stack([column, np.full(120, constant)], axis=1)).simultaneous["c0"]
         assert (beside.low, beside.high) == (pytest.approx(alone.low, abs=1e-9), pytest.approx(alone.high, abs=1e-9))
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e90])
+def test_the_unit_of_rewards_changes_no_probability(unit: float) -> None:
+    rng = np.random.default_rng(11)
+    x, y, logged = rng.normal(0.3, 1.0, 80), rng.normal(0.0, 1.0, 80), rng.normal(0.1, 1.0, 80)
+    one = compare({"x": x, "y": y}, {"a": logged}, np.arange(80), {"x": 0.1}, 4.0)
+    other = compare({"x": unit * x, "y": unit * y}, {"a": unit * logged}, np.arange(80), {"x": unit * 0.1}, unit * 4.0)
+    assert [d.p for d in other.differences] == pytest.approx([d.p for d in one.differences])
+    assert other.p_best == pytest.approx(one.p_best)
+    assert other.winner.corrected == pytest.approx(unit * one.winner.corrected, rel=1e-6)
+    for before, after in zip(one.differences, other.differences, strict=True):
+        assert (after.low, after.high) == pytest.approx((unit * (before.low or 0), unit * (before.high or 0)))
+    for label, each in one.simultaneous.items():
+        assert other.simultaneous[label].high == pytest.approx(unit * (each.high or 0), rel=1e-6)

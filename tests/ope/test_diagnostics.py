@@ -60,3 +60,13 @@ def test_what_is_under_its_limit_is_shown_under_it() -> None:
     assert flag is not None
     assert "24.97 effective episodes of 300" in flag
     assert "only 49.6% of the target's choices are in the log" in flag
+
+
+def test_flags_do_not_depend_on_the_unit_of_rewards() -> None:
+    """Values that are all alike, and values beyond the logged returns, of returns of 1e-12 too."""
+    measured, returns = Diagnostics(40, 40, ess=40.0), np.array([0.0, 1.0] * 20)
+    for unit in (1e-12, 1.0):
+        alike = distrust("wis", np.full(40, 0.5 * unit), measured, returns * unit)
+        assert alike is not None and "have the same return" in alike
+        beyond = distrust("is", np.linspace(1.5, 1.6, 40) * unit, measured, returns * unit)
+        assert beyond is not None and "outside the logged returns" in beyond

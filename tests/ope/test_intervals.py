@@ -168,3 +168,8 @@ def test_no_interval_goes_beyond_a_win_and_a_loss() -> None:
     assert two_outcomes(np.ones(30)) is None
     assert two_outcomes(np.array([0.2, 0.7])) is None, "two grades of many"
     assert two_outcomes(np.append(np.zeros(30), 0.3)) is None, "one that was not 0 so far"
+
+
+def test_a_small_truth_beside_a_small_interval_is_missed() -> None:
+    assert Interval(2e-10, 1e-10, 3e-10, 9).covers(4e-10) is False
+    assert Interval(2e-10, 1e-10, 3e-10, 9).covers(3e-10 * (1 + 1e-12)) is True

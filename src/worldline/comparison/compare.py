@@ -19,6 +19,7 @@ from worldline.comparison.result import (
     write_comparison,
 )
 from worldline.config import Config, Folder, listed, option, positional
+from worldline.number_text import number
 from worldline.ope.intervals import two_outcomes
 from worldline.types import InputError
 
@@ -128,7 +129,7 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, limit
     differences = after - before
     most = _most(before, after)
     difference = PairedDifferenceResult.of(paired(differences, config.confidence, most, limit))
-    won, tied, lost = wins(differences)
+    won, tied, lost = wins(differences, most)
     groups, apart = _groups(baseline, policy, config, most, limit) if config.by else ([], [])
     doubts = [_one_task(baseline, policy)] if only else _doubts(baseline, policy, len(shared))
     if config.metric == "auto" and policy.metric == "success":
@@ -149,7 +150,7 @@ def _pair(baseline: PolicySide, policy: PolicySide, config: CompareConfig, limit
         cost=_secondary(baseline, policy, shared, "cost", config.confidence),
         needed=_needed(differences, difference, config.confidence),
         groups=tuple(groups),
-        differing=_differing(baseline, policy, shared, before, after),
+        differing=_differing(baseline, policy, shared, before, after, most),
         warnings=(*doubts, *apart),
     )
 
@@ -221,7 +222,7 @@ def _returns_that_differ(
 def _needed(differences: Values, difference: PairedDifferenceResult, confidence: float) -> int | None:
     if difference.low is None or difference.high is None or not difference.low <= 0 <= difference.high:
         return None
-    if abs(difference.value) <= EQUAL:
+    if difference.value == 0:
         return None
     needed = tasks_needed(differences, confidence, abs(difference.value))
     return needed if len(differences) < needed < MOST_NEEDED else None
@@ -229,7 +230,7 @@ def _needed(differences: Values, difference: PairedDifferenceResult, confidence:
 
 def _most(before: Values, after: Values) -> float:
     """The largest difference that a task may have, as far as values go."""
-    return float(max(np.abs([*before, *after]).max(), np.ptp([*before, *after])))
+    return float(max(np.abs([*before, *after]).max(), np.ptp([*before, *after]))) or 1.0
 
 
 def _groups(
@@ -262,9 +263,9 @@ def _groups(
 
 
 def _differing(
-    baseline: PolicySide, policy: PolicySide, tasks: Sequence[Task], before: Values, after: Values
+    baseline: PolicySide, policy: PolicySide, tasks: Sequence[Task], before: Values, after: Values, most: float
 ) -> tuple[TaskDifference, ...]:
-    """The largest difference first."""
+    """The largest difference first; `most` as in `paired`."""
     order = sorted(range(len(tasks)), key=lambda k: (-abs(after[k] - before[k]), tasks[k]))
     return tuple(
         TaskDifference(
@@ -276,7 +277,7 @@ def _differing(
             baseline_episodes=baseline.names(tasks[k]),
         )
         for k in order
-        if abs(after[k] - before[k]) > EQUAL
+        if abs(after[k] - before[k]) > EQUAL * most
     )
 
 
@@ -309,7 +310,7 @@ def _unequal(policies: Sequence[LoggedPolicy], metric: str) -> list[str]:
         f"{plain} over all {policy.episodes - policy.unknown:,} episodes alike"
         for policy in policies
         if policy.by_episode is not None
-        and (shown := f"{policy.value:.3f}") != (plain := f"{policy.by_episode:.3f}")
+        and (shown := number(policy.value)) != (plain := number(policy.by_episode))
         and abs(policy.value - policy.by_episode) > NOTED * max(abs(policy.value), abs(policy.by_episode))
     ]
 

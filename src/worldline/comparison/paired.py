@@ -11,7 +11,7 @@ from scipy import special
 
 Values = npt.NDArray[np.float64]
 EQUAL = 1e-9
-"""Differences below this are ties."""
+"""Differences below this share of the largest that there can be are ties."""
 POWER = 0.8
 """Share of logs with so many tasks as are said to be needed that tell the policies apart."""
 MOST_TASKS = 10**9
@@ -36,24 +36,24 @@ def paired(
     """The mean of one difference per task. `most`: the largest difference a task can have, for the case that all are
     alike, of which Student's formula would be certain; `limit`: the same where it is certain, and the interval ends
     there."""
-    n, mean = len(differences), float(differences.mean())
+    n, mean = len(differences), _unrounded(float(differences.mean()), most)
     if n == 1:
         return PairedDifference(mean, None, None, None, 1)
     error = float(differences.std(ddof=1)) / np.sqrt(n)
-    if error <= EQUAL:
+    if error <= EQUAL * most:
         return _alike(mean, n, confidence, limit or most)
     return _ended(_student(mean, error, n - 1, confidence, n), limit)
 
 
 def unpaired(first: Values, second: Values, confidence: float = 0.95, limit: float | None = None) -> PairedDifference:
     """mean(second) - mean(first) of policies that share no task, by Welch's formula; a value per task."""
-    smaller = min(len(first), len(second))
-    mean = float(second.mean() - first.mean())
+    smaller, size = min(len(first), len(second)), float(np.abs([*first, *second]).max())
+    mean = _unrounded(float(second.mean() - first.mean()), size)
     if smaller < 2:
         return PairedDifference(mean, None, None, None, smaller)
     parts = [values.var(ddof=1) / len(values) for values in (first, second)]
-    if sum(parts) <= EQUAL**2:
-        return _alike(mean, smaller, confidence, limit or max(abs(mean), 1.0))
+    if sum(parts) <= (EQUAL * size) ** 2:
+        return _alike(mean, smaller, confidence, limit or size or 1.0)
     freedom = sum(parts) ** 2 / sum(
         part**2 / (len(values) - 1) for part, values in zip(parts, (first, second), strict=True)
     )
@@ -84,9 +84,9 @@ def task_rate(means: Values, episodes: Values, confidence: float = 0.95) -> tupl
     return proportion(rate, max(tasks, min(trials, most)), confidence)
 
 
-def wins(differences: Values) -> tuple[int, int, int]:
-    """In how many tasks the difference is above 0, none, below 0."""
-    above, below = int((differences > EQUAL).sum()), int((differences < -EQUAL).sum())
+def wins(differences: Values, most: float = 1.0) -> tuple[int, int, int]:
+    """In how many tasks the difference is above 0, none, below 0; `most` as in `paired`."""
+    above, below = int((differences > EQUAL * most).sum()), int((differences < -EQUAL * most).sum())
     return above, len(differences) - above - below, below
 
 
@@ -114,6 +114,11 @@ def _quantiles(freedom: int, level: float) -> float:
     return float(special.stdtrit(freedom, level) + special.stdtrit(freedom, POWER))
 
 
+def _unrounded(mean: float, most: float) -> float:
+    """The mean difference, 0 where it is what rounding leaves of differences that cancel."""
+    return mean if abs(mean) > EQUAL * most else 0.0
+
+
 def _student(mean: float, error: float, freedom: float, confidence: float, n: int) -> PairedDifference:
     half = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
     return PairedDifference(mean, mean - half, mean + half, float(special.stdtr(freedom, mean / error)), n)
@@ -130,6 +135,6 @@ def _alike(mean: float, n: int, confidence: float, most: float) -> PairedDiffere
     """All n tasks differ by the same. The share of other tasks that may differ otherwise is at most q (Clopper and
     Pearson 1934), each by `most` at most; the chance of winning has a uniform prior."""
     q = 1 - ((1 - confidence) / 2) ** (1 / n)
-    p = 0.5 if abs(mean) <= EQUAL else 1 - 0.5 ** (n + 1) if mean > 0 else 0.5 ** (n + 1)
+    p = 0.5 if mean == 0 else 1 - 0.5 ** (n + 1) if mean > 0 else 0.5 ** (n + 1)
     low, high = (max((1 - q) * mean - q * most, -most), min((1 - q) * mean + q * most, most))
     return PairedDifference(mean, min(low, mean), max(high, mean), p, n)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from worldline import files
 from worldline.comparison.paired import PairedDifference
 from worldline.notebook import html_table
-from worldline.number_text import probability
+from worldline.number_text import number, probability, signed
 from worldline.types import InputError
 
 Verdict = Literal["better", "worse", "unclear"]
@@ -35,7 +35,7 @@ class PairedDifferenceResult(ComparisonPart):
 
     @property
     def span(self) -> str:
-        return "" if self.low is None or self.high is None else f"[{_signed(self.low)}, {_signed(self.high)}]"
+        return "" if self.low is None or self.high is None else f"[{signed(self.low)}, {signed(self.high)}]"
 
     @property
     def sign(self) -> int:
@@ -150,7 +150,7 @@ class LogComparison(ComparisonPart):
 
     def _repr_html_(self) -> str:
         rows = [
-            (pair.policy, f"{_signed(pair.difference.value)} {pair.difference.span}", str(pair.tasks), pair.verdict)
+            (pair.policy, f"{signed(pair.difference.value)} {pair.difference.span}", str(pair.tasks), pair.verdict)
             for pair in self.pairs[:40]
         ]
         return html_table(self.answer, ("policy", f"{self.metric}, less {self.baseline}", "tasks", "verdict"), rows)
@@ -159,9 +159,9 @@ class LogComparison(ComparisonPart):
 def sentence(pair: Pair, metric: str, confidence: float) -> str:
     """The answer of one pair in words."""
     difference = pair.difference
-    values = f"{metric} {pair.value:.3f} against {pair.baseline_value:.3f} on {_tasks(pair)}"
+    values = f"{metric} {number(pair.value)} against {number(pair.baseline_value)} on {_tasks(pair)}"
     chance = "" if difference.p_better is None else f", probability of being better {probability(difference.p_better)}"
-    by = f"{_signed(difference.value)} {difference.span}".strip()
+    by = f"{signed(difference.value)} {difference.span}".strip()
     if pair.verdict == "unclear":
         likely = "in four of five logs, if the difference is as large as here"
         more = f" About {pair.needed:,} tasks would tell {likely}." if pair.needed else ""
@@ -208,7 +208,3 @@ def write_comparison(comparison: LogComparison, folder: Path) -> Path:
     path = folder / "comparison.json"
     files.write_json(path, comparison.as_dict())
     return path
-
-
-def _signed(value: float) -> str:
-    return f"{value if abs(value) >= 5e-4 else 0.0:+.3f}"

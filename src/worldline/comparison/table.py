@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from worldline.comparison.result import LogComparison, Pair, PairedDifferenceResult
-from worldline.number_text import probability
+from worldline.number_text import number, probability, signed
 
 SHOWN = 20
 MOST_NAME = 26
@@ -40,8 +40,8 @@ def _policies(comparison: LogComparison, rest: str) -> Table:
             _cut(policy.policy, MOST_NAME),
             f"{policy.episodes:,}",
             f"{policy.tasks:,}",
-            f"{policy.value:.3f}",
-            "-" if policy.low is None or policy.high is None else f"[{policy.low:.2f}, {policy.high:.2f}]",
+            number(policy.value),
+            "-" if policy.low is None or policy.high is None else f"[{_short(policy.low)}, {_short(policy.high)}]",
             "-" if policy.steps is None else f"{policy.steps:.1f}",
             *(["-" if policy.cost is None else f"{policy.cost:.3g}"] if costs else []),
         ]
@@ -56,7 +56,7 @@ def _pairs(comparison: LogComparison, rest: str) -> Table:
         [
             _cut(pair.policy, MOST_NAME),
             str(pair.tasks),
-            f"{pair.difference.value:+.3f}\n{_span(pair.difference)}",
+            f"{signed(pair.difference.value)}\n{pair.difference.span}",
             "-" if pair.difference.p_better is None else probability(pair.difference.p_better),
             f"{pair.wins}/{pair.ties}/{pair.losses}" if pair.paired else "unpaired",
             "-" if pair.steps is None else f"{pair.steps.value:+.1f}",
@@ -72,9 +72,9 @@ def _groups(pair: Pair, by: str, rest: str) -> Table:
         [
             _cut(group.group, MOST_NAME),
             str(group.tasks),
-            f"{group.value:.3f}",
-            f"{group.baseline_value:.3f}",
-            f"{group.difference.value:+.3f} {_span(group.difference, 2)}",
+            number(group.value),
+            number(group.baseline_value),
+            f"{signed(group.difference.value)} {_span(group.difference)}",
         ]
         for group in pair.groups[:SHOWN]
     ]
@@ -85,7 +85,7 @@ def _groups(pair: Pair, by: str, rest: str) -> Table:
 def _tasks(pair: Pair, shown: int, rest: str) -> Table:
     columns = ["task", *_names(pair)]
     rows = [
-        [_cut(task.task_id, MOST_TASK), f"{task.value:.2f}", f"{task.baseline_value:.2f}"]
+        [_cut(task.task_id, MOST_TASK), _short(task.value), _short(task.baseline_value)]
         for task in pair.differing[:shown]
     ]
     title = f"where {_cut(pair.policy, 24)} and {_cut(pair.baseline, 24)} differ"
@@ -108,10 +108,15 @@ def _names(pair: Pair) -> tuple[str, str]:
     return names if names[0] != names[1] else ("policy", "baseline")
 
 
-def _span(outcome: PairedDifferenceResult, digits: int = 3) -> str:
+def _span(outcome: PairedDifferenceResult) -> str:
     if outcome.low is None or outcome.high is None:
         return ""
-    return f"[{outcome.low:+.{digits}f}, {outcome.high:+.{digits}f}]"
+    return f"[{_short(outcome.low, '+')}, {_short(outcome.high, '+')}]"
+
+
+def _short(value: float, sign: str = "") -> str:
+    """Two decimals, or two digits of what is too small or too large for these."""
+    return f"{value:{sign}.2f}" if 1e-2 <= abs(value) < 1e4 or value == 0 else f"{value:{sign}.2g}"
 
 
 def _cut(text: str, most: int) -> str:

@@ -8,7 +8,7 @@ from rich.table import Table
 from worldline.evaluate.advice import EXPECTED_ERROR, about_probabilities, not_compared, robustness, what_to_collect
 from worldline.evaluate.result import Evaluation
 from worldline.evaluate.result_parts import Estimate, TrialResult
-from worldline.number_text import probability
+from worldline.number_text import number, probability, signed
 
 MEASURES = ("spearman", "low", "high", "regret@1", "mae", "coverage")
 """What fits 80 columns; evaluation.json and the report have the other measures of agreement, too."""
@@ -50,9 +50,9 @@ def _answer(evaluation: Evaluation) -> list[RenderableType]:
     sure = f"{evaluation.meta.confidence:.0%}"
     table = _table(title, ("difference", "value", f"{sure} interval", f"at least ({sure})", "P(> 0)"))
     for each in comparison.differences:
-        span = "-" if each.low is None or each.high is None else f"[{_signed(each.low)}, {_signed(each.high)}]"
-        limit = "-" if each.at_least is None else _signed(each.at_least)
-        table.add_row(f"{each.a} - {each.b}", _signed(each.value), span, limit, probability(each.p))
+        span = "-" if each.low is None or each.high is None else f"[{signed(each.low)}, {signed(each.high)}]"
+        limit = "-" if each.at_least is None else signed(each.at_least)
+        table.add_row(f"{each.a} - {each.b}", signed(each.value), span, limit, probability(each.p))
     parts: list[RenderableType] = [table, about_probabilities(evaluation)] if comparison.differences else []
     parts += [missing] if missing else []
     if len(comparison.p_best) > 1:
@@ -74,10 +74,6 @@ def _audit(evaluation: Evaluation) -> list[str]:
     if audit is None or audit.reasons or not audit.probes:
         return []
     return [f"audit: {len(audit.probes)} tests of the log's log-probs, nothing against them"]
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:+.2g}"
 
 
 def _diagnostics(evaluation: Evaluation) -> list[RenderableType]:
@@ -156,8 +152,8 @@ def _breakdown(evaluation: Evaluation) -> list[RenderableType]:
     for row in split.groups:
         cells = [_estimate(row.estimates[label]) if label in row.estimates else "-" for label in labels]
         d = row.difference
-        span = "" if d is None or d.low is None or d.high is None else f" [{_signed(d.low)}, {_signed(d.high)}]"
-        shown = "-" if d is None else f"{d.a} - {d.b}: {_signed(d.value)}{span}"
+        span = "" if d is None or d.low is None or d.high is None else f" [{signed(d.low)}, {signed(d.high)}]"
+        shown = "-" if d is None else f"{d.a} - {d.b}: {signed(d.value)}{span}"
         table.add_row(row.group, f"{row.episodes:,}", *cells, shown)
     if split.p is None:
         return [table]
@@ -194,6 +190,4 @@ def _table(title: str, columns: Sequence[str]) -> Table:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2g}"
+    return "-" if value is None else number(value)

@@ -166,33 +166,43 @@ def compare(
     labels = [*candidates, *(_reference(name) for name in loggers)]
     columns = [*candidates.values(), *loggers.values()]
     resampled = bootstrap_means(columns, tasks, replicates, seed)
-    estimates = column_means(columns)
-    of_models = error_covariance(columns, np.array([errors.get(label, 0.0) for label in labels]))
+    estimates, own = column_means(columns), np.array([errors.get(label, 0.0) for label in labels])
+    scale = _scale(resampled, own, spread)
+    of_models = error_covariance(columns, own / scale)
     stretch = stretches(columns, tasks, (1 - confidence) / 2)
     root = np.sqrt(stretch)
-    covariance = np.atleast_2d(np.cov(resampled, rowvar=False)) * np.outer(root, root) + of_models
+    covariance = np.atleast_2d(np.cov(resampled / scale, rowvar=False)) * np.outer(root, root) + of_models
     count = len(candidates)
-    after = posterior(estimates, covariance, max(spread, 1e-12), count)
+    after = posterior(estimates / scale, covariance, max(spread / scale, 1e-12), count)
     pairs = [(a, b) for a, b in combinations(range(len(labels)), 2) if a < count]
     drawn = after.draws(DRAWS, seed)
     top = int(np.argmax(estimates[:count]))
     wins = best_shares(drawn[:, :count])
-    limits = np.quantile(drawn[:, top], [(1 - confidence) / 2, (1 + confidence) / 2])
-    value, corrected = float(estimates[top]), float(after.mean[top])
+    limits = scale * np.quantile(drawn[:, top], [(1 - confidence) / 2, (1 + confidence) / 2])
+    value, corrected = float(estimates[top]), float(scale * after.mean[top])
     if ends is not None and ends[0] <= value <= ends[1]:  # the normal model does not stop there
         limits, corrected = np.clip(limits, *ends), float(np.clip(corrected, *ends))
     single = intervals(columns[:count], tasks, confidence=confidence, replicates=replicates, seed=seed)
     deviations = (resampled[:, :count] - estimates[:count]) * stretch[:count]
     deviations[np.abs(deviations) <= ROUNDING * np.abs(resampled[:, :count]).max(axis=0)] = 0.0
-    simultaneous = _simultaneous(single, deviations, of_models[:count, :count], confidence, seed)
+    simultaneous = _simultaneous(single, deviations / scale, of_models[:count, :count], scale, confidence, seed)
     return Comparison(
         differences=tuple(
-            _differences(pairs, labels, count, columns, tasks, of_models, after, confidence, replicates, seed, ends)
+            _differences(
+                pairs, labels, count, columns, tasks, of_models, scale, after, confidence, replicates, seed, ends
+            )
         ),
         p_best=dict(zip(labels[:count], wins, strict=True)),
         simultaneous={label: within(each, ends) for label, each in zip(labels, simultaneous, strict=False)},
         winner=Winner(labels[top], value, corrected, float(limits[0]), float(limits[1])),
     )
+
+
+def _scale(resampled: Matrix, errors: Vector, spread: float) -> float:
+    """The size of differences: divided by it, returns in any unit meet the same tolerances."""
+    width = np.ptp(resampled, axis=0)
+    noise = ROUNDING * np.abs(resampled).max(axis=0)
+    return max(spread, float(errors.max()), float(np.where(width > noise, width, 0.0).max())) or 1.0
 
 
 def best_shares(drawn: Matrix) -> list[float]:
@@ -228,13 +238,14 @@ def _differences(
     columns: Sequence[Episodes],
     tasks: Codes,
     of_models: Matrix,
+    scale: float,
     after: Posterior,
     confidence: float,
     replicates: int,
     seed: int,
     ends: Range | None,
 ) -> list[Difference]:
-    """Of two candidates the better one first; a logger is always the second."""
+    """Of two candidates the better one first; a logger is always the second. `of_models` and `after` are in `scale`."""
     if not pairs:
         return []
     means = column_means(columns)
@@ -245,7 +256,7 @@ def _differences(
     lower = intervals(values, tasks, confidence=one_sided, replicates=replicates, seed=seed)
     differences = []
     for (a, b), row, limited in zip(better, rows, lower, strict=True):
-        error = float(np.sqrt(max(of_models[a, a] + of_models[b, b] - 2 * of_models[a, b], 0.0)))
+        error = scale * float(np.sqrt(max(of_models[a, a] + of_models[b, b] - 2 * of_models[a, b], 0.0)))
         both = within(widened(row, error, confidence), differences_of(ends))
         limit = within(widened(limited, error, one_sided), differences_of(ends)).low
         differences.append(Difference(labels[a], labels[b], both.value, both.low, both.high, limit, after.above(a, b)))
@@ -253,11 +264,11 @@ def _differences(
 
 
 def _simultaneous(
-    single: Sequence[Interval], deviations: Matrix, of_models: Matrix, confidence: float, seed: int
+    single: Sequence[Interval], deviations: Matrix, of_models: Matrix, scale: float, confidence: float, seed: int
 ) -> list[Interval]:
     """estimate +- c s, c the quantile of the largest |deviation| / s over the candidates (max-t), where a deviation is
     that of a resample and of a model's error; never within the interval that holds on its own, whose limits follow a
-    skewed sample."""
+    skewed sample. `deviations` and `of_models` are in units of `scale`."""
     drawn = np.random.default_rng([seed, 1]).multivariate_normal(
         np.zeros(len(single)), of_models, len(deviations), method="eigh"
     )
@@ -265,8 +276,9 @@ def _simultaneous(
     scaled = np.abs(deviations + drawn) / np.maximum(spreads, 1e-300)
     critical = float(np.quantile(scaled.max(axis=1), confidence))
     together = []
-    for each, half, variance in zip(single, (critical * spreads).tolist(), np.diag(of_models).tolist(), strict=True):
-        alone = widened(each, float(np.sqrt(variance)), confidence)
+    halves, errors = critical * scale * spreads, scale * np.sqrt(np.diag(of_models))
+    for each, half, error in zip(single, halves.tolist(), errors.tolist(), strict=True):
+        alone = widened(each, error, confidence)
         low = None if alone.low is None else min(alone.low, each.value - half)
         high = None if alone.high is None else max(alone.high, each.value + half)
         together.append(Interval(each.value, low, high, each.n))

@@ -118,9 +118,9 @@ def distrust(
     if not np.any(returns):
         reasons.append("every logged return is 0: the log does not say how far off another return may be")
     alike = needs & WEIGHTED and not estimators[name].guarded
-    if alike and low < high and float(np.ptp(values)) <= 1e-12 * max(1.0, abs(mean)):
+    if alike and low < high and float(np.ptp(values)) <= 1e-12 * max(abs(low), abs(high), abs(mean)):
         reasons.append("all episodes with weight have the same return: the interval is too narrow")
-    slack = 1e-9 + 0.01 * (high - low)
+    slack = 1e-9 * max(abs(low), abs(high)) + 0.01 * (high - low)
     if not low - slack <= mean <= high + slack:
         reasons.append(f"outside the logged returns, {low:.3g} to {high:.3g}")
     if measured.tasks == 1 and measured.episodes > 1:

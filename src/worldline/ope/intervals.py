@@ -44,7 +44,7 @@ class Interval:
         """Whether `truth` lies in it, or beside it by no more than sums are rounded; None without a limit."""
         if self.low is None and self.high is None:
             return None
-        slack = ROUNDING * max(1.0, abs(truth))
+        slack = ROUNDING * max(abs(limit) for limit in (truth, self.value, self.low, self.high) if limit is not None)
         above = self.low is None or truth >= self.low - slack
         return above and (self.high is None or truth <= self.high + slack)
 
@@ -270,7 +270,8 @@ def bias_corrected(
 
 def stretches(values: Columns, tasks: Codes, tail: float) -> npt.NDArray[np.float64]:
     """`student_stretch` of every column."""
-    return np.concatenate([student_stretch(task_units(group, tasks), tail) for group in _stacked(values)])
+    groups = (group / np.maximum(np.abs(group).max(axis=0), 1e-300) for group in _stacked(values))  # powers must fit
+    return np.concatenate([student_stretch(task_units(group, tasks), tail) for group in groups])
 
 
 def student_stretch(units: Matrix, tail: float) -> npt.NDArray[np.float64]:
