@@ -239,3 +239,12 @@ def test_the_unit_of_rewards_changes_no_probability(unit: float) -> None:
         assert (after.low, after.high) == pytest.approx((unit * (before.low or 0), unit * (before.high or 0)))
     for label, each in one.simultaneous.items():
         assert other.simultaneous[label].high == pytest.approx(unit * (each.high or 0), rel=1e-6)
+
+
+def test_no_probability_is_above_one() -> None:
+    """Policies that are surely apart: the shares of the mixture add up to 1 + 2e-16 in one log of eight."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        columns = {"x": rng.normal(1, 0.3, 100), "y": rng.normal(0, 0.3, 100)}
+        p = compare(columns, {}, np.arange(100), {}, 1.0, replicates=200).differences[0].p
+        assert 0.999 < p <= 1.0

@@ -93,7 +93,8 @@ class Posterior:
         distance = self.means[:, a] - self.means[:, b]
         sure = np.where(distance == 0, 0.5, distance > 0)
         scaled = np.divide(distance, np.sqrt(np.maximum(variance, 1e-300)))
-        return float(self.shares @ np.where(variance > 1e-18, special.ndtr(scaled), sure))
+        p = float(self.shares @ np.where(variance > 1e-18, special.ndtr(scaled), sure))
+        return min(p, 1.0)  # the shares add up to 1 but for rounding
 
     def draws(self, count: int, seed: int) -> Matrix:
         rng = np.random.default_rng(seed)
