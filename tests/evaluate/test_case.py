@@ -263,3 +263,49 @@ def test_what_episodes_that_are_left_out_can_change(tmp_path: Path, write: Write
     means, values = ([each.value("other", name).value or 0.0 for each in (part, full)] for name in ("naive", "wis"))
     assert abs(means[0] - means[1]) <= 0.09 + 1e-9 and abs(values[0] - values[1]) > 0.5
     assert (part.meta.tasks, part.meta.episodes, full.meta.tasks) == (182, 182, 200)
+
+
+@pytest.mark.parametrize(
+    ("steps", "given", "used", "noted"),
+    [(15, 0.5, True, False), (15, 0.505, True, True), (15, 0.523, False, True), (2, 0.523, True, True)],
+)
+def test_a_logger_that_is_near_in_a_step_may_be_far_in_an_episode(
+    steps: int, given: float, used: bool, noted: bool, tmp_path: Path, write: Write
+) -> None:
+    """Left with .523 in the place of .5 is .046 nats a step away: .69 in 15 steps, .09 in two."""
+    rng = np.random.default_rng(0)
+
+    def episode(number: int, policy: str) -> Trajectory:
+        actions = [("left", "right")[k] for k in rng.integers(2, size=steps)]
+        return Trajectory(
+            id=f"{policy}{number}", env="toy", task_id=f"t{number}", goal="go", policy=policy, terminated=True,
+            steps=tuple(
+                Step(observation=f"room {t}", admissible=("left", "right"), action=action, logprob=math.log(0.5),
+                     reward=float(action == "left"))
+                for t, action in enumerate(actions)
+            ),
+        )  # packed lines read better  # fmt: skip
+
+    log = [episode(number, policy) for number in range(40) for policy in "ab"]
+
+    def scores(name: str, left: float) -> str:
+        path = tmp_path / f"{name}.jsonl"
+        rows = [
+            {"id": one.id, "logprobs": [math.log(left if s.action == "left" else 1 - left) for s in one.steps]}
+            for one in log
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return f"{name}=logprobs:{path}"
+
+    result = evaluate(
+        EvaluateConfig(
+            log=(write(log),),
+            policy=(scores("new", 0.55),),
+            logger=(scores("a", given), scores("b", given)),
+            estimators=("naive", "wis"),
+        )
+    )
+    assert used is any("is the mixture of all loggers" in note for note in result.warnings)
+    distances = [note for note in result.warnings if "a.jsonl'" in note and "per episode" in note]
+    assert bool(distances) is noted, result.warnings
+    assert not any("contradict" in note for note in result.warnings), "the logged log-probs are taken, and sound"

@@ -24,10 +24,13 @@ from worldline.evaluate.log_columns import LogColumns, read_columns
 from worldline.evaluate.logged import LOGGED, called, logged_candidates, resolved
 from worldline.evaluate.loggers import (
     CLONE,
+    CLOSE_BY_EPISODE,
     CLOSE_ENOUGH,
     NO_LOGPROBS,
     NOT_GIVEN,
     NOT_THE_LOGGER,
+    SHOWN_DISTANCE,
+    TOO_FAR,
     UNLISTED,
     cloned_logger,
     distance_to_logger,
@@ -307,19 +310,33 @@ class Case:
             self._unused[label] = NO_LOGPROBS
             return None
         difference = distance_to_logger(self.log, target, code)
+        by_episode = difference * float(self.log.lengths[self.log.policies == code].mean())
+        given = name if (name, spec) in self.policies.objects else spec
+        apart = f"{difference:.2g} nats per step, {by_episode:.2g} per episode"
         if not difference <= CLOSE_ENOUGH:
             self._unused[label] = NOT_THE_LOGGER
-            given = name if (name, spec) in self.policies.objects else spec
             if name in self.given_loggers or name in self._named_loggers:
                 self._contradictions[label] = (
                     f"the logged log-probs of '{label}' contradict --logger {name}={given}, by "
                     f"{difference:.2g} nats per step: one of them is wrong"
                 )
             self.notes.append(
-                f"'{given}' is not the policy that logged '{label}': log-probs differ by {difference:.3g} nats "
-                "per step (another checkpoint, prompt or temperature?); it is not used as a logger"
+                f"'{given}' is not the policy that logged '{label}': log-probs differ by {apart} (another checkpoint, "
+                "prompt or temperature?); it is not used as a logger"
             )
             return None
+        if by_episode > CLOSE_BY_EPISODE:
+            self._unused[label] = TOO_FAR
+            self.notes.append(
+                f"'{given}' gives log-probs that differ from those that '{label}' logged by {apart}: too far to weight "
+                "by (another checkpoint?), the logged ones are taken"
+            )
+            return None
+        if difference > SHOWN_DISTANCE:
+            self.notes.append(
+                f"'{given}' gives log-probs that differ from those that '{label}' logged by {apart}: where weights are "
+                "balanced over the loggers, they rest on its own"
+            )
         return target
 
     def _scored(self, name: str, spec: str) -> Scores | None:

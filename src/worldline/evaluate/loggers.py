@@ -13,6 +13,11 @@ from worldline.types import InputError
 
 CLOSE_ENOUGH = 0.05
 """Nats per step by which a logger's recomputed log-probs may differ from the logged ones."""
+CLOSE_BY_EPISODE = 0.5
+"""Nats per mean episode by which they may: a weight that is off by a factor of up to 1.65. Balanced weights take the
+recomputed log-probs for the logged ones, and what is small in a step adds up."""
+SHOWN_DISTANCE = 1e-3
+"""Nats per step from which a distance is told: arithmetic alone makes less."""
 MOST = 1.0
 """Nats that one step counts at most: a model may have sampled tokens that the tokenizer would not make of their text,
 or none that ends its response, and such a step cannot be scored again."""
@@ -25,6 +30,7 @@ NO_LOGPROBS = (
     "(docs/policies.md)"
 )
 NOT_THE_LOGGER = "was given, and is not the one that logged"
+TOO_FAR = "was given, and its log-probs differ from the logged ones by too much in an episode to weight by"
 UNLISTED = "was given, and logged with chance: steps of the log do not say what was admissible, so it cannot be scored"
 """Why the log-probs of a logger are not used, as the end of a sentence about the policy."""
 
