@@ -7,7 +7,7 @@ import pytest
 from four_loggers import POLICIES, WORLD, scored
 from tabular_world import TabularLog
 
-from worldline.ope.audit import UNIFORM, Audit, Probe, assorted, audit, step_mean
+from worldline.ope.audit import UNIFORM, Audit, Probe, audit, shared_tasks, sharing, step_mean
 from worldline.ope.diagnostics import diagnostics, distrust
 from worldline.ope.estimation import EstimatorInput, estimate
 from worldline.ope.weights import exp
@@ -71,18 +71,48 @@ def test_loggers_of_different_tasks_are_noticed() -> None:
     rng = np.random.default_rng(0)
     who = np.arange(200) % 2
     drawn = rng.integers(0, 20, size=200)
-    assert not assorted(drawn, who)
-    assert not assorted(np.arange(200) // 2, who)  # every task once by each: as shared as can be
-    assert not assorted(np.arange(200), who)  # no task twice: no evidence
-    assert assorted(drawn + 20 * who, who)
+    assert sharing(drawn, who) == "shared"
+    assert sharing(np.arange(200) // 2, who) == "shared"  # every task once by each: as shared as can be
+    assert sharing(drawn + 20 * who, who) == "apart"
     partly = np.where(rng.random(200) < 0.5, drawn, drawn + 20 * who)
-    assert assorted(partly, who)
-    assert not assorted(drawn, np.zeros(200, dtype=np.int64))
+    assert sharing(partly, who) == "apart"
+    assert sharing(drawn, np.zeros(200, dtype=np.int64)) == "shared"
+
+
+def test_tasks_that_are_played_once_are_no_evidence_of_sharing() -> None:
+    who = np.arange(200) % 2
+    assert sharing(np.arange(200), who) == "unknown"
+    one_in_common = np.arange(200)
+    one_in_common[1] = 0
+    assert sharing(one_in_common, who) == "unknown"
+    newcomer = np.append(np.arange(200) // 2, [100, 101]), np.append(who, [2, 2])
+    assert sharing(*newcomer) == "unknown"  # two of three loggers share theirs, the third has none in common
+
+
+def test_tasks_that_every_logger_played_once_are_shared_by_those_that_did() -> None:
+    """Two loggers, each with a task once: one in two tasks is played by both, the others by one of them."""
+    tasks = np.concatenate([np.arange(100), np.arange(50, 150)])
+    assert sharing(tasks, np.repeat([0, 1], 100)) == "apart"
+    within = np.concatenate([np.arange(100), np.arange(50)])
+    assert sharing(within, np.repeat([0, 1], [100, 50])) == "shared"
+
+
+def test_of_new_tasks_the_split_or_family_decides() -> None:
+    rng = np.random.default_rng(0)
+    who, new, same = np.arange(200) % 2, np.arange(200), np.zeros(200, dtype=np.int64)
+    family = rng.integers(0, 4, size=200)
+    assert shared_tasks(new, None, [same, family], who) == "shared"
+    assert shared_tasks(new, None, [who, family], who) == "apart"
+    assert shared_tasks(new, None, [same], who) == "unknown"  # every episode has the default
+    assert shared_tasks(new, None, [], who) == "unknown"
+    assert shared_tasks(new, same, [], who) == "shared"  # all begin alike
+    assert shared_tasks(new // 2, None, [who], who) == "shared"  # tasks say it: what they are called is nothing to it
+    assert shared_tasks(new // 2, who, [], who) == "apart"
 
 
 def test_four_loggers_share_their_tasks(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
     checked = audit(evidence.log, {"a": scored(logs, POLICIES[0])})
-    assert checked.shared_tasks
+    assert checked.tasks == "shared"
     assert {(p.policy, p.logger) for p in checked.probes} == {(p, k) for p in ("a", UNIFORM) for k in "abcd"}
 
 

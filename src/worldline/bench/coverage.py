@@ -113,8 +113,8 @@ def judge(situation: LoggedSituation, names: tuple[str, ...], replicates: int = 
     given = LogEvidence(plain, loggers, situation.played.state)
     how = IntervalSettings(replicates=replicates)
     audit = given.audited(targets)
-    evidence, _ = given.weighted(audit.shared_tasks)
-    trials = given.leave_out(names, audit.shared_tasks, how) if loggers else []
+    evidence, _ = given.weighted(audit.tasks)
+    trials = given.leave_out(names, audit.tasks, how) if loggers else []
     errors = trial_errors(trials, names)
     judgements = {
         label: judged(evidence.aimed(target), names, ESTIMATORS, how, audit.reasons, errors, given.places)

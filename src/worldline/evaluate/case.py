@@ -229,6 +229,7 @@ class Case:
             self.plain,
             loggers,
             self.text.places if reads_text else None,
+            tuple(self.columns.groups(name).codes for name in ("split", "family")) if several else (),
             tuple(self._contradictions.values()),
             tuple(label for label in loggers if self.logger_specs[label][1] == CLONE),
         )

@@ -8,6 +8,7 @@ below 1 may also mean that pi does what the logger never does.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,10 @@ PERMUTATIONS = 200
 MOST_PERMUTED = 20_000
 SHARED = 4.0
 """Standard deviations above chance at which loggers do not share their tasks."""
+MOST_ALONE = 0.1
+"""Share of a policy's episodes on tasks of its own, of tasks that were dealt on purpose."""
+Sharing = Literal["shared", "apart", "unknown"]
+"""Of labels of several policies; "unknown" where nothing in the log shows either."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,8 @@ class Audit:
     """What was tested, and what speaks against every estimate that is made of log-probabilities."""
 
     probes: tuple[Probe, ...] = ()
-    shared_tasks: bool = True
+    tasks: Sharing = "shared"
+    """Whether the loggers share theirs."""
     contradictions: tuple[str, ...] = ()
     clones: tuple[str, ...] = ()
 
@@ -72,14 +78,15 @@ def audit(
     log: RaggedLog,
     targets: Mapping[str, TargetLog],
     starts: Codes | None = None,
+    kinds: Sequence[Codes] = (),
     contradictions: Sequence[str] = (),
     clones: Sequence[str] = (),
     seed: int = 0,
 ) -> Audit:
-    """`targets` are candidates, by label; `starts` groups episodes that begin alike (goal and observation)."""
-    labels = [log.tasks] if starts is None else [log.tasks, starts]
-    shared = not any(assorted(label, log.policies, seed) for label in labels)
-    return Audit(tuple(probes(log, targets)), shared, tuple(contradictions), tuple(clones))
+    """`targets` are candidates, by label; `starts` groups episodes that begin alike (goal and observation), `kinds` by
+    split and by family."""
+    tasks = shared_tasks(log.tasks, starts, kinds, log.policies, seed)
+    return Audit(tuple(probes(log, targets)), tasks, tuple(contradictions), tuple(clones))
 
 
 def probes(log: RaggedLog, targets: Mapping[str, TargetLog]) -> list[Probe]:
@@ -139,13 +146,30 @@ def step_mean(ratios: Steps, log: RaggedLog) -> tuple[float, float]:
     return ratio_sums(ratios, log).mean(log, np.ones(log.episodes, dtype=np.bool_))
 
 
-def assorted(labels: Codes, policies: Codes, seed: int = 0) -> bool:
-    """Whether each policy has labels of its own: episodes of one label are by one policy more often than by chance.
+def shared_tasks(tasks: Codes, starts: Codes | None, kinds: Sequence[Codes], policies: Codes, seed: int = 0) -> Sharing:
+    """Whether the policies of a log share their tasks, by these and by how episodes begin; else by their `kinds`.
 
-    Chance is every policy's episodes dealt out anew; where no label occurs twice, the answer is False.
+    Where every task is new (an environment of endless seeds), neither can be shown of tasks. Then the split or family
+    decides, where there are several: policies whose tasks are of the same kinds, in the same shares, are taken to have
+    drawn them alike. A label that all episodes have is no evidence, it may be a default. Without any the answer is
+    "unknown", and each logger's own log-probs are kept: these give sound weights whatever anybody played, and cost
+    variance; a mixture of loggers that played other tasks gives the wrong value with a narrow interval.
+    """
+    shown = [sharing(labels, policies, seed) for labels in (tasks, starts) if labels is not None]
+    if set(shown) == {"unknown"}:
+        shown = [sharing(kind, policies, seed) for kind in kinds if len(np.unique(kind)) > 1]
+    return "apart" if "apart" in shown else "shared" if "shared" in shown else "unknown"
+
+
+def sharing(labels: Codes, policies: Codes, seed: int = 0) -> Sharing:
+    """Whether episodes of one label are by one policy more often than by chance.
+
+    Chance is every policy's episodes dealt out anew. "shared" takes evidence: policies without a label in common would
+    have stood out from chance, and each has some in common. Where labels are dealt more evenly than by chance (every
+    policy played each task once), chance says nothing of those that one policy alone has: then no two may have many.
     """
     if len(np.unique(policies)) < 2:
-        return False
+        return "shared"
     rng = np.random.default_rng(seed)
     if len(labels) > MOST_PERMUTED:
         kept = rng.choice(len(labels), MOST_PERMUTED, replace=False)
@@ -154,9 +178,20 @@ def assorted(labels: Codes, policies: Codes, seed: int = 0) -> bool:
     width = int(who.max()) + 1
     sizes = np.bincount(codes)
 
-    def concentration(owners: Codes) -> float:
-        counts = np.bincount(codes * width + owners, minlength=len(sizes) * width).reshape(-1, width)
-        return float((np.square(counts).sum(axis=1) / sizes).sum())
+    def dealt(owners: Codes) -> npt.NDArray[np.int64]:
+        return np.bincount(codes * width + owners, minlength=len(sizes) * width).reshape(-1, width)
 
-    dealt = np.array([concentration(rng.permutation(who)) for _ in range(PERMUTATIONS)])
-    return bool(concentration(who) > dealt.mean() + max(SHARED * dealt.std(), 1e-9 * len(labels)))
+    def concentration(owners: Codes) -> float:
+        return float((np.square(dealt(owners)).sum(axis=1) / sizes).sum())
+
+    chance = np.array([concentration(rng.permutation(who)) for _ in range(PERMUTATIONS)])
+    slack = max(SHARED * float(chance.std()), 1e-9 * len(labels))
+    observed, entirely_apart = concentration(who), len(labels)
+    if observed > chance.mean() + slack:
+        return "apart"
+    counts = dealt(who)
+    alone = (counts * (counts == sizes[:, None])).sum(axis=0) / counts.sum(axis=0)
+    if entirely_apart <= chance.mean() + slack or alone.max() == 1:
+        return "unknown"
+    uneven = observed < chance.mean() - slack and int((alone > MOST_ALONE).sum()) > 1
+    return "apart" if uneven else "shared"
