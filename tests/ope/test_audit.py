@@ -43,13 +43,19 @@ def test_sound_logs_are_rarely_convicted() -> None:
     assert convicted <= 3
 
 
+def chance(log: TabularLog) -> np.ndarray:
+    return log.target(WORLD.mixed(POLICIES[0], 1.0)).logprobs
+
+
 def test_chance_needs_no_candidate_of_its_own() -> None:
     """E_b[u / b] = 1, u uniform over the allowed actions: by hand, step by step."""
     played = WORLD.play(POLICIES[0], 100, seed=0)
     log = played.ragged
-    probe = next(p for p in audit(log, {"x": played.target(POLICIES[1])}).probes if p.policy == UNIFORM)
-    chance = 1 / WORLD.allowed[played.state].sum(axis=1)
-    assert probe.mean == pytest.approx(float((chance / np.exp(log.behaviour)).mean()))
+    probe = next(
+        p for p in audit(log, {"x": played.target(POLICIES[1])}, chance=chance(played)).probes if p.policy == UNIFORM
+    )
+    by_hand = 1 / WORLD.allowed[played.state].sum(axis=1)
+    assert probe.mean == pytest.approx(float((by_hand / np.exp(log.behaviour)).mean()))
 
 
 def test_the_error_of_a_step_mean_is_that_of_whole_tasks() -> None:
@@ -111,7 +117,8 @@ def test_of_new_tasks_the_split_or_family_decides() -> None:
 
 
 def test_four_loggers_share_their_tasks(evidence: EstimatorInput, logs: list[TabularLog]) -> None:
-    checked = audit(evidence.log, {"a": scored(logs, POLICIES[0])})
+    by_chance = np.concatenate([chance(log) for log in logs])
+    checked = audit(evidence.log, {"a": scored(logs, POLICIES[0])}, chance=by_chance)
     assert checked.tasks == "shared"
     assert {(p.policy, p.logger) for p in checked.probes} == {(p, k) for p in ("a", UNIFORM) for k in "abcd"}
 

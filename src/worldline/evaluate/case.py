@@ -230,6 +230,7 @@ class Case:
             loggers,
             self.text.places if reads_text else None,
             tuple(self.columns.groups(name).codes for name in ("split", "family")) if several else (),
+            self.text.chance if reads_text else None,
             tuple(self._contradictions.values()),
             tuple(label for label in loggers if self.logger_specs[label][1] == CLONE),
         )

@@ -18,7 +18,7 @@ from worldline.ope.comparison import Comparison, compare, logged_values
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput, Values
 from worldline.ope.intervals import Interval, Method, intervals, two_outcomes, within
-from worldline.ope.log import Codes, Episodes, RefusalError, TargetLog
+from worldline.ope.log import Codes, Episodes, RefusalError, Steps, TargetLog
 from worldline.ope.model_error import estimated
 from worldline.ope.sensitivity import Sensitivity, sensitivity
 
@@ -46,6 +46,8 @@ class LogEvidence:
     """Steps that look the same to the agent share a code; None where the text is not read."""
     kinds: tuple[Codes, ...] = ()
     """Episodes of one split, and those of one family, share a code."""
+    chance: Steps | None = None
+    """Log-probs of the logged actions under uniform chance; None where it is not known what was admissible."""
     contradictions: tuple[str, ...] = ()
     clones: tuple[str, ...] = ()
 
@@ -55,7 +57,7 @@ class LogEvidence:
 
     def audited(self, targets: Mapping[str, TargetLog]) -> Audit:
         log, seed = self.plain.log, self.plain.seed
-        return audit(log, targets, self.starts, self.kinds, self.contradictions, self.clones, seed)
+        return audit(log, targets, self.starts, self.kinds, self.chance, self.contradictions, self.clones, seed)
 
     def weighted(self, tasks: Sharing) -> tuple[EstimatorInput, str | None]:
         """The input of the estimators, and a note: where all loggers are given and share their tasks, their mixture."""

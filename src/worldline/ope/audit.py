@@ -79,29 +79,29 @@ def audit(
     targets: Mapping[str, TargetLog],
     starts: Codes | None = None,
     kinds: Sequence[Codes] = (),
+    chance: Steps | None = None,
     contradictions: Sequence[str] = (),
     clones: Sequence[str] = (),
     seed: int = 0,
 ) -> Audit:
     """`targets` are candidates, by label; `starts` groups episodes that begin alike (goal and observation), `kinds` by
-    split and by family."""
+    split and by family. `chance` is log u(a|h) of the logged actions, u uniform over the admissible ones: -inf where an
+    agent wrote another, which u never takes.
+    """
     tasks = shared_tasks(log.tasks, starts, kinds, log.policies, seed)
-    return Audit(tuple(probes(log, targets)), tasks, tuple(contradictions), tuple(clones))
+    return Audit(tuple(probes(log, targets, chance)), tasks, tuple(contradictions), tuple(clones))
 
 
-def probes(log: RaggedLog, targets: Mapping[str, TargetLog]) -> list[Probe]:
+def probes(log: RaggedLog, targets: Mapping[str, TargetLog], chance: Steps | None = None) -> list[Probe]:
     """Every candidate, and chance where the admissible actions are listed, on every logger's steps."""
     made: list[Probe] = []
-    for label, target in targets.items():
+    by_chance = [] if chance is None or not targets else [(UNIFORM, TargetLog(chance))]
+    for label, target in [*targets.items(), *by_chance]:
         try:
             ratios = _step_ratios(log, target)
         except RefusalError:
             return []
         made += _probes(label, ratios, log)
-    listed = next((target.choices for target in targets.values() if target.choices is not None), None)
-    if listed is not None:
-        chance = -np.log(np.maximum(np.diff(listed.offsets), 1))
-        made += _probes(UNIFORM, exp(chance - log.behaviour), log)
     return made
 
 
