@@ -7,9 +7,10 @@ import pytest
 from four_loggers import POLICIES, WORLD, scored
 from tabular_world import TabularLog
 
-from worldline.ope.audit import UNIFORM, Audit, Probe, audit, shared_tasks, sharing, step_mean
+from worldline.ope.audit import STAKES, UNIFORM, Audit, Probe, audit, ratio_sums, shared_tasks, sharing
 from worldline.ope.diagnostics import diagnostics, distrust
 from worldline.ope.estimation import EstimatorInput, estimate
+from worldline.ope.log import RaggedLog, TargetLog
 from worldline.ope.weights import exp
 
 
@@ -58,19 +59,52 @@ def test_chance_needs_no_candidate_of_its_own() -> None:
     assert probe.mean == pytest.approx(float((by_hand / np.exp(log.behaviour)).mean()))
 
 
-def test_the_error_of_a_step_mean_is_that_of_whole_tasks() -> None:
-    played = WORLD.play(POLICIES[0], 300, seed=0)
-    log, target = played.ragged, played.target(POLICIES[1])
-    ratios = exp(target.logprobs - log.behaviour)
-    rng = np.random.default_rng(0)
-    step_task, means = np.repeat(log.tasks, log.lengths), []
-    for _ in range(2000):
-        drawn = rng.integers(0, 30, size=30)
-        counts = np.bincount(drawn, minlength=30)[step_task]
-        means.append(float((counts * ratios).sum() / counts.sum()))
-    mean, error = step_mean(ratios, log)
-    assert mean == pytest.approx(ratios.mean())
-    assert error == pytest.approx(np.std(means), rel=0.15)
+def test_the_error_of_a_step_mean_is_that_of_other_logs_of_the_same_tasks() -> None:
+    """The steps of an episode go together. Episodes of one task do not: whatever the task, 1 is due."""
+    means, errors = [], []
+    for seed in range(300):
+        played = WORLD.play(POLICIES[0], 60, seed, drawn_tasks=3)
+        log = played.ragged
+        ratios = exp(played.target(WORLD.mixed(POLICIES[0], 0.5)).logprobs - log.behaviour)
+        mean, error = ratio_sums(ratios, log).mean(log, np.ones(60, dtype=np.bool_))
+        assert mean == pytest.approx(ratios.mean())
+        means.append(mean)
+        errors.append(error)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(means), rel=0.15)
+
+
+def test_few_tasks_convict_no_more_sound_logs_than_many() -> None:
+    """Sixty episodes of two tasks, three probes each: once in 1,000 is due, and standard errors of tasks gave .15."""
+    convicted = 0
+    for seed in range(300):
+        played = WORLD.play(POLICIES[1], 60, seed, drawn_tasks=2)
+        targets = {f"{share}": played.target(WORLD.mixed(POLICIES[1], share)) for share in (0.2, 0.5)}
+        convicted += bool(audit(played.ragged, targets, chance=chance(played)).reasons)
+    assert convicted <= 2
+
+
+def test_a_ratio_that_is_seldom_0_convicts_nobody_where_none_was_met() -> None:
+    """A logger that errs once in 25 steps, and a candidate that never does: the ratio is 1 / .96, with an error of 0,
+    in one of five sound logs of 40 steps."""
+    exact = np.log(np.full(40, 0.96))
+    every = np.arange(40)
+    log = RaggedLog(
+        np.zeros(40), exact, np.arange(41), every, np.zeros(40, dtype=np.int64), np.ones(40, dtype=np.bool_)
+    )
+    (probe,) = audit(log, {"sure": TargetLog(np.zeros(40))}).probes
+    assert (probe.mean, probe.error) == (pytest.approx(1 / 0.96), pytest.approx(0, abs=1e-12))
+    assert not probe.convicts
+
+
+def test_a_wager_gains_what_it_should() -> None:
+    """By hand: one episode of two steps, ratios 2 and 3, and one of a step that the policy never takes."""
+    log = RaggedLog(
+        np.zeros(3), np.log([0.25, 0.2, 0.5]), np.array([0, 2, 3]), np.arange(2), np.zeros(2, dtype=np.int64),
+        np.ones(2, dtype=np.bool_),
+    )  # packed lines read better  # fmt: skip
+    (probe,) = audit(log, {"x": TargetLog(np.log([0.5, 0.6, 1e-300]))}).probes
+    products = [(1 + c) * (1 + 2 * c) * (1 - c) for c in STAKES]
+    assert np.exp(probe.log_gain) == pytest.approx(np.mean(products))
 
 
 def test_loggers_of_different_tasks_are_noticed() -> None:
@@ -129,15 +163,12 @@ def test_missing_log_probs_are_not_probed(evidence: EstimatorInput, logs: list[T
 
 
 def test_the_worst_probe_of_each_logger_is_reported() -> None:
-    probes = (Probe("x", "v1", 1.3, 0.05), Probe("y", "v1", 1.9, 0.05), Probe("x", "v2", 1.01, 0.001))
+    probes = (
+        Probe("x", "v1", 1.3, 0.05, 8.0), Probe("y", "v1", 1.9, 0.05, 20.0), Probe("x", "v2", 1.01, 0.001, 9.0),
+        Probe("y", "v2", 1.3, 0.2, 2.0),
+    )  # packed lines read better  # fmt: skip
     reasons = Audit(probes, contradictions=("c",), clones=("v3",)).reasons
     assert len(reasons) == 3
     assert reasons[0] == "c"
     assert "step weights of y average 1.90" in reasons[1]
     assert "'v3' are estimated by a clone" in reasons[2]
-
-
-def test_a_probe_without_any_error_is_the_clearest() -> None:
-    probes = (Probe("x", "v1", 1.5, 0.0), Probe("y", "v1", 1.9, 0.05))
-    (reason,) = Audit(probes).reasons
-    assert "step weights of x average 1.50" in reason

@@ -1,25 +1,32 @@
 """The audit of a log, before any estimate: are its log-probs those its policies acted with, do these share tasks?
 
 Importance weights rest on the logged log-probabilities, and nothing in an estimate shows that they are wrong. But
-for every policy pi, E[pi(a|h) / b(a|h)] = 1 at every step if b is what acted: the mean of these step ratios is
-tested for every logger, with each candidate and with uniform chance as pi. A mean above 1 convicts the log-probs; one
-below 1 may also mean that pi does what the logger never does.
+for every policy pi, E[pi(a|h) / b(a|h)] = 1 at every step if b is what acted, whatever the task and whatever went
+before: these step ratios are tested for every logger, with each candidate and with uniform chance as pi. A mean above 1
+convicts the log-probs; one below 1 may also mean that pi does what the logger never does.
+
+The test is a wager (Ville 1939; Waudby-Smith & Ramdas 2024). Who stakes a share c of a fortune on every step, and is
+paid the ratio, has the product of 1 + c (ratio - 1), whose mean is at most 1 on sound log-probs: it exceeds x once in x
+logs at most, with two tasks as with thousands, and however skewed ratios are. A standard error has no such guarantee:
+that of a few tasks is too small as often as not, and so is that of a ratio that is 0 once in a hundred steps.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logsumexp
 
-from worldline.ope.intervals import task_units
-from worldline.ope.log import Codes, Episodes, RaggedLog, RefusalError, Steps, TargetLog
+from worldline.ope.log import Codes, Episodes, Matrix, RaggedLog, RefusalError, Steps, TargetLog
 from worldline.ope.weights import exp, log_ratios
 
-CONVICTING = 3.0
-"""Standard errors by which a mean step ratio exceeds 1 where log-probs are wrong. Ratios are skewed to the right: a
-mean too high by so much is rarer than for a normal: about one test in 1,000 of sound logs."""
+CONVICTING = 100.0
+"""Times all probes of a log: the gain of a wager that convicts. Sound logs convict in at most one of so many; about one
+in 1,000 do, as a product that ends above that has mostly been higher than it had to be."""
+STAKES = tuple(0.8 * 4.0**-k for k in range(8))
+"""Shares that are staked, each on an equal part of the fortune: one is right for ratios of any spread."""
 LEAST_EXCESS = 0.02
 """A mean step ratio closer to 1 than that does no harm, however sure the difference is."""
 UNIFORM = "chance"
@@ -41,11 +48,12 @@ class Probe:
     logger: str
     mean: float
     error: float
+    log_gain: float
+    """Of the wager that ratios are above 1, over the number of probes: its logarithm."""
 
     @property
     def convicts(self) -> bool:
-        excess = self.mean - 1
-        return excess > LEAST_EXCESS and excess > CONVICTING * self.error
+        return self.mean - 1 > LEAST_EXCESS and self.log_gain > np.log(CONVICTING)
 
     def line(self) -> str:
         return (
@@ -68,7 +76,7 @@ class Audit:
     def reasons(self) -> tuple[str, ...]:
         """Why no weight on this log can be trusted: the clearest probe of each logger, and contradictions."""
         worst: dict[str, Probe] = {}
-        for probe in sorted((p for p in self.probes if p.convicts), key=lambda p: (-p.error / (p.mean - 1), p.mean)):
+        for probe in sorted((p for p in self.probes if p.convicts), key=lambda p: p.log_gain):
             worst[probe.logger] = probe
         cloned = [f"the log-probs of '{name}' are estimated by a clone" for name in self.clones]
         return (*self.contradictions, *(probe.line() for probe in worst.values()), *cloned)
@@ -102,7 +110,7 @@ def probes(log: RaggedLog, targets: Mapping[str, TargetLog], chance: Steps | Non
         except RefusalError:
             return []
         made += _probes(label, ratios, log)
-    return made
+    return [replace(probe, log_gain=probe.log_gain - float(np.log(len(made)))) for probe in made]
 
 
 def _step_ratios(log: RaggedLog, target: TargetLog) -> Steps:
@@ -112,13 +120,24 @@ def _step_ratios(log: RaggedLog, target: TargetLog) -> Steps:
 
 
 def _probes(label: str, ratios: Steps, log: RaggedLog) -> list[Probe]:
-    """One policy on the steps of every logger; the error is clustered by task."""
-    sums = ratio_sums(ratios, log)
-    counts = np.bincount(log.policies)
-    return [
-        Probe(label, log.policy_names[code] if log.policy_names else str(code), *sums.mean(log, log.policies == code))
-        for code in np.flatnonzero(counts > 1)
-    ]
+    """One policy on the steps of every logger."""
+    sums, gains = ratio_sums(ratios, log), wager(ratios, log)
+    made: list[Probe] = []
+    for code in np.flatnonzero(np.bincount(log.policies) > 1):
+        own = log.policies == code
+        name = log.policy_names[code] if log.policy_names else str(code)
+        log_gain = float(logsumexp(gains[:, own].sum(axis=1)) - np.log(len(STAKES)))
+        made.append(Probe(label, name, *sums.mean(log, own), log_gain))
+    return made
+
+
+def wager(ratios: Steps, log: RaggedLog) -> Annotated[Matrix, "stakes episodes"]:
+    """log of the product of 1 + c (ratio - 1) over the steps of an episode, for every stake c."""
+
+    def staked(stake: float) -> Episodes:
+        return log.each_episode(lambda part, steps: part.total(np.log1p(stake * (ratios[steps] - 1))))
+
+    return np.stack([staked(stake) for stake in STAKES])
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,21 +148,23 @@ class RatioSums:
     sums: Episodes
 
     def mean(self, log: RaggedLog, own: npt.NDArray[np.bool_]) -> tuple[float, float]:
-        """The mean of step ratios over these episodes, and its standard error by tasks."""
+        """The mean of step ratios over these episodes, and its standard error.
+
+        Episodes are the units, not tasks: what a ratio lacks to 1 is 0 in expectation on every task.
+        """
+        units = self.units(log, own)
+        return float(units.mean()) * self.scale, float(units.std(ddof=1) / np.sqrt(len(units))) * self.scale
+
+    def units(self, log: RaggedLog, own: npt.NDArray[np.bool_]) -> Episodes:
+        """One number per episode, over `scale`, whose mean is that of the steps."""
         lengths, sums = log.lengths[own], self.sums[own]
         mean = float(sums.sum() / lengths.sum())
-        units = task_units(((sums - mean * lengths) / lengths.mean())[:, None], log.tasks[own])
-        return mean * self.scale, float(units.std(ddof=1) / np.sqrt(len(units))) * self.scale
+        return np.asarray(mean + (sums - mean * lengths) / lengths.mean())
 
 
 def ratio_sums(ratios: Steps, log: RaggedLog) -> RatioSums:
     scale = max(1.0, *(float(ratios[steps].max()) for _, steps, _ in log.blocks()))
     return RatioSums(scale, log.each_episode(lambda part, steps: part.total(ratios[steps] / scale)))
-
-
-def step_mean(ratios: Steps, log: RaggedLog) -> tuple[float, float]:
-    """The mean of step ratios, and its standard error by tasks."""
-    return ratio_sums(ratios, log).mean(log, np.ones(log.episodes, dtype=np.bool_))
 
 
 def shared_tasks(tasks: Codes, starts: Codes | None, kinds: Sequence[Codes], policies: Codes, seed: int = 0) -> Sharing:
