@@ -166,7 +166,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         case.notes.append(f"--by {config.by}: no groups are shown, because no estimator is recommended")
     by_group = MIXTURE if decisive == CORRECTED and MIXTURE in names else decisive  # its values are of the whole log
     if config.by and by_group and by_group != CORRECTED:
-        split = breakdown(config.by, groups, by_group, inputs, judgements, how, checked.reasons, means_of)
+        split = breakdown(config.by, groups, by_group, inputs, judgements, how, checked.reasons, means_of, errors)
 
     meta = _meta(case, names, null, trials)
     if not isinstance(recommended, Recommendation):
