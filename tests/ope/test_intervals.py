@@ -168,3 +168,18 @@ def test_no_interval_goes_beyond_a_win_and_a_loss() -> None:
     assert two_outcomes(np.ones(30)) is None
     assert two_outcomes(np.array([0.2, 0.7])) is None, "two grades of many"
     assert two_outcomes(np.append(np.zeros(30), 0.3)) is None, "one that was not 0 so far"
+
+
+@pytest.mark.parametrize("tasks", [2, 3])
+def test_few_tasks_have_students_intervals(tasks: int) -> None:
+    """Normal task means: 95 % of Student's intervals hold the truth, of resampled ones of two tasks .80 did."""
+    rng, held = np.random.default_rng(0), 0
+    codes = np.repeat(np.arange(tasks), 10)
+    for _ in range(300):
+        values = rng.normal(size=tasks)[codes]
+        row = interval(values, codes, replicates=200)
+        assert row.low is not None and row.high is not None
+        half = stats.t.ppf(0.975, tasks - 1) * stats.sem(values[::10])
+        assert (row.value - row.low, row.high - row.value) >= (half * (1 - 1e-9), half * (1 - 1e-9))
+        held += row.low <= 0 <= row.high
+    assert held >= 0.92 * 300

@@ -37,6 +37,7 @@ from worldline.evaluate.logprob_file import from_file
 from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.features import featuriser
+from worldline.ope.intervals import FEW_UNITS
 from worldline.ope.log import RaggedLog, Steps, TargetLog
 from worldline.ope.scratch import Scratch
 from worldline.ope.text import TextLog, text_log
@@ -136,6 +137,8 @@ class Case:
             self.notes.append("one episode: estimates have no interval")
         elif len(log.task_names) == 1:
             self.notes.append("one task: intervals are over its episodes, and say nothing about other tasks")
+        elif len(log.task_names) < FEW_UNITS:
+            self.notes.append(f"{len(log.task_names)} tasks: intervals of so few say little about other tasks")
         if not log.summed(lambda part, _: np.count_nonzero(part.rewards)):
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
         return log

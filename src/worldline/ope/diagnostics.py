@@ -9,7 +9,7 @@ import numpy.typing as npt
 from worldline.number_text import below
 from worldline.ope.audit import ratio_sums
 from worldline.ope.estimation import ESTIMATORS, FITTED, WEIGHTED, Estimator, EstimatorInput
-from worldline.ope.intervals import student_stretch
+from worldline.ope.intervals import FEW_UNITS, student_stretch
 from worldline.ope.log import Choices, Episodes, RefusalError
 from worldline.ope.weights import diagnose, exp
 
@@ -134,6 +134,8 @@ def distrust(
         reasons.append(f"outside the logged returns, {low:.3g} to {high:.3g}")
     if measured.tasks == 1 and measured.episodes > 1:
         reasons.append("one task only: the interval covers its episodes, not other tasks")
+    elif measured.tasks < FEW_UNITS and measured.episodes > 1:
+        reasons.append(f"{measured.tasks} tasks only: so few say little about other tasks")
     return "; ".join(reasons) or None
 
 
