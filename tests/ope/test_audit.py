@@ -104,7 +104,7 @@ def test_a_wager_gains_what_it_should() -> None:
     )  # packed lines read better  # fmt: skip
     (probe,) = audit(log, {"x": TargetLog(np.log([0.5, 0.6, 1e-300]))}).probes
     products = [(1 + c) * (1 + 2 * c) * (1 - c) for c in STAKES]
-    assert np.exp(probe.log_gain) == pytest.approx(np.mean(products))
+    assert np.exp(probe.log_gain) == pytest.approx(np.average(products, weights=STAKES))
 
 
 def test_loggers_of_different_tasks_are_noticed() -> None:

@@ -23,10 +23,11 @@ from worldline.ope.log import Codes, Episodes, Matrix, RaggedLog, RefusalError, 
 from worldline.ope.weights import exp, log_ratios
 
 CONVICTING = 100.0
-"""Times all probes of a log: the gain of a wager that convicts. Sound logs convict in at most one of so many; about one
-in 1,000 do, as a product that ends above that has mostly been higher than it had to be."""
-STAKES = tuple(0.8 * 4.0**-k for k in range(8))
-"""Shares that are staked, each on an equal part of the fortune: one is right for ratios of any spread."""
+"""Times all probes of a log: the gain of a wager that convicts. At most one of so many sound logs is convicted; in
+simulations fewer than one in 1,000."""
+STAKES = tuple(0.8 * 2.0**-k for k in range(12))
+"""Shares that are staked, each of a part of the fortune in proportion to it: the first of half, the next of a quarter.
+One is right for ratios of any spread, and a log that takes a small stake is long enough to afford a small part."""
 LEAST_EXCESS = 0.02
 """A mean step ratio closer to 1 than that does no harm, however sure the difference is."""
 UNIFORM = "chance"
@@ -126,7 +127,7 @@ def _probes(label: str, ratios: Steps, log: RaggedLog) -> list[Probe]:
     for code in np.flatnonzero(np.bincount(log.policies) > 1):
         own = log.policies == code
         name = log.policy_names[code] if log.policy_names else str(code)
-        log_gain = float(logsumexp(gains[:, own].sum(axis=1)) - np.log(len(STAKES)))
+        log_gain = float(logsumexp(gains[:, own].sum(axis=1), b=STAKES / np.sum(STAKES)))
         made.append(Probe(label, name, *sums.mean(log, own), log_gain))
     return made
 
