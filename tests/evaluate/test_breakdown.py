@@ -5,9 +5,13 @@ import pytest
 from goal_seekers import GoalSeeker, Write
 from scipy import stats
 
+from worldline.bench.small_mdp import KINDS
 from worldline.evaluate import EvaluateConfig, evaluate, views
-from worldline.evaluate.breakdown import ended_row, heterogeneity
+from worldline.evaluate.breakdown import breakdown, ended_row, heterogeneity
+from worldline.evaluate.judgement import IntervalSettings, judged
 from worldline.evaluate.result_parts import DifferenceResult, Estimate, GroupResult
+from worldline.ope.estimation import ESTIMATORS, Doubt, Estimator, EstimatorInput
+from worldline.ope.names import Coded
 from worldline.types import Trajectory
 
 
@@ -61,3 +65,50 @@ def test_heterogeneity_is_uniform_where_groups_are_alike() -> None:
     assert differing is not None
     assert differing < 1e-6
     assert heterogeneity([group(0.5, 0.05)], 0.95) is None
+
+
+def two_candidates(seed: int) -> tuple[dict[str, EstimatorInput], dict[str, float], Coded]:
+    """A log of 200 episodes, the exact values of two candidates, and halves of it that differ by nothing."""
+    situation = KINDS["good"](np.random.default_rng([5, seed]), 200)
+    played = situation.played
+    plain = EstimatorInput(situation.log, 1.0, text=played.features)
+    inputs = {name: plain.aimed(played.target(situation.candidates[name])) for name in list(situation.candidates)[:2]}
+    halves = np.random.default_rng(seed).permutation(200) % 2
+    return inputs, situation.truth, Coded(halves, ("one", "other"))
+
+
+def test_groups_that_do_not_differ_are_found_to_differ_as_often_as_is_due() -> None:
+    """Random halves, valued by fitted Q whose features are poor: without the error of the fit, Q rejected .28 of them,
+    and half of the groups' intervals missed."""
+    how = IntervalSettings(replicates=100)
+    rejected, held = [], []
+    for seed in range(40):
+        inputs, truth, halves = two_candidates(seed)
+        judgements = {label: judged(each, ["lfqe"], ESTIMATORS, how) for label, each in inputs.items()}
+        split = breakdown("half", halves, "lfqe", inputs, judgements, how)
+        rejected.append(split.p is not None and split.p < 0.05)
+        for row in split.groups:
+            assert row.difference is not None and row.difference.low is not None and row.difference.high is not None
+            exact = truth[row.difference.a] - truth[row.difference.b]
+            held.append(row.difference.low <= exact <= row.difference.high)
+    assert np.mean(rejected) <= 0.15
+    assert np.mean(held) >= 0.88
+
+
+def test_the_error_of_a_world_model_is_that_of_its_groups() -> None:
+    """A model that may err by .2 on every value: by sqrt(2 x .9) x .2 on the difference of two, in each group."""
+    inputs, _, halves = two_candidates(0)
+    rng, how = np.random.default_rng(0), IntervalSettings()
+    judgements = {}
+    for label, each in inputs.items():
+        imagined = rng.normal(0.5, 0.1, size=200)
+        model = Estimator(lambda log, gamma, own=imagined: own, doubt=lambda: Doubt(0.2))
+        judgements[label] = judged(each, ["wm"], {**ESTIMATORS, "wm": model}, how)
+    split = breakdown("half", halves, "wm", inputs, judgements, how)
+    least = float(stats.norm.ppf(0.975)) * 0.2
+    for row in split.groups:
+        assert row.difference is not None
+        d = row.difference
+        assert (d.high or 0) - (d.low or 0) == pytest.approx(2 * least * np.sqrt(1.8), rel=0.02)
+        for estimate in row.estimates.values():
+            assert (estimate.high or 0) - estimate.value >= least * 0.99

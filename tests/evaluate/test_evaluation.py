@@ -423,6 +423,8 @@ class Dream:
     def sensitivity(self, candidates: Sequence[Candidate], starts: int) -> list[dict[str, Any]]:
         return []
 
+    def close(self) -> None: ...
+
     def imagined_episodes(self) -> Iterator[Trajectory]:
         return iter(self.episodes)
 

@@ -73,6 +73,23 @@ def test_an_estimator_that_was_tried_is_preferred_to_one_that_was_not() -> None:
     assert best.estimator == "dr"
 
 
+def test_one_that_missed_both_trials_does_not_win_by_its_sampling_error() -> None:
+    """Two policies of known value, and neither interval holds it: 1 in 400 where the sampling error is the error."""
+    policies = [
+        candidate(name, wis=sound(value, 0.03), lfqe=sound(value, 0.2)) for name, value in (("a", 0.2), ("b", 0.3))
+    ]
+    missed = trial(0.05, naive=0.6, wis=0.65, lfqe=0.1)
+    held = replace(missed, estimates=missed.estimates | {"lfqe": Interval(0.1, -0.3, 0.5, 9)})
+    best = recommend(["naive", "wis", "lfqe"], [held] * 2, policies)
+    assert isinstance(best, Recommendation)
+    assert best.estimator == "lfqe"
+    alone = recommend(["naive", "wis"], [held] * 2, policies)
+    assert alone == "wis missed every policy of known value on this log"
+    once = recommend(["naive", "wis"], [held], policies)
+    assert isinstance(once, Recommendation)
+    assert "error on this log, 0.650" in once.reason
+
+
 def test_one_that_missed_every_trial_is_named_where_nothing_else_was_tried() -> None:
     policies = [candidate(name, dr=sound(value), wis=flagged(value)) for name, value in (("a", 0.2), ("b", 0.3))]
     none = recommend(["naive", "dr", "wis"], [trial(0.01, dr=0.5, naive=0.1)] * 3, policies)
@@ -152,9 +169,9 @@ def test_what_fit_said_against_a_world_model_is_repeated() -> None:
 def test_intervals_that_missed_in_the_trials_are_counted() -> None:
     """The truth is 0: an estimate of .3 with a lower limit of .2 misses it, one with -.1 does not."""
     policies = [candidate(name, wis=sound(value)) for name, value in (("a", 0.2), ("b", 0.3))]
-    best = recommend(["wis"], [trial(0.1, wis=0.3), trial(0.1, wis=0.3)], policies)
+    best = recommend(["wis"], [trial(0.1, wis=0.3), trial(0.4, wis=0.3)], policies)
     assert isinstance(best, Recommendation)
-    assert best.reason.endswith("on 2 of the log's policies 0.300 ± 0.000, 0 of 2 intervals hold the value")
+    assert best.reason.endswith("on 2 of the log's policies 0.300 ± 0.000, 1 of 2 intervals hold the value")
     best = recommend(["wis"], [trial(0.4, wis=0.3), trial(wis=0.3)], policies)
     assert isinstance(best, Recommendation)
     assert best.reason.endswith("0.300 ± 0.000"), "one holds it, the other has no interval"
@@ -285,15 +302,16 @@ def test_where_nothing_is_measured_nothing_is_recommended() -> None:
 
 
 def test_an_estimator_that_missed_every_known_policy_is_out() -> None:
-    """However sure it is of itself; two trials are too few to say so."""
+    """However sure it is of itself; one trial is too few to say so, but says how far it is off."""
     policies = [candidate(lfqe=sound(0.5, 0.01), wis=sound(0.3, 0.2)), candidate("b", lfqe=sound(0.6), wis=sound(0.4))]
     missed = [trial(half=0.05, lfqe=0.4, wis=0.01)] * 3
     best = recommend(["lfqe", "wis"], missed, policies)
     assert isinstance(best, Recommendation)
     assert best.estimator == "wis"
-    few = recommend(["lfqe", "wis"], missed[:2], policies)
-    assert isinstance(few, Recommendation)
-    assert few.estimator == "lfqe"
+    assert recommend(["lfqe"], missed[:2], policies) == "lfqe missed every policy of known value on this log"
+    once = recommend(["lfqe"], missed[:1], policies)
+    assert isinstance(once, Recommendation)
+    assert once.reason.startswith("smallest expected error on this log, 0.400; on 1 policies")
 
 
 def test_a_world_model_is_recommended_only_with_a_certificate() -> None:

@@ -7,7 +7,7 @@ import pytest
 from four_loggers import POLICIES
 from tabular_world import TabularLog
 
-from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
+from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust, lacks_actions
 from worldline.ope.estimation import EstimatorInput, estimate
 from worldline.ope.log import Choices, TargetLog
 
@@ -70,3 +70,22 @@ def test_flags_do_not_depend_on_the_unit_of_rewards() -> None:
         assert alike is not None and "have the same return" in alike
         beyond = distrust("is", np.linspace(1.5, 1.6, 40) * unit, measured, returns * unit)
         assert beyond is not None and "outside the logged returns" in beyond
+
+
+@pytest.mark.parametrize(
+    ("tasks", "words"), [(1, "one task only"), (2, "2 tasks only"), (3, "3 tasks only"), (4, None)]
+)
+def test_few_tasks_are_flagged(tasks: int, words: str | None) -> None:
+    measured = Diagnostics(300, tasks, ess=300.0, mean_weight=1.0, mean_weight_error=0.1)
+    flag = distrust("wis", np.array([0.4, 0.6]), measured, np.array([0.0, 1.0] * 150))
+    assert (flag is None) if words is None else words in (flag or "")
+
+
+def test_sound_weights_are_as_rarely_far_from_1_as_a_normal(logs: list[TabularLog]) -> None:
+    """Two tasks, 60 episodes: the mean step weight was 3 standard errors of tasks from 1 in every sixth log."""
+    world, far = logs[0].world, 0
+    for seed in range(200):
+        played = world.play(POLICIES[1], 60, seed, drawn_tasks=2)
+        near = played.target(world.mixed(POLICIES[1], 0.2))
+        far += lacks_actions(diagnostics(EstimatorInput(played.ragged, 1.0, target=near)))
+    assert far <= 3

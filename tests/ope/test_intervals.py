@@ -173,3 +173,18 @@ def test_no_interval_goes_beyond_a_win_and_a_loss() -> None:
 def test_a_small_truth_beside_a_small_interval_is_missed() -> None:
     assert Interval(2e-10, 1e-10, 3e-10, 9).covers(4e-10) is False
     assert Interval(2e-10, 1e-10, 3e-10, 9).covers(3e-10 * (1 + 1e-12)) is True
+
+
+@pytest.mark.parametrize("tasks", [2, 3])
+def test_few_tasks_have_students_intervals(tasks: int) -> None:
+    """Normal task means: 95 % of Student's intervals hold the truth, of resampled ones of two tasks .80 did."""
+    rng, held = np.random.default_rng(0), 0
+    codes = np.repeat(np.arange(tasks), 10)
+    for _ in range(300):
+        values = rng.normal(size=tasks)[codes]
+        row = interval(values, codes, replicates=200)
+        assert row.low is not None and row.high is not None
+        half = stats.t.ppf(0.975, tasks - 1) * stats.sem(values[::10])
+        assert (row.value - row.low, row.high - row.value) >= (half * (1 - 1e-9), half * (1 - 1e-9))
+        held += row.low <= 0 <= row.high
+    assert held >= 0.92 * 300

@@ -17,7 +17,7 @@ import numpy as np
 from worldline import files
 from worldline.bench import Figures
 from worldline.bench.coverage_figures import NETWORK, summary
-from worldline.bench.small_mdp import KINDS, LoggedSituation, equal_candidates
+from worldline.bench.small_mdp import ACTIONS, KINDS, STATES, LoggedSituation, equal_candidates
 from worldline.config import Config, Folder, option
 from worldline.evaluate.judgement import IntervalSettings, LogEvidence, compared, judged, trial_errors
 from worldline.evaluate.recommendation import recommend
@@ -110,11 +110,12 @@ def judge(situation: LoggedSituation, names: tuple[str, ...], replicates: int = 
     plain = EstimatorInput(situation.log, 1.0, text=lambda: features)
     targets = {name: situation.played.target(policy) for name, policy in situation.candidates.items()}
     loggers = {name: situation.played.target(policy) for name, policy in situation.loggers.items()}
-    given = LogEvidence(plain, loggers, situation.played.state)
+    chance = situation.played.target(np.full((STATES, ACTIONS), 1 / ACTIONS)).logprobs
+    given = LogEvidence(plain, loggers, situation.played.state, chance=chance)
     how = IntervalSettings(replicates=replicates)
     audit = given.audited(targets)
-    evidence, _ = given.weighted(audit.shared_tasks)
-    trials = given.leave_out(names, audit.shared_tasks, how) if loggers else []
+    evidence, _ = given.weighted(audit.tasks)
+    trials = given.leave_out(names, audit.tasks, how) if loggers else []
     errors = trial_errors(trials, names)
     judgements = {
         label: judged(evidence.aimed(target), names, ESTIMATORS, how, audit.reasons, errors, given.places)

@@ -12,8 +12,9 @@ from scipy import special
 from worldline.evaluate.judgement import IntervalSettings, Judged, judged
 from worldline.evaluate.result_parts import Breakdown, DifferenceResult, Estimate, GroupResult
 from worldline.ope.bounds import PROVEN
-from worldline.ope.estimation import ESTIMATORS, Estimator, EstimatorInput
-from worldline.ope.intervals import Interval, Range, differences_of, interval, two_outcomes, within
+from worldline.ope.comparison import error_of_difference
+from worldline.ope.estimation import ESTIMATORS, Doubt, Estimator, EstimatorInput
+from worldline.ope.intervals import Interval, Range, differences_of, interval, two_outcomes, widened, within
 from worldline.ope.log import Episodes
 from worldline.ope.names import Coded
 
@@ -30,10 +31,13 @@ def breakdown(
     settings: IntervalSettings,
     reasons: Sequence[str] = (),
     own_tables: Mapping[str, Mapping[str, Estimator]] | None = None,
+    errors: Mapping[str, Sequence[float]] | None = None,
 ) -> Breakdown:
     """`inputs` and `judgements` are by candidate, and so are `own_tables`: estimators in the place of the usual ones.
 
-    The largest groups, in the order of their names.
+    The largest groups, in the order of their names. What a fitted model errs by is measured in each group, or by
+    `errors` (see `estimated`). A world model is that of the whole log, and may err in each group by what it may err by
+    there: the errors of its groups have a part in common, so that it is found to differ less often than stated.
     """
     sizes = np.bincount(groups.codes, minlength=len(groups.names))
     largest = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
@@ -41,7 +45,7 @@ def breakdown(
     first, second = _leaders(judgements, estimator)
     tables = own_tables or {}
     rows = [
-        _group(groups, code, estimator, inputs, judgements, settings, reasons, (first, second), tables)
+        _group(groups, code, estimator, inputs, judgements, settings, reasons, (first, second), tables, errors)
         for code in shown
     ]
     p = heterogeneity(rows, settings.confidence)
@@ -81,9 +85,11 @@ def _group(
     reasons: Sequence[str],
     leaders: tuple[str, str | None],
     own_tables: Mapping[str, Mapping[str, Estimator]],
+    errors: Mapping[str, Sequence[float]] | None,
 ) -> GroupResult:
     rows = np.flatnonzero(groups.codes == code)
     values: dict[str, Episodes] = {}
+    doubts: dict[str, Doubt] = {}
     estimates: dict[str, Estimate] = {}
     for label, evidence in inputs.items():
         table = {**ESTIMATORS, **own_tables.get(label, {})}
@@ -91,20 +97,27 @@ def _group(
             whole = judgements[label].values.values.get(estimator)
             if whole is None:
                 continue
-            own = whole[rows]
-            table = {estimator: Estimator(lambda log, gamma, own=own: own)}
-        judgement = judged(evidence.take(rows), [estimator], table, settings, reasons)
+            table = {estimator: _valued(whole[rows], judgements[label].values.doubts.get(estimator, Doubt()))}
+        judgement = judged(evidence.take(rows), [estimator], table, settings, reasons, errors)
         estimates[label] = judgement.estimates[estimator]
         if estimator in judgement.values.values:
             values[label] = judgement.values.values[estimator]
+            doubts[label] = judgement.values.doubts.get(estimator, Doubt())
     first, second = leaders
     difference = None
     if second is not None and first in values and second in values:
         log = inputs[first].log.take(rows)
         row = interval(values[first] - values[second], log.tasks, "bootstrap", settings.confidence, settings.replicates)
+        error = error_of_difference(values[first], values[second], doubts[first].error, doubts[second].error)
+        row = widened(row, error, settings.confidence)
         above = _above(row.value, row.low, row.high, settings.confidence)
         difference = DifferenceResult(a=first, b=second, value=row.value, low=row.low, high=row.high, p=above)
     return GroupResult(group=groups.names[code], episodes=len(rows), estimates=estimates, difference=difference)
+
+
+def _valued(values: Episodes, doubt: Doubt) -> Estimator:
+    """What gives these values of the episodes."""
+    return Estimator(lambda log, gamma: values, doubt=lambda: doubt)
 
 
 def _error(low: float | None, high: float | None, confidence: float) -> float:

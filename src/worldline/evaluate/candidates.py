@@ -149,19 +149,18 @@ def target_log(scores: Scores | None, epsilon: float, read: Callable[[], TextLog
             f"--epsilon {epsilon:g}: {text.unlisted} steps of the log do not say what was admissible "
             "(column 'admissible'), so chance cannot be mixed in: use --epsilon 0"
         )
-    sizes = np.array([len(set(turn.admissible or ())) for turn in text.turns])
     if scores is None:
         blank = np.full(len(text.option_codes), -np.inf)
         scores = Scores(blank[logged_rows(text)], blank)
-    with np.errstate(divide="ignore"):
-        chance = -np.log(sizes)
-    inside = np.array([action in (turn.admissible or ()) for turn, action in zip(text.turns, text.taken, strict=True)])
-    logged = mixed_logprobs(scores.logged, np.where(inside, chance, -np.inf), epsilon)
-    if scores.options is None or text.unlisted:
+    if text.chance is None:
+        return TargetLog(scores.logged)
+    logged = mixed_logprobs(scores.logged, text.chance, epsilon)
+    if scores.options is None:
         return TargetLog(logged)
-    step = np.repeat(np.arange(len(sizes)), np.diff(text.option_offsets))
-    position = np.arange(len(step)) - text.option_offsets[step]
-    mixed = mixed_logprobs(scores.options, np.where(position < sizes[step], chance[step], -np.inf), epsilon)
+    step = np.repeat(np.arange(len(text.listed)), np.diff(text.option_offsets))
+    admissible = np.arange(len(step)) - text.option_offsets[step] < text.listed[step]
+    uniform = np.where(admissible, -np.log(np.maximum(text.listed, 1))[step], -np.inf)
+    mixed = mixed_logprobs(scores.options, uniform, epsilon)
     return TargetLog(logged, _normalised(Choices(mixed, text.option_codes, text.option_offsets)))
 
 

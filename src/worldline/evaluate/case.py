@@ -41,6 +41,7 @@ from worldline.evaluate.settings import EvaluateConfig
 from worldline.ope.alike import returns_alike
 from worldline.ope.estimation import EstimatorInput
 from worldline.ope.features import featuriser
+from worldline.ope.intervals import FEW_UNITS
 from worldline.ope.log import RaggedLog, Steps, TargetLog
 from worldline.ope.scratch import Scratch
 from worldline.ope.text import TextLog, text_log
@@ -140,6 +141,8 @@ class Case:
             self.notes.append("one episode: estimates have no interval")
         elif len(np.unique(log.tasks)) == 1:
             self.notes.append("one task: intervals are over its episodes, and say nothing about other tasks")
+        elif len(log.task_names) < FEW_UNITS:
+            self.notes.append(f"{len(log.task_names)} tasks: intervals of so few say little about other tasks")
         if not log.summed(lambda part, _: np.count_nonzero(part.rewards)):
             self.notes.append("every reward in the log is 0: no estimator can tell policies apart on it")
         elif returns_alike(returns := log.returns(self.config.gamma)):
@@ -238,6 +241,8 @@ class Case:
             self.plain,
             loggers,
             self.text.places if reads_text else None,
+            tuple(self.columns.groups(name).codes for name in ("split", "family")) if several else (),
+            self.text.chance if reads_text else None,
             tuple(self._contradictions.values()),
             tuple(label for label in loggers if self.logger_specs[label][1] == CLONE),
         )

@@ -128,7 +128,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     given = case.evidence(_reads_text(case, names, world, extra))
     checked = given.audited({label: target for label, target in targets.items() if target is not None})
     case.notes += [f"audit: {reason}" for reason in checked.reasons]
-    evidence, note = given.weighted(checked.shared_tasks)
+    evidence, note = given.weighted(checked.tasks)
     case.notes += [note] if note else []
     null, trials = _measured(case, names, given, checked, how, world)
     errors = trial_errors(trials, [name for name in names if name in ESTIMATORS])
@@ -138,7 +138,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
     judgements: dict[str, Judged] = {}
     policies: list[PolicyResult] = []
     in_log = logged_labels(case.candidates)
-    means_of = {label: on_policy(own, names, checked.shared_tasks) for label, own in in_log.items()}
+    means_of = {label: on_policy(own, names, checked.tasks != "apart") for label, own in in_log.items()}
     for candidate in case.candidates:
         own = inputs[candidate.label]
         table = _table(candidate, own, world, extra)
@@ -166,7 +166,7 @@ def judge(case: Case, world: ModelBasedEstimators | None = None, extra: Extra | 
         case.notes.append(f"--by {config.by}: no groups are shown, because no estimator is recommended")
     by_group = MIXTURE if decisive == CORRECTED and MIXTURE in names else decisive  # its values are of the whole log
     if config.by and by_group and by_group != CORRECTED:
-        split = breakdown(config.by, groups, by_group, inputs, judgements, how, checked.reasons, means_of)
+        split = breakdown(config.by, groups, by_group, inputs, judgements, how, checked.reasons, means_of, errors)
 
     meta = _meta(case, names, null, trials)
     if not isinstance(recommended, Recommendation):
@@ -284,13 +284,18 @@ def _measured(
             f"certificate of {', '.join(labels)}: only of estimators that ignore the policy, because the policy "
             f"itself {reason}"
         )
-    if not checked.shared_tasks:
+    if checked.tasks == "unknown":
+        case.notes.append(
+            "no task or start occurs often enough to show whether the loggers share their tasks: that a trial of the "
+            "certificate missed may be due to other tasks"
+        )
+    if checked.tasks == "apart":
         case.notes.append(
             "the loggers do not share their tasks: the certificate is on the tasks they have in common, if any, and "
             "weights are not balanced over them"
         )
-    trials = [_explained(one, unused) for one in given.leave_out(classical, checked.shared_tasks, how)]
-    if world is not None and case.config.refit and checked.shared_tasks:
+    trials = [_explained(one, unused) for one in given.leave_out(classical, checked.tasks, how)]
+    if world is not None and case.config.refit and checked.tasks != "apart":
         trials = _joined(trials, world.leave_out(names))
     return null, trials
 

@@ -11,14 +11,14 @@ import numpy.typing as npt
 from scipy import special
 
 from worldline.evaluate.result_parts import Estimate
-from worldline.ope.audit import Audit, audit
+from worldline.ope.audit import Audit, Sharing, audit
 from worldline.ope.bounds import PROVEN, Bound, BoundInput, bounded, check_bounds
 from worldline.ope.certificate import Trial, balanced, leave_out, null_test
 from worldline.ope.comparison import Comparison, compare, logged_values
 from worldline.ope.diagnostics import Diagnostics, diagnostics, distrust
 from worldline.ope.estimation import Doubt, Estimator, EstimatorInput, Values
 from worldline.ope.intervals import Interval, Method, intervals, two_outcomes, within
-from worldline.ope.log import Codes, Episodes, RefusalError, TargetLog
+from worldline.ope.log import Codes, Episodes, RefusalError, Steps, TargetLog
 from worldline.ope.model_error import estimated
 from worldline.ope.sensitivity import Sensitivity, sensitivity
 
@@ -44,6 +44,10 @@ class LogEvidence:
     """Log-probs, on the whole log, of the loggers that are given."""
     places: npt.NDArray[np.int64] | None = None
     """Steps that look the same to the agent share a code; None where the text is not read."""
+    kinds: tuple[Codes, ...] = ()
+    """Episodes of one split, and those of one family, share a code."""
+    chance: Steps | None = None
+    """Log-probs of the logged actions under uniform chance; None where it is not known what was admissible."""
     contradictions: tuple[str, ...] = ()
     clones: tuple[str, ...] = ()
 
@@ -52,15 +56,17 @@ class LogEvidence:
         return None if self.places is None else self.places[self.plain.log.starts]
 
     def audited(self, targets: Mapping[str, TargetLog]) -> Audit:
-        return audit(self.plain.log, targets, self.starts, self.contradictions, self.clones, self.plain.seed)
+        log, seed = self.plain.log, self.plain.seed
+        return audit(log, targets, self.starts, self.kinds, self.chance, self.contradictions, self.clones, seed)
 
-    def weighted(self, shared_tasks: bool) -> tuple[EstimatorInput, str | None]:
+    def weighted(self, tasks: Sharing) -> tuple[EstimatorInput, str | None]:
         """The input of the estimators, and a note: where all loggers are given and share their tasks, their mixture."""
         names = self.plain.log.policy_names
         if not names or len(self.loggers) < len(names):
             return self.plain, None
-        if not shared_tasks:
-            return self.plain, "weights are not balanced over the loggers: these do not share their tasks"
+        if tasks != "shared":
+            why = "these do not share their tasks" if tasks == "apart" else "nothing shows that these share their tasks"
+            return self.plain, f"weights are not balanced over the loggers: {why}"
         try:
             mixed = balanced(self.plain, [self.loggers[name].logprobs for name in names], range(len(names)))
         except RefusalError as reason:
@@ -73,8 +79,8 @@ class LogEvidence:
     def null(self, names: Sequence[str], settings: IntervalSettings) -> list[Trial]:
         return null_test(self.plain, names, confidence=settings.confidence)
 
-    def leave_out(self, names: Sequence[str], shared_tasks: bool, settings: IntervalSettings) -> list[Trial]:
-        return leave_out(self.plain, names, self.loggers, confidence=settings.confidence, shared_tasks=shared_tasks)
+    def leave_out(self, names: Sequence[str], tasks: Sharing, settings: IntervalSettings) -> list[Trial]:
+        return leave_out(self.plain, names, self.loggers, confidence=settings.confidence, tasks=tasks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -197,6 +197,7 @@ class AuditResult(ResultModel):
     """What was tested about the log before any estimate."""
 
     shared_tasks: bool = True
+    """Whether the loggers are shown to share theirs."""
     reasons: tuple[str, ...] = ()
     """Why no weight on this log can be trusted."""
     probes: tuple[ProbeResult, ...] = ()
@@ -238,7 +239,7 @@ def comparison_result(
 def audit_result(audit: Audit) -> AuditResult:
     """An audit as the file has it."""
     return AuditResult(
-        shared_tasks=audit.shared_tasks,
+        shared_tasks=audit.tasks == "shared",
         reasons=audit.reasons,
         probes=tuple(ProbeResult.model_validate(probe) for probe in audit.probes),
     )

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.ope.agreement import pairwise_accuracy
+from worldline.ope.audit import Sharing
 from worldline.ope.estimation import ESTIMATORS, WEIGHTED, WEIGHTS_ONLY, Estimator, EstimatorInput
 from worldline.ope.intervals import Interval, interval, task_units, widened
 from worldline.ope.log import Choices, Codes, Episodes, RefusalError, TargetLog
@@ -98,14 +99,15 @@ def leave_out(
     loggers: Mapping[str, TargetLog],
     estimators: Mapping[str, Estimator] = ESTIMATORS,
     confidence: float = CONFIDENCE,
-    shared_tasks: bool = True,
+    tasks: Sharing = "shared",
 ) -> list[Trial]:
     """Each logger from the fixed pool that it is no part of.
 
     `loggers` holds their log-probs on the whole log; a missing one is estimated only by estimators that ignore the
     target. Where the pool's mixture gives a logged action probability 0, estimators that weight by it refuse. Where
     loggers do not share their tasks, a trial is on the tasks that logger and pool have in common, and there is none
-    without such: the value on other tasks is another value.
+    without such: the value on other tasks is another value. Where nothing shows whether they do, a trial is
+    as if they did, without balanced weights: other tasks make it miss, and what missed every trial is not recommended.
     """
     log = evidence.log
     trials: list[Trial] = []
@@ -116,14 +118,14 @@ def leave_out(
         pool_names = tuple(log.policy_names[k] for k in pool)
         for k in held:
             own, used = np.flatnonzero(log.policies == k), np.flatnonzero(np.isin(log.policies, pool))
-            if not shared_tasks:
+            if tasks == "apart":
                 common = np.intersect1d(log.tasks[own], log.tasks[used])
                 own, used = own[np.isin(log.tasks[own], common)], used[np.isin(log.tasks[used], common)]
             if min(len(own), len(used)) < FEWEST_EPISODES:
                 continue
             aimed, refused = evidence.aimed(loggers.get(log.policy_names[k])), dict[str, str]()
             try:
-                held_out = pooled(evidence, int(k), pool, loggers) if shared_tasks else aimed.take(used)
+                held_out = pooled(evidence, int(k), pool, loggers) if tasks == "shared" else aimed.take(used)
             except RefusalError as reason:
                 held_out = aimed.take(used)
                 refused = {name: str(reason) for name in names if WEIGHTED & set(estimators[name].needs)}

@@ -149,6 +149,12 @@ def error_covariance(columns: Sequence[Episodes], errors: Vector) -> Matrix:
     return correlations * np.outer(errors, errors)
 
 
+def error_of_difference(a: Episodes, b: Episodes, error_a: float, error_b: float) -> float:
+    """Of models' errors, in the difference of two policies' values."""
+    (of_a, common), (_, of_b) = error_covariance([a, b], np.array([error_a, error_b])).tolist()
+    return float(np.sqrt(max(of_a + of_b - 2 * common, 0.0)))
+
+
 def compare(
     candidates: Mapping[str, Episodes],
     loggers: Mapping[str, Episodes],

@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from worldline.number_text import below
-from worldline.ope.audit import step_mean
+from worldline.ope.audit import ratio_sums
 from worldline.ope.estimation import ESTIMATORS, FITTED, WEIGHTED, Estimator, EstimatorInput
+from worldline.ope.intervals import FEW_UNITS, student_stretch
 from worldline.ope.log import Choices, Episodes, RefusalError
 from worldline.ope.weights import diagnose, exp
 
@@ -20,6 +21,8 @@ LEAST_SUPPORT = 0.5
 MEAN_WEIGHT = (0.5, 2.0)
 FAR_FROM_ONE = 3.0
 """Standard errors between a mean weight and 1 at which the log lacks part of what the target does, or lies about it."""
+BEYOND = 0.00135
+"""Of a normal, the share beyond so many: with few or skewed weights the error is larger by Student's quantile there."""
 LEAST_DISTANCE = 0.02
 """A mean weight closer to 1 than that does no harm, however sure the difference is."""
 
@@ -37,7 +40,7 @@ class Diagnostics:
     mean_weight: float | None = None
     """1 in expectation if the log covers everything the target does; below 1, the share that it covers."""
     mean_weight_error: float | None = None
-    """Its standard error."""
+    """Its standard error, stretched where weights are few or skewed: 3 of it are as rare as 3 of a normal."""
     step_weight: float | None = None
     """Mean over steps of rho_t: 1 in expectation, and far less noisy than the mean weight of whole episodes."""
     step_weight_error: float | None = None
@@ -74,15 +77,23 @@ def diagnostics(evidence: EstimatorInput, places: npt.NDArray[np.int64] | None =
         overlap = float(log.summed(lambda _, steps: np.minimum(ratios[steps], 1.0).sum())) / log.steps
         figures |= {"pareto_k": weights.pareto_k, "overlap": overlap}
         if log.episodes > 1:
-            figures["mean_weight_error"] = float(_deviation(exp(final)) / np.sqrt(log.episodes))
-            figures["step_weight"], figures["step_weight_error"] = step_mean(ratios, log)
+            figures["mean_weight_error"] = _stretched_error(exp(final))
+            sums, every = ratio_sums(ratios, log), np.ones(log.episodes, dtype=np.bool_)
+            figures["step_weight"], _ = sums.mean(log, every)
+            figures["step_weight_error"] = _stretched_error(sums.units(log, every)) * sums.scale
     return Diagnostics(log.episodes, len(np.unique(log.tasks)), **figures)
 
 
-def _deviation(weights: Episodes) -> float:
-    """Standard deviation of weights that may be as large as 1e260."""
-    scale = float(weights.max()) or 1.0
-    return float((weights / scale).std(ddof=1) * scale)
+def _stretched_error(weights: Episodes) -> float:
+    """Standard error of the mean of weights, times Student's quantile over the normal one.
+
+    Episodes are the units, not tasks: what a weight lacks to 1 is 0 in expectation on every task. Weights may be as
+    large as 1e260.
+    """
+    scale = float(np.abs(weights).max()) or 1.0
+    units = (weights / scale)[:, None]
+    error = float(units.std(ddof=1) / np.sqrt(len(units))) * scale
+    return error * float(student_stretch(units, BEYOND)[0])
 
 
 def support(choices: Choices, places: npt.NDArray[np.int64], logged: npt.NDArray[np.int64]) -> float:
@@ -125,6 +136,8 @@ def distrust(
         reasons.append(f"outside the logged returns, {low:.3g} to {high:.3g}")
     if measured.tasks == 1 and measured.episodes > 1:
         reasons.append("one task only: the interval covers its episodes, not other tasks")
+    elif measured.tasks < FEW_UNITS and measured.episodes > 1:
+        reasons.append(f"{measured.tasks} tasks only: so few say little about other tasks")
     return "; ".join(reasons) or None
 
 

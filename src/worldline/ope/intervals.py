@@ -31,6 +31,11 @@ MOST_UNITS = 4096
 the bootstrap stops growing with the log."""
 
 
+FEW_UNITS = 4
+"""Of fewer units there are 3 or 10 different resamples, whose quantiles end at the units themselves: limits are no
+nearer than Student's."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """An estimate; `low` and `high` are None where one unit leaves nothing to resample."""
@@ -97,6 +102,8 @@ def intervals(
         resampled = _resampled(np.concatenate(joined, axis=1), replicates, seed)
         low, high = bias_corrected(resampled, unit_means, skew, tail)
         low, high = means - stretch * (means - low), means + stretch * (high - means)
+        if len(joined[0]) < FEW_UNITS:
+            low, high = np.minimum(low, means - half), np.maximum(high, means + half)
     else:
         low, high = means - half, means + half
     return [
@@ -275,7 +282,7 @@ def stretches(values: Columns, tasks: Codes, tail: float) -> npt.NDArray[np.floa
 
 
 def student_stretch(units: Matrix, tail: float) -> npt.NDArray[np.float64]:
-    """Student's quantile over the normal one, with m / (2 kurtosis) degrees of freedom.
+    """Student's quantile over the normal one, with m / (2 kurtosis) degrees of freedom, m - 1 at most.
 
     A resample cannot draw the large weights that the log missed, so that intervals of few or skewed units are too
     short. The variance of m units is as uncertain as that of a normal sample with 2m / (kurtosis - 1) degrees of
@@ -285,5 +292,5 @@ def student_stretch(units: Matrix, tail: float) -> npt.NDArray[np.float64]:
     centred = units - units.mean(axis=0)
     variance = np.square(centred).mean(axis=0)
     kurtosis = np.where(variance > 1e-100, (centred**4).mean(axis=0) / np.maximum(variance, 1e-100) ** 2, 1.0)
-    freedom = np.maximum(len(units) / (2 * np.maximum(kurtosis, 1.0)), 1.5)
+    freedom = np.minimum(np.maximum(len(units) / (2 * np.maximum(kurtosis, 1.0)), 1.5), max(len(units) - 1, 1))
     return np.asarray(scipy.special.stdtrit(freedom, 1 - tail) / scipy.special.ndtri(1 - tail))

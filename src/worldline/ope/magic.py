@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from worldline.ope.estimators import Value
+from worldline.ope.estimators import Value, following
 from worldline.ope.features import finite
 from worldline.ope.intervals import bootstrap_means
 from worldline.ope.log import Episodes, Matrix, RaggedLog, RefusalError, Steps
@@ -32,24 +32,31 @@ def magic(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Episode
 
 
 def partial_returns(log: RaggedLog, gamma: float, weights: Steps, value: Value) -> Matrix:
-    """g^(j) of every episode (rows) for each switch point j (columns): j = -1 is V(h_1), the last one WDR."""
+    """g^(j) of every episode (rows) for each switch point j (columns): j = -1 is V(h_1), the last one WDR.
+
+    Where the model takes over, the centred Bellman residuals of the steps that follow are added, as in `start_value`:
+    the mean stays, and the spread knows that Q was fitted on episodes that scatter.
+    """
     now = normalised(weights, weights[log.ends], log).weights
     before = normalised(previous(weights, log), weights[log.ends], log).weights
     discounts = log.discounts(gamma)
     step = discounts * (now * (log.rewards - value.q) + before * value.v)
     done = cumulative(step, log.offsets)
     model = discounts * before * value.v
-    columns = [_switched(int(j), done, model, log) for j in _switch_points(log.horizon)]
+    residual = discounts * (log.rewards + gamma * following(value.v, log) - value.q)
+    columns = [_switched(int(j), done, model, before, residual, log) for j in _switch_points(log.horizon)]
     return np.stack(columns, axis=1)
 
 
-def _switched(j: int, done: Steps, model: Steps, log: RaggedLog) -> Episodes:
+def _switched(j: int, done: Steps, model: Steps, before: Steps, residual: Steps, log: RaggedLog) -> Episodes:
     """The weighted part of the first j steps, then the model's value of step j + 1 where the episode goes on."""
     last = np.minimum(j, log.lengths) - 1
     so_far = np.where(last >= 0, done[log.starts + np.maximum(last, 0)], 0.0)
     goes_on = log.lengths > j
-    rest = np.where(goes_on, model[np.minimum(log.starts + j, log.steps - 1)], 0.0)
-    return so_far + rest
+    at = np.minimum(log.starts + j, log.steps - 1)
+    rest = np.where(goes_on, model[at], 0.0)
+    scatter = np.where(goes_on, before[at] * log.total(np.where(log.time >= j, residual, 0.0)), 0.0)
+    return np.asarray(so_far + rest + scatter - scatter.mean())
 
 
 def _switch_points(horizon: int) -> npt.NDArray[np.int64]:

@@ -36,6 +36,23 @@ class TextLog:
         return sum(turn.admissible is None for turn in self.turns)
 
     @cached_property
+    def listed(self) -> Annotated[npt.NDArray[np.int64], "steps"]:
+        """How many actions were admissible at each step; 0 where that is unknown."""
+        return np.array([len(set(turn.admissible or ())) for turn in self.turns], dtype=np.int64)
+
+    @cached_property
+    def chance(self) -> Annotated[npt.NDArray[np.float64], "steps"] | None:
+        """log u(a|h) of each action taken, u uniform over the admissible ones: -inf of any other action.
+
+        None where some steps do not say what was admissible.
+        """
+        if self.unlisted:
+            return None
+        pairs = zip(self.turns, self.taken, strict=True)
+        inside = np.array([action in (turn.admissible or ()) for turn, action in pairs], dtype=np.bool_)
+        return np.where(inside, -np.log(np.maximum(self.listed, 1)), -np.inf)
+
+    @cached_property
     def actions(self) -> tuple[str, ...]:
         """All action texts; codes point into this."""
         return tuple(sorted({action for options in self.options for action in options}))
