@@ -84,7 +84,7 @@ def test_one_that_missed_both_trials_does_not_win_by_its_sampling_error() -> Non
     assert isinstance(best, Recommendation)
     assert best.estimator == "lfqe"
     alone = recommend(["naive", "wis"], [held] * 2, policies)
-    assert alone == "wis missed every policy of known value on this log"
+    assert alone == "wis missed every one of the log's own policies"
     once = recommend(["naive", "wis"], [held], policies)
     assert isinstance(once, Recommendation)
     assert "error on this log, 0.650" in once.reason
@@ -308,7 +308,7 @@ def test_an_estimator_that_missed_every_known_policy_is_out() -> None:
     best = recommend(["lfqe", "wis"], missed, policies)
     assert isinstance(best, Recommendation)
     assert best.estimator == "wis"
-    assert recommend(["lfqe"], missed[:2], policies) == "lfqe missed every policy of known value on this log"
+    assert recommend(["lfqe"], missed[:2], policies) == "lfqe missed every one of the log's own policies"
     once = recommend(["lfqe"], missed[:1], policies)
     assert isinstance(once, Recommendation)
     assert once.reason.startswith("smallest expected error on this log, 0.400; on 1 policies")
