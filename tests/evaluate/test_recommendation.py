@@ -311,7 +311,7 @@ def test_an_estimator_that_missed_every_known_policy_is_out() -> None:
     assert recommend(["lfqe"], missed[:2], policies) == "lfqe missed every one of the log's own policies"
     once = recommend(["lfqe"], missed[:1], policies)
     assert isinstance(once, Recommendation)
-    assert once.reason.startswith("smallest expected error on this log, 0.400; on 1 policies")
+    assert once.reason.startswith("smallest expected error on this log, 0.400; on 1 of the log's policies")
 
 
 def test_a_world_model_is_recommended_only_with_a_certificate() -> None:

@@ -1,4 +1,4 @@
-"""The accuracy of an estimator on this very log, measured on policies of known value (ADWM notes, section 4.7).
+"""The accuracy of an estimator on this very log, measured on the policies that made it (ADWM notes, section 4.7).
 
 The null test estimates a logging policy from its own episodes: its logged value must lie in the interval. The
 certificate estimates each logging policy from the episodes of others. The others are a fixed pool, the same for all
