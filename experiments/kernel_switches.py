@@ -257,7 +257,6 @@ PARTS: dict[str, Part] = {
     ),
     "numbers moved": _without_kinds("shifted", "between"),
     "steps as new": _off(fitting, "AS_NEW", _put(0.0)),
-    "undecided steps": _off(described_steps, "_UNDECIDED", _put(0.0)),
     "credit of stand-ins": _off(described_steps, "closeness", _exact),
     "gate: hidden layer": _off(Gate, "_scores", _linear),
     "reward rules": _off(RewardRules, "fit", _says(None), "reward rules"),
@@ -278,6 +277,7 @@ PARTS: dict[str, Part] = {
     "features: history": _without_features("same history", "same last_two", "same path", "same deeds"),
     "features: cosines": _without_features(*COMPARED[:4]),
     "features: numbers compared": _without_features(*COMPARED[4:8], "numbers in proportion"),
+    "features: shared facts": _without_features("facts shared with the episode", "facts shared with the task"),
     "features: relations, steps, shapes": _without_features(*COMPARED[8:12]),
     "features: kinds in context": _without_features(*_KIND_FEATURES),
     "features: shown before": _without_features(
@@ -289,8 +289,6 @@ PARTS: dict[str, Part] = {
         *(name for name in NAMES if name.startswith("number ") or name == "number between them")
     ),
     "features: sizes of contexts": _without_features(*_CONTEXT_SIZES, "one is recalled", "one is edited"),
-    "features: task answers": _without_features("says what the task answers", "says what the task does not answer"),
-    "features: outcome in the task": _without_features("log-ratio of its outcome in the task"),
     "features: share of the wording": _without_features("log-share of its wording among the candidates"),
     "wordings: blend": _off(fitting, "_fit_blend", _says(None), "blend"),
     "wordings: bids of the task": _off(TaskBids, "__init__", _then(lambda those: those._bids.clear()), "bids"),

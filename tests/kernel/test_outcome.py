@@ -162,11 +162,6 @@ def test_with_levels_the_features_tell_small_numbers_from_large_ones() -> None:
     assert added(12) == added(14) != added(100)
 
 
-def test_undecided_is_what_had_several_outcomes() -> None:
-    model = OutcomeModel([row(NOTHING), row(NOTHING), row(WON)], ["sit", "run", "run"])
-    assert [model.undecided(one) for one in ("sit", "run", "fly")] == [False, True, False]
-
-
 def test_it_learns_which_feature_decides() -> None:
     """The votes are even. Bucket 7 means success, bucket 8 does not; bucket 9 is always there."""
     rng = random.Random(0)

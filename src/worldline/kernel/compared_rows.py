@@ -24,10 +24,6 @@ _OWN = 6
 """Earlier steps of the episode that are considered."""
 _SHOWN, _OF_TASK = 4, 12
 """Rows whose answers show what their goals name, and rows of the task with the action: so many, if there are."""
-_LIKE_WORDED = 3
-"""Where the task has fewer rows with a like-worded action, all of its rows are looked at, and those with a word of the
-action are considered."""
-_TASK_SKELETON = list(CONTEXTS).index("task, skeleton")
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class ComparedRows:
     compared: npt.NDArray[np.float32]
     """(rows, len(COMPARED))"""
     sizes: npt.NDArray[np.int64]
-    """Of each context but the last resorts, the rows that share it with the step."""
+    """Of each context but the last resort, the rows that share it with the step."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -61,6 +57,8 @@ COMPARED = (
     "relations equal",
     "list shapes shared",
     "numbers in proportion",
+    "facts shared with the episode",
+    "facts shared with the task",
 )
 _SAME_WEIGHTS = np.array(
     [
@@ -71,7 +69,7 @@ _SAME_WEIGHTS = np.array(
     ],
     np.float32,
 )
-_COMPARED_WEIGHTS = np.array([1.0, 2.0, 1.0, 0.0, 0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5], np.float32)
+_COMPARED_WEIGHTS = np.array([1.0, 2.0, 1.0, 0.0, 0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.3, 0.3], np.float32)
 """The cheap guess of how much a row says about a step, by which rows are chosen; the gate learns its own weights."""
 
 
@@ -79,32 +77,31 @@ def pool(
     log: StepTable, state: EpisodeState, step: StepDescription, turn: int, left_out: npt.NDArray[np.bool_] | None = None
 ) -> ComparedRows:
     """The rows most like `step`, but for those `left_out` (N,). `turn` varies which of very many are looked at."""
-    *caps, most_of_task, most = CONTEXTS.values()
-    *contexts, of_this_task, everything = log.contexts(step)
+    *caps, most = CONTEXTS.values()
+    *contexts, everything = log.contexts(step)
     if left_out is not None:
         contexts = [rows[~left_out[rows]] for rows in contexts]
-    paraphrased = len(contexts[_TASK_SKELETON]) < _LIKE_WORDED
     rows = _distinct([_looked_at(rows, cap, turn) for rows, cap in zip(contexts, caps, strict=True)])
-    for wanted, others, cap in ((paraphrased, of_this_task, most_of_task), (len(rows) < KEPT, everything, most)):
-        if wanted:
-            others = others if left_out is None else others[~left_out[others]]
-            rows = _distinct([rows, _looked_at(others, cap, turn)])
+    if len(rows) < KEPT:
+        everything = everything if left_out is None else everything[~left_out[everything]]
+        rows = _distinct([rows, _looked_at(everything, most, turn)])
     codes = log.codes[rows]
     same = codes == step.codes
     compared = _guessed(log, step, codes, log.memory[rows], log.proportions[rows])
+    of_rows, of_task = log.episode_of[rows], log.task_records.of(state.task, left_out).log_ratios
+    compared[:, 13], compared[:, 14] = _squashed(state.record.log_ratios[of_rows]), _squashed(of_task[of_rows])
     jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
     score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
     order = np.argsort(-score, kind="stable")
     in_order = rows[order]
     like_worded = log.skeletons[in_order] == code(step.phrase.skeleton)
     shown = log.goal_shown[in_order] & like_worded & ~same[order, COLUMN["goal"]]
-    alike = same[order, COLUMN["action"]] | ((compared[order, 1] > 0) & paraphrased)
     kept = _distinct_in_order(
         [
             order[:KEPT],
             order[_of_other_sorts(log.sorts[in_order], like_worded)],
             order[shown][:_SHOWN],
-            order[same[order, COLUMN["task"]] & alike][:_OF_TASK],
+            order[same[order, COLUMN["task"]] & same[order, COLUMN["action"]]][:_OF_TASK],
         ]
     )
     rows, codes, same, compared = rows[kept], codes[kept], same[kept], compared[kept]
@@ -119,6 +116,8 @@ def pool(
         same = np.concatenate([codes == step.codes, same])
         proportions = np.array([one.proportion for one in past], np.float32)
         of_mine = _guessed(log, step, codes, memory, proportions)
+        of_mine[:, 13] = _squashed(state.record.log_ratios.max(initial=0.0))
+        of_mine[:, 14] = _squashed(of_task.max(initial=0.0))
         _complete(of_mine, log, state, step, codes, deeds)
         compared = np.concatenate([of_mine, compared])
         related = [*(one.relations for one in past), *related]
@@ -126,6 +125,12 @@ def pool(
     compared[:, 9] = [shared[one] for one in related]
     compared[:, 10] = [one == step.relations for one in related]
     return ComparedRows(rows, same, compared, np.array([len(members) for members in contexts]))
+
+
+def _squashed(log_ratios: Array) -> Array:
+    """Facts depend on each other: their sum says less than it seems, the larger it is."""
+    out: Array = 3 * np.tanh(log_ratios / 6)
+    return out
 
 
 def _looked_at(rows: Rows, most: int, turn: int) -> Rows:

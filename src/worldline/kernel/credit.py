@@ -24,9 +24,9 @@ def closeness(
     """How near each candidate is to the answer: 1 for its text.
 
     Where none has it, others stand in for it: those of its wording, the nearer their numbers the more, else those that
-    tell what it tells in other words, begin as it does, have the same words of the goal and share the most words with
-    it. Numbers that have formulas count by the errors of these. A gate that is fitted on the rest alone would take what
-    recurs ("you see nothing") for likelier than it is, since what is seen once is never among the candidates.
+    begin as it does, have the same words of the goal and share the most words with it. Numbers that have formulas count
+    by the errors of these. A gate that is fitted on the rest alone would take what recurs ("you see nothing") for
+    likelier than it is, since what is seen once is never among the candidates.
     """
     possible, phrase = considered.candidates, considered.step.phrase
     exact = np.array([text == answer for text in possible.texts], np.float32)
@@ -58,8 +58,6 @@ def _nearest(
     number_free = state.language.number_free
     begins, wanted = number_free(opening(answer), phrase), state.rare_goal_words - vocabulary(considered.step.action)
     alike = np.array([number_free(opening(text), phrase) == begins for text in texts])
-    tells = considered.votes.tells_alike(texts, answer, phrase)
-    alike = alike & tells if (alike & tells).any() or tells.all() else tells
     if not alike.any():
         return np.zeros(len(texts), np.float32)
     of_goal = np.array([vocabulary(text) & wanted == vocabulary(answer) & wanted for text in texts])

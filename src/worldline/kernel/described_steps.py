@@ -22,8 +22,6 @@ from worldline.worker_pool import worker_pool
 
 OTHER_POLICIES = 0.5
 """Share of the steps that are answered by episodes of other policies alone: so will those of a new policy be."""
-_UNDECIDED = 0.25
-"""As a share of the sample, the steps that are sought for it since their outcome might have been another."""
 _LEAST_WEIGHT = 0.3
 """Of a step to the gate, where few of the others are in the sample."""
 _SHARES = 4
@@ -128,9 +126,8 @@ def described_steps(
 ) -> list[DescribedStep]:
     """A sample of about `most` logged steps, of these episodes only.
 
-    Last steps are in it, all or `most`, whichever is less, and of those whose outcome might have been another, all or a
-    fourth of `most`. `as_new`: as if nobody had done them in their task; none of these is then likelier to be in it
-    than others.
+    Last steps are in it, all or `most`, whichever is less. `as_new`: as if nobody had done them in their task; last
+    steps are no likelier then to be in it than others.
     """
     numbers = range(len(model.log.episodes)) if episodes is None else sorted(episodes)
     picks = _picked(model, random.Random(derive_seed(seed, "exercises")), most, numbers, as_new)
@@ -151,15 +148,12 @@ def described_steps(
 def _picked(model: KernelModel, rng: random.Random, most: int, numbers: Sequence[int], as_new: bool) -> list[_Pick]:
     """In the order of the log."""
     share = min(1.0, most / sum(len(model.log.episodes[number]) for number in numbers))
-    undecided = [model.outcomes.undecided(happening) for happening in model.log.happenings]
     share_of_last = share if as_new else max(share, min(1.0, most / len(numbers)))
-    share_of_undecided = share if as_new else min(1.0, max(share, _UNDECIDED * most / max(1, sum(undecided))))
     picks = []
     for number in numbers:
-        first, length = int(model.log.first_row[number]), len(model.log.episodes[number])
+        length = len(model.log.episodes[number])
         for step in range(length):
-            chance = share_of_undecided if undecided[first + step] else share
-            chance = max(chance, share_of_last) if step + 1 == length else chance
+            chance = share_of_last if step + 1 == length else share
             if rng.random() < chance:
                 turn, without_policy = rng.randrange(1 << 20), rng.random() < OTHER_POLICIES
                 picks.append(_Pick(number, step, turn, without_policy, share / chance))

@@ -168,6 +168,7 @@ class EpisodeState:
         self.last_bid: float | None = None
         self.readings = first_readings(goal, observation)
         """The last number read in each place."""
+        self.record = language.facts.empty
         self._remember(observation)
 
     @property
@@ -300,6 +301,7 @@ class EpisodeState:
         self.heard = {**self.heard, worded: self.heard.get(worded, 0) + 1}
         if self.bids.about(phrase, action) is not None:
             self.bids = self.bids.after(phrase, action, language.sort(answer, phrase))
+        self.record = language.facts.extended(self.record, language.facts_of_step(action, answer, phrase, reward))
         self.actions.append(action)
         self.answers.append(answer)
         self.rewards.append(reward)

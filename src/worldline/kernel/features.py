@@ -3,6 +3,7 @@
 None of the features knows a word of any world. Their weights are learned from the log (`gate`).
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -15,14 +16,14 @@ from worldline.kernel.compared_rows import COMPARED, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
 from worldline.kernel.number_model import ComputedNumbers
-from worldline.kernel.step_table import COLUMN, CONTEXTS, LAST_RESORTS, LeftOut, StepTable
-from worldline.kernel.task_answers import TaskVotes
+from worldline.kernel.step_table import COLUMN, CONTEXTS, LeftOut, StepTable
 from worldline.kernel.words import vocabulary
 
 Features = npt.NDArray[np.float32]
+_DOUBT = 4.0
+"""Nats of agreement that count as about one: facts depend on each other."""
 _EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
 _PASTS = [COLUMN[name] for name in ("history", "path", "deeds")]
-_CONTEXTS = len(CONTEXTS) - LAST_RESORTS
 NAMES = (
     *(f"same {name}" for name in COLUMNS if name != "step"),
     "same observation and action",
@@ -53,8 +54,8 @@ NAMES = (
     "number between them",
     "numbers off those computed",
     "numbers missing of those computed",
-    "says what the task answers",
-    "says what the task does not answer",
+    "agrees with facts of the task",
+    "agrees with facts of the episode",
     "agreeing candidates",
     "agreeing rows of this observation and action",
     "agreeing rows of this task and action",
@@ -63,10 +64,9 @@ NAMES = (
     "agreeing rows of this path",
     "agreeing rows of these deeds",
     "share among same shapes",
-    *(f"rows of this {name}" for name in list(CONTEXTS)[:_CONTEXTS]),
+    *(f"rows of this {name}" for name in list(CONTEXTS)[:-1]),
     "one is recalled",
     "one is edited",
-    "log-ratio of its outcome in the task",
     "log-likelihood of its words",
     "log-likelihood of its number",
     "log-likelihood of its reward",
@@ -80,9 +80,10 @@ LIKELIHOODS = slice(_FIRST_LIKELIHOOD, _FIRST_LIKELIHOOD + 3)
 
 
 class Seen:
-    """The texts that a log answers with, and the words that each task has shown, less the rows left out."""
+    """The texts that a log answers with, the words that each task has shown, and its record, less the rows left out."""
 
     def __init__(self, log: StepTable) -> None:
+        self.task_records = log.task_records
         self._answered: dict[str, list[int]] = defaultdict(list)
         shown: dict[str, dict[int, frozenset[str]]] = defaultdict(dict)
         for at, row in enumerate(log.rows):
@@ -129,27 +130,20 @@ def features(
     compared: ComparedRows,
     possible: Candidates,
     numbers: ComputedNumbers,
-    votes: TaskVotes,
-    classes: npt.NDArray[np.int64],
     left_out: LeftOut = None,
 ) -> Features:
-    """(candidates, F): all but LIKELIHOODS and what the wording model says. Rows that are left out say nothing.
-
-    `classes` are those of the outcomes of all rows.
-    """
+    """(candidates, F): all but LIKELIHOODS and what the wording model says. Rows that are left out say nothing."""
     same = compared.same
     task, seen, done = (same[:, COLUMN[name]] for name in ("task", "observation", "action"))
     both = seen & done
     conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
-    of_texts = _of_texts(log, state, step, possible, numbers, votes, left_out, same[possible.places])
+    of_texts = _of_texts(log, state, step, possible, numbers, left_out, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
     of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
-    logged = possible.rows >= 0
-    of_outcome = np.where(logged, votes.outcomes[classes[np.where(logged, possible.rows, 0)]], 0.0)[:, None]
-    return np.concatenate([of_rows[possible.places], kinds, of_texts, of_query, of_outcome], 1, dtype=np.float32)
+    return np.concatenate([of_rows[possible.places], kinds, of_texts, of_query], 1, dtype=np.float32)
 
 
 def _of_texts(
@@ -158,10 +152,10 @@ def _of_texts(
     step: StepDescription,
     possible: Candidates,
     numbers: ComputedNumbers,
-    votes: TaskVotes,
     left_out: LeftOut,
     same: npt.NDArray[np.bool_],
 ) -> Features:
+    language, task_record = state.language, log.task_records.of(state.task, left_out)
     texts: dict[str, int] = {}
     number = np.array([texts.setdefault(text, len(texts)) for text in possible.texts])
     to_this = state.answers_to.get(step.action, frozenset())
@@ -169,10 +163,10 @@ def _of_texts(
     wanted = state.rare_goal_words - vocabulary(step.action)
     sought = wanted - state.words
     of_task = log.words(state.task, left_out)
-    foreign, here = state.language.phrasing.goal_words.of_others(state.goal), state.words | vocabulary(step.action)
+    foreign, here = language.phrasing.goal_words.of_others(state.goal), state.words | vocabulary(step.action)
     described = []
     for text in texts:
-        words = vocabulary(text)
+        words, facts = vocabulary(text), language.facts_of_answer(step.action, text, step.phrase)
         described.append(
             (
                 text == state.observation,
@@ -186,7 +180,8 @@ def _of_texts(
                 min(len((words & foreign) - here), 2) / 2,
                 *_placed(text, shown, bid),
                 *numbers.judged(text),
-                *votes.judged(text),
+                math.tanh(language.facts.agreement(task_record, facts) / _DOUBT),
+                math.tanh(language.facts.agreement(state.record, facts) / _DOUBT),
             )
         )
     plain = possible.kinds <= OTHER

@@ -11,7 +11,8 @@ import numpy as np
 
 from worldline.kernel.numerals import AFTER_THE_FIRST_DIGIT, NUMBER, NumberRanges, size
 from worldline.kernel.paths import FEWEST, SURE, Moves, opening
-from worldline.kernel.phrases import Phrase, Phrasing, exchanged
+from worldline.kernel.phrases import Phrase, Phrasing, blanked_given, exchanged
+from worldline.kernel.shared_facts import Fact, SharedFacts
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.kernel.words import plain_words, stable_hash, vocabulary
 from worldline.types import Trajectory
@@ -30,6 +31,10 @@ _COMMON = 0.5
 """Words that this share of all texts has relate nothing to anything."""
 _SENTENCES, _LONGEST = 12, 40
 """Sentences of a text that are read, and the words of the longest."""
+_KEPT = 1 << 14
+"""Answers whose facts are kept at most."""
+_FACTS, _BEGINNING = 8, 2
+"""Sentences of an answer that are facts, and the words by which a sentence begins."""
 _FEWEST_TASKS = 100
 """Tasks of a log that tell a word of one task from a word that is merely rare."""
 _FILLINGS, _OFTEN = 16, 8
@@ -160,6 +165,16 @@ def sentences(text: str) -> tuple[str, ...]:
     return tuple(" ".join(["#" if word[0].isdigit() else word for word in words]) for words in first)
 
 
+def _facts_of_sentences(text: str) -> list[Fact]:
+    """Of a text in lower case, by how its sentences begin."""
+    sentences = (_WORD.findall(sentence) for sentence in _SENTENCE.findall(text)[:_FACTS])
+    return [
+        (code(*words[:_BEGINNING]), code(" ".join(words[_BEGINNING:])))
+        for words in sentences
+        if len(words) > _BEGINNING
+    ]
+
+
 @dataclass(frozen=True)
 class Language:
     """How texts of one log are taken apart and compared."""
@@ -179,6 +194,9 @@ class Language:
     """The words of its actions that are no names."""
     own_words: frozenset[str] = frozenset()
     """Words that a single task shows."""
+    facts: SharedFacts = field(default_factory=SharedFacts)
+    """Which episodes of the log share hidden facts with others."""
+    _facts_of_answers: dict[tuple[str, str, tuple[str, ...]], list[Fact]] = field(default_factory=dict, repr=False)
     _shapes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _list_codes: dict[Listed, int] = field(default_factory=dict, repr=False)
     _rare_words: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
@@ -198,6 +216,24 @@ class Language:
         place = itertools.count()
         text = _FREE_NUMBER.sub(lambda number: number[0] if next(place) in recurring else "#", phrase.blanked(answer))
         return exchanged(text, self._blanks(answer)).lower()
+
+    def facts_of_step(self, action: str, answer: str, phrase: Phrase, reward: float) -> list[Fact]:
+        """How an action was answered, how each sentence of the answer goes on, and what the action earned."""
+        earned = code("earned", blanked_given(action, phrase)), code(round(reward, 2))
+        return [*self.facts_of_answer(action, answer, phrase), earned]
+
+    def facts_of_answer(self, action: str, answer: str, phrase: Phrase) -> list[Fact]:
+        """The same without what it earned."""
+        key = action, answer, phrase.given
+        facts = self._facts_of_answers.get(key)
+        if facts is None:
+            if len(self._facts_of_answers) >= _KEPT:
+                self._facts_of_answers.clear()
+            facts = self._facts_of_answers[key] = [
+                (code(blanked_given(action, phrase)), code(self.sort(answer, phrase))),
+                *_facts_of_sentences(phrase.blanked(answer).lower()),
+            ]
+        return facts
 
     def number_free(self, answer: str, phrase: Phrase) -> str:
         """The wording of an answer without words that a single task shows."""

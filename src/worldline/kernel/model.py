@@ -39,7 +39,6 @@ from worldline.kernel.outcome import (
 )
 from worldline.kernel.outcome_classes import StepOutcome
 from worldline.kernel.step_table import COLUMN, LeftOut, StepTable, fold_of
-from worldline.kernel.task_answers import TaskAnswers, TaskVotes
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, wordings
 from worldline.types import Trajectory
 
@@ -55,10 +54,9 @@ class Considered:
     features: Features
     """All of NAMES but for the last two, which are for the wording model to say."""
     wordings: Wordings
-    votes: TaskVotes
 
 
-FEATURES = 14
+FEATURES = 15
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -98,8 +96,6 @@ class KernelModel(nn.Module):
         self.blend = Blend()
         self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
         self._row_outcomes = [outcome_of(row) for row in self.log.rows]
-        self._row_classes = np.array([self.outcomes.classes.number(one) for one in self._row_outcomes])
-        self.task_answers = TaskAnswers(self.log, self._row_classes, self.outcomes.classes.shares)
         self.list_model = ListModel()
         self.register_buffer("expects", torch.tensor(True))
         self._learn_reward_rules()
@@ -157,22 +153,19 @@ class KernelModel(nn.Module):
             candidates(self.log, self.rules, one.state, one.step, rows, computed, one.own)
             for one, rows, computed in zip(questions, compared, numbers, strict=True)
         ]
-        voted = [self._task_votes(one) for one in questions]
         described = [
             np.concatenate(
                 [
-                    features(
-                        self.seen, one.state, one.step, rows, may_be, computed, votes, self._row_classes, one.left_out
-                    ),
+                    features(self.seen, one.state, one.step, rows, may_be, computed, one.left_out),
                     self._expected(one, may_be),
                 ],
                 1,
             )
-            for one, rows, may_be, computed, votes in zip(questions, compared, possible, numbers, voted, strict=True)
+            for one, rows, may_be, computed in zip(questions, compared, possible, numbers, strict=True)
         ]
         worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
         steps = [one.step for one in questions]
-        return [Considered(*these) for these in zip(steps, possible, described, worded, voted, strict=True)]
+        return [Considered(*these) for these in zip(steps, possible, described, worded, strict=True)]
 
     @functools.cached_property
     def expectations(self) -> Expectations:
@@ -185,10 +178,6 @@ class KernelModel(nn.Module):
             self.log.rows[row].reward if row >= 0 else one.state.rewards[-1 - row] for row in possible.rows.tolist()
         ]
         return self.expectations.log_ratios(one.state, one.step, possible.texts, earned, one.own)
-
-    def _task_votes(self, one: _Question) -> TaskVotes:
-        task = int(one.step.codes[COLUMN["task"]])
-        return self.task_answers.votes(task, one.step, one.own, one.left_out)
 
     def _wordings(self, one: _Question, possible: Candidates) -> Wordings:
         state, phrase = one.state, one.step.phrase

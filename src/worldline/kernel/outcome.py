@@ -148,10 +148,6 @@ class OutcomeModel(nn.Module):
         self.register_buffer("corrects", torch.tensor(False))
         self.rules = RewardRules()
 
-    def undecided(self, happening: str) -> bool:
-        """Whether the log has outcomes of more than one class of it."""
-        return happening in self._like and bool((self._like[happening] > 0).sum() > 1)
-
     def prior(self, votes: Votes, happening: str, own: int = -1) -> Array:
         """How likely each class is at like happenings, and by what else votes how much likelier than in the log.
 

@@ -253,6 +253,11 @@ def _marks(given: tuple[str, ...]) -> dict[str, str]:
     return {word.lower(): f"<g{place}>" for place, word in enumerate(given)}
 
 
+def blanked_given(action: str, phrase: Phrase) -> str:
+    """An action in lower case without the words that the goal gives."""
+    return exchanged(action, _marks(phrase.given)).lower()
+
+
 def exchanged(text: str, new: Mapping[str, str]) -> str:
     """The text with other words in the place of names, which are given in lower case.
 

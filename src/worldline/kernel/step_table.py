@@ -1,9 +1,10 @@
 """The steps of a log as rows: described, and indexed by what they share with a new step."""
 
 import functools
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrase, Phrasing
 from worldline.kernel.repeats import Repeats
+from worldline.kernel.shared_facts import Fact, SharedFacts, TaskRecords
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
@@ -33,14 +35,10 @@ CONTEXTS = {
     "action": 128,
     "task, skeleton": 64,
     "skeleton": 128,
-    "task": 96,
     "any": 256,
 }
-"""Where rows are looked for, and how many are looked at in each. Bounded, so a step costs the same in a larger log."""
-LAST_RESORTS = 2
-"""Of these, the last ones, for where the others have few."""
-
-
+"""Where rows are looked for, and how many are looked at in each. Bounded, so a step costs the same in a larger log.
+The last one is for where the others have few."""
 FOLDS = 2
 
 
@@ -95,6 +93,7 @@ class StepTable:
     """Whether each answer shows a word that its goal gives and no action of the log has."""
     repeated: Rows
     """The earlier step of its episode whose answer each row repeats; -1: what was shown first, -2: none or the last."""
+    task_records: TaskRecords
     episode_of: Rows
     policy_of: Rows
     """The number of the policy that made each row."""
@@ -114,6 +113,9 @@ class StepTable:
         deed_words = frozenset(word for skeleton in skeletons for word in vocabulary(skeleton))
         words = deed_words, own_words(episodes)
         language = Language(phrasing, weights, *tables, seen, moves, recurring, idle, refused, *words)
+        facts = [[*_facts_of_steps(language, episode)] for episode in episodes]
+        shared = SharedFacts.of([itertools.chain(*steps) for steps in facts], [episode.task_id for episode in episodes])
+        language = replace(language, facts=shared)
         goal_names = GoalNames(episodes, phrasing)
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []
@@ -150,6 +152,7 @@ class StepTable:
             np.array([goal_names.shows(episodes[row.episode].goal, row.action, row.answer) for row in rows], bool),
             np.array([goal_names.shows_given(episodes[row.episode].goal, row.answer) for row in rows], bool),
             np.concatenate([_repeated(episode) for episode in episodes]),
+            TaskRecords(shared, [episodes[row.episode].task_id for row in rows], [*itertools.chain(*facts)]),
             episode_of,
             np.unique([episode.policy for episode in episodes], return_inverse=True)[1][episode_of],
             np.searchsorted(episode_of, np.arange(len(episodes))),
@@ -203,7 +206,6 @@ def _keys(description: StepDescription) -> Iterator[tuple[str, tuple[int, ...]]]
     yield "action", (action,)
     yield "task, skeleton", (task, skeleton)
     yield "skeleton", (skeleton,)
-    yield "task", (task,)
     yield "any", ()
 
 
@@ -233,6 +235,12 @@ def replay(
         description = state.describe(step.action)
         yield state, description, row
         state.advance(description, answers[at], step.reward, after)
+
+
+def _facts_of_steps(language: Language, episode: Trajectory) -> Iterator[list[Fact]]:
+    for step, answer in zip(episode.steps, episode.next_observations, strict=True):
+        phrase = language.phrasing.parse_in(episode.goal, step.action)
+        yield language.facts_of_step(step.action, answer, phrase, step.reward)
 
 
 def _repeated(episode: Trajectory) -> Rows:

@@ -1,0 +1,249 @@
+"""Which logged episodes share hidden facts with an episode: what is broken, who is guilty, what a guest likes.
+
+A hidden fact shows in many answers. Episodes of one task have it in common, so how far their answers to one question
+agree says what an agreement is worth (record linkage, Fellegi & Sunter 1969): nothing where chance answers, of a
+paraphrase as much as of the very words, of a rare answer more than of one that everybody gets. Two episodes of any
+tasks are then compared by the sum of log p(both values | same task) / p(both values) over all attributes of which both
+have a value. In a log whose tasks have one episode each nothing can be learned of this, and the sum is 0.
+"""
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from worldline.kernel.vectors import Array
+
+Fact = tuple[int, int]
+"""Codes of an attribute (an action, how a sentence begins) and of its value (the answer, how the sentence goes on)."""
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
+_PRIOR = 6.0
+"""Pairs of values that are as usual, added to those that are counted."""
+_MOST = 60
+"""Values of an attribute; where it has more, it counts whether two are equal, and no more."""
+_REMEMBERED = 1 << 10
+"""Records of tasks that are kept: a fit leaves out other rows of a task at every step."""
+_SUREST = 0.95
+"""The share of agreements in a task that are no chance, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """The facts of an episode or a task, and of each logged episode the log-ratio of sharing its hidden facts."""
+
+    log_ratios: Array
+    facts: frozenset[Fact] = frozenset()
+
+    @functools.cached_property
+    def values(self) -> dict[int, list[int]]:
+        """Of each attribute."""
+        values: dict[int, list[int]] = defaultdict(list)
+        for attribute, value in sorted(self.facts):
+            values[attribute].append(value)
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFacts:
+    """What agreements between episodes of a log are worth."""
+
+    episodes: int = 0
+    _attributes: Mapping[int, "_Attribute"] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, facts: Sequence[Iterable[Fact]], tasks: Sequence[str]) -> "SharedFacts":
+        """By the facts of each episode of a log, and its task."""
+        rows: dict[int, dict[Fact, None]] = defaultdict(dict)
+        for episode, own in enumerate(facts):
+            for attribute, value in own:
+                rows[attribute][episode, value] = None
+        numbers = np.unique(tasks, return_inverse=True)[1]
+        counted = {attribute: _Counts.of([*of_attribute], numbers) for attribute, of_attribute in rows.items()}
+        telling = {attribute: one for attribute, one in counted.items() if one.pairs and len(one.values) > 1}
+        pairs = sum(one.pairs for one in telling.values())
+        usual = sum(one.agreements for one in telling.values()) / pairs if pairs else 0.0
+        together = _Together.of([one for one in telling.values() if one.together is not None])
+        return cls(len(facts), {attribute: _Attribute.of(one, usual, together) for attribute, one in telling.items()})
+
+    @functools.cached_property
+    def empty(self) -> Record:
+        """The record of an episode that begins."""
+        return Record(np.zeros(self.episodes, np.float32))
+
+    def extended(self, record: Record, facts: Iterable[Fact]) -> Record:
+        """With more facts; one that it has already says nothing new."""
+        new = frozenset(facts) - record.facts
+        log_ratios = record.log_ratios.copy()
+        for attribute, value in sorted(new):
+            if attribute in self._attributes:
+                self._attributes[attribute].add(value, log_ratios)
+        return Record(log_ratios, record.facts | new)
+
+    def agreement(self, record: Record, facts: Iterable[Fact]) -> float:
+        """How much likelier some facts are beside a record's values of the same attributes: a log-ratio."""
+        telling = ((attribute, value) for attribute, value in facts if attribute in self._attributes)
+        return sum(
+            self._attributes[attribute].log_ratio(other, value)
+            for attribute, value in telling
+            for other in record.values.get(attribute, ())
+        )
+
+
+class TaskRecords:
+    """What the steps of a log say of their tasks."""
+
+    def __init__(self, shared: SharedFacts, tasks: Sequence[str], facts: Sequence[Sequence[Fact]]) -> None:
+        """The task and the facts of each row."""
+        self._shared, self._facts = shared, facts
+        rows: dict[str, list[int]] = defaultdict(list)
+        for at, task in enumerate(tasks):
+            rows[task].append(at)
+        self._rows = {task: np.array(own) for task, own in rows.items()}
+        self._kept: dict[tuple[str, bytes], Record] = {}
+
+    def of(self, task: str, left_out: npt.NDArray[np.bool_] | None) -> Record:
+        """The record of a task, less the rows left out."""
+        rows = self._rows.get(task)
+        if rows is None:
+            return self._shared.empty
+        away = left_out[rows] if left_out is not None else np.zeros(len(rows), np.bool_)
+        key = task, away.tobytes()
+        record = self._kept.get(key)
+        if record is None:
+            if len(self._kept) >= _REMEMBERED:
+                self._kept.clear()
+            facts = (fact for row in rows[~away].tolist() for fact in self._facts[row])
+            record = self._kept[key] = self._shared.extended(self._shared.empty, facts)
+        return record
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """The values of one attribute: each row is an episode with one of its values."""
+
+    episodes: Places
+    places: Places
+    """Of its value, among `values`."""
+    shares: Floats
+    """1 / the values that the episode has."""
+    values: Places
+    pairs: float
+    """Pairs of episodes of one task; below, those of them that agree where by chance they would not."""
+    agreements: float
+    together: Floats | None
+    """(values, values): how often each two come together in a task."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Fact], tasks: Places) -> "_Counts":
+        """`rows` are the different pairs of an episode and its value."""
+        episodes, given = np.array(rows, np.int64).T
+        values, places = np.unique(given, return_inverse=True)
+        of_task, size = np.unique(tasks[episodes], return_inverse=True)[1], len(values)
+        shares = 1.0 / np.bincount(episodes)[episodes]
+        cells, at = np.unique(of_task * size + places, return_inverse=True)
+        mass = np.bincount(at, shares)
+        in_task = np.bincount(cells // size, mass)
+        pairs = float(np.square(in_task).sum() - len(np.unique(episodes)))
+        agreed = float(np.square(mass).sum() - np.square(shares).sum())
+        chance = float(np.square(np.bincount(places, shares) / shares.sum()).sum())
+        together = None
+        if size <= _MOST:
+            by_task, by_episode = np.zeros((len(in_task), size)), np.zeros((int(episodes.max()) + 1, size))
+            by_task[cells // size, cells % size] = mass
+            by_episode[episodes, places] = shares
+            together = by_task.T @ by_task - by_episode.T @ by_episode
+        agreements = (agreed - pairs * chance) / (1 - chance) if chance < 1 else 0.0
+        return cls(episodes, places, shares, values, pairs, agreements, together)
+
+    @property
+    def frequencies(self) -> Floats:
+        """Of each value."""
+        out: Floats = np.bincount(self.places, self.shares) / self.shares.sum()
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """How often two values come together in a task, whatever the attribute, and how often they would by chance."""
+
+    codes: npt.NDArray[np.uint64]
+    seen: Floats
+    expected: Floats
+
+    @classmethod
+    def of(cls, many: Sequence[_Counts]) -> "_Together":
+        nothing = np.zeros(0)
+        codes = np.concatenate([np.zeros(0, np.uint64), *(_pairs(one.values).ravel() for one in many)])
+        seen = np.concatenate([nothing, *(one.together.ravel() for one in many if one.together is not None)])
+        by_chance = [one.pairs * np.outer(one.frequencies, one.frequencies).ravel() for one in many]
+        distinct, at = np.unique(codes, return_inverse=True)
+        of_seen, of_chance = np.zeros((2, len(distinct)))
+        np.add.at(of_seen, at, seen)
+        np.add.at(of_chance, at, np.concatenate([nothing, *by_chance]))
+        return cls(distinct, of_seen, of_chance)
+
+    def ratios(self, values: Places, prior: Floats) -> Floats:
+        """Of each two of some values, how much more often they come together than by chance."""
+        at = np.searchsorted(self.codes, _pairs(values))
+        out: Floats = (self.seen[at] + _PRIOR * prior) / (self.expected[at] + _PRIOR)
+        return out
+
+
+def _pairs(values: Places) -> npt.NDArray[np.uint64]:
+    """A code of each two."""
+    codes = values.astype(np.uint64)
+    out: npt.NDArray[np.uint64] = codes[:, None] * np.uint64(0x9E3779B97F4A7C15) ^ codes
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Attribute:
+    """What one value of an attribute says of another one."""
+
+    counts: _Counts
+    log_ratios: Floats
+    """(values, values); where these are many, (values, 2): where the other one differs, and where it is the same."""
+    _of_episodes: dict[int, tuple[Places, Array]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, counts: _Counts, usual: float, together: _Together) -> "_Attribute":
+        """`usual` is the share of agreements that are no chance in the whole log."""
+        sure = (counts.agreements + _PRIOR * usual) / (counts.pairs + _PRIOR)
+        sure = min(max(sure, 0.0), _SUREST)
+        same = (sure + (1 - sure) * counts.frequencies) / counts.frequencies
+        if counts.together is None:
+            return cls(counts, np.log(np.stack([np.full(len(same), 1 - sure), same], 1)))
+        prior = np.full((len(same), len(same)), 1 - sure)
+        np.fill_diagonal(prior, same)
+        return cls(counts, np.log(together.ratios(counts.values, prior)))
+
+    def log_ratio(self, value: int, other: int) -> float:
+        """How much likelier one value is beside the other; 0 where the log lacks one of them."""
+        at, other_at = self._places.get(value), self._places.get(other)
+        if at is None or other_at is None:
+            return 0.0
+        return float(self.log_ratios[at, int(at == other_at) if self.counts.together is None else other_at])
+
+    @functools.cached_property
+    def _places(self) -> dict[int, int]:
+        return {value: at for at, value in enumerate(self.counts.values.tolist())}
+
+    def add(self, value: int, log_ratios: Array) -> None:
+        """Add what a value says of each episode that has one."""
+        if value not in self._of_episodes:
+            self._of_episodes[value] = self._by_episode(value)
+        episodes, own = self._of_episodes[value]
+        log_ratios[episodes] += own
+
+    def _by_episode(self, value: int) -> tuple[Places, Array]:
+        """The episodes that have a value, and what this one says of each."""
+        counts, at = self.counts, self._places.get(value)
+        if at is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        columns = (counts.places == at).astype(np.int64) if counts.together is None else counts.places
+        episodes, rows = np.unique(counts.episodes, return_inverse=True)
+        return episodes, np.bincount(rows, counts.shares * self.log_ratios[at, columns]).astype(np.float32)
