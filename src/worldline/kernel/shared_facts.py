@@ -23,8 +23,8 @@ Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 _PRIOR = 6.0
 """Pairs of values that are as usual, added to those that are counted."""
-_MOST = 60
-"""Values of an attribute; where it has more, it counts whether two are equal, and no more."""
+_MOST, _MOST_PAIRS = 60, 1 << 21
+"""Values of an attribute, and pairs of values in all; beyond these it counts whether two are equal, and no more."""
 _REMEMBERED = 1 << 10
 """Records of tasks that are kept: a fit leaves out other rows of a task at every step."""
 _SUREST = 0.95
@@ -62,12 +62,21 @@ class SharedFacts:
             for attribute, value in own:
                 rows[attribute][episode, value] = None
         numbers = np.unique(tasks, return_inverse=True)[1]
-        counted = {attribute: _Counts.of([*of_attribute], numbers) for attribute, of_attribute in rows.items()}
-        telling = {attribute: one for attribute, one in counted.items() if one.pairs and len(one.values) > 1}
+        of_episodes: list[int] = numbers.tolist()
+        telling = {
+            attribute: _Counts.of([*own], numbers) for attribute, own in rows.items() if _tells([*own], of_episodes)
+        }
         pairs = sum(one.pairs for one in telling.values())
         usual = sum(one.agreements for one in telling.values()) / pairs if pairs else 0.0
-        together = _Together.of([one for one in telling.values() if one.together is not None])
-        return cls(len(facts), {attribute: _Attribute.of(one, usual, together) for attribute, one in telling.items()})
+        paired = _paired(telling)
+        together = _Together.of([telling[attribute] for attribute in sorted(paired)])
+        return cls(
+            len(facts),
+            {
+                attribute: _Attribute.of(one, usual, together if attribute in paired else None)
+                for attribute, one in telling.items()
+            },
+        )
 
     @functools.cached_property
     def empty(self) -> Record:
@@ -126,6 +135,7 @@ class _Counts:
     """The values of one attribute: each row is an episode with one of its values."""
 
     episodes: Places
+    tasks: Places
     places: Places
     """Of its value, among `values`."""
     shares: Floats
@@ -134,8 +144,6 @@ class _Counts:
     pairs: float
     """Pairs of episodes of one task; below, those of them that agree where by chance they would not."""
     agreements: float
-    together: Floats | None
-    """(values, values): how often each two come together in a task."""
 
     @classmethod
     def of(cls, rows: Sequence[Fact], tasks: Places) -> "_Counts":
@@ -144,26 +152,45 @@ class _Counts:
         values, places = np.unique(given, return_inverse=True)
         of_task, size = np.unique(tasks[episodes], return_inverse=True)[1], len(values)
         shares = 1.0 / np.bincount(episodes)[episodes]
-        cells, at = np.unique(of_task * size + places, return_inverse=True)
-        mass = np.bincount(at, shares)
-        in_task = np.bincount(cells // size, mass)
-        pairs = float(np.square(in_task).sum() - len(np.unique(episodes)))
-        agreed = float(np.square(mass).sum() - np.square(shares).sum())
+        _, at = np.unique(of_task * size + places, return_inverse=True)
+        pairs = float(np.square(np.bincount(of_task, shares)).sum() - len(np.unique(episodes)))
+        agreed = float(np.square(np.bincount(at, shares)).sum() - np.square(shares).sum())
         chance = float(np.square(np.bincount(places, shares) / shares.sum()).sum())
-        together = None
-        if size <= _MOST:
-            by_task, by_episode = np.zeros((len(in_task), size)), np.zeros((int(episodes.max()) + 1, size))
-            by_task[cells // size, cells % size] = mass
-            by_episode[episodes, places] = shares
-            together = by_task.T @ by_task - by_episode.T @ by_episode
         agreements = (agreed - pairs * chance) / (1 - chance) if chance < 1 else 0.0
-        return cls(episodes, places, shares, values, pairs, agreements, together)
+        return cls(episodes, of_task, places, shares, values, pairs, agreements)
 
     @property
     def frequencies(self) -> Floats:
         """Of each value."""
         out: Floats = np.bincount(self.places, self.shares) / self.shares.sum()
         return out
+
+    @property
+    def together(self) -> Floats:
+        """(values, values): how often each two come together in a task."""
+        by_task, by_episode = self._mass(self.tasks), self._mass(np.unique(self.episodes, return_inverse=True)[1])
+        out: Floats = by_task.T @ by_task - by_episode.T @ by_episode
+        return out
+
+    def _mass(self, groups: Places) -> Floats:
+        """(groups, values)"""
+        mass = np.zeros((int(groups.max()) + 1, len(self.values)))
+        np.add.at(mass, (groups, self.places), self.shares)
+        return mass
+
+
+def _tells(rows: Sequence[Fact], tasks: Sequence[int]) -> bool:
+    """Whether an attribute has several values, and two episodes of one task have one."""
+    episodes = {episode for episode, _ in rows}
+    return len({value for _, value in rows}) > 1 and len({tasks[episode] for episode in episodes}) < len(episodes)
+
+
+def _paired(counted: Mapping[int, _Counts]) -> frozenset[int]:
+    """The attributes whose values are compared in pairs: those with the most episodes of one task first."""
+    few = [attribute for attribute in sorted(counted) if len(counted[attribute].values) <= _MOST]
+    few.sort(key=lambda attribute: -counted[attribute].pairs)
+    sizes = np.cumsum([len(counted[attribute].values) ** 2 for attribute in few])
+    return frozenset(few[: int(np.searchsorted(sizes, _MOST_PAIRS, side="right"))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +205,7 @@ class _Together:
     def of(cls, many: Sequence[_Counts]) -> "_Together":
         nothing = np.zeros(0)
         codes = np.concatenate([np.zeros(0, np.uint64), *(_pairs(one.values).ravel() for one in many)])
-        seen = np.concatenate([nothing, *(one.together.ravel() for one in many if one.together is not None)])
+        seen = np.concatenate([nothing, *(one.together.ravel() for one in many)])
         by_chance = [one.pairs * np.outer(one.frequencies, one.frequencies).ravel() for one in many]
         distinct, at = np.unique(codes, return_inverse=True)
         of_seen, of_chance = np.zeros((2, len(distinct)))
@@ -206,17 +233,18 @@ class _Attribute:
 
     counts: _Counts
     log_ratios: Floats
-    """(values, values); where these are many, (values, 2): where the other one differs, and where it is the same."""
+    """(values, values); where they are not `paired`, (values, 2): where the other one differs, where it is the same."""
+    paired: bool = True
     _of_episodes: dict[int, tuple[Places, Array]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, counts: _Counts, usual: float, together: _Together) -> "_Attribute":
-        """`usual` is the share of agreements that are no chance in the whole log."""
+    def of(cls, counts: _Counts, usual: float, together: _Together | None) -> "_Attribute":
+        """`usual` is the share of agreements that are no chance in the whole log; None: values are not paired."""
         sure = (counts.agreements + _PRIOR * usual) / (counts.pairs + _PRIOR)
         sure = min(max(sure, 0.0), _SUREST)
         same = (sure + (1 - sure) * counts.frequencies) / counts.frequencies
-        if counts.together is None:
-            return cls(counts, np.log(np.stack([np.full(len(same), 1 - sure), same], 1)))
+        if together is None:
+            return cls(counts, np.log(np.stack([np.full(len(same), 1 - sure), same], 1)), paired=False)
         prior = np.full((len(same), len(same)), 1 - sure)
         np.fill_diagonal(prior, same)
         return cls(counts, np.log(together.ratios(counts.values, prior)))
@@ -226,7 +254,7 @@ class _Attribute:
         at, other_at = self._places.get(value), self._places.get(other)
         if at is None or other_at is None:
             return 0.0
-        return float(self.log_ratios[at, int(at == other_at) if self.counts.together is None else other_at])
+        return float(self.log_ratios[at, other_at if self.paired else int(at == other_at)])
 
     @functools.cached_property
     def _places(self) -> dict[int, int]:
@@ -244,6 +272,6 @@ class _Attribute:
         counts, at = self.counts, self._places.get(value)
         if at is None:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        columns = (counts.places == at).astype(np.int64) if counts.together is None else counts.places
+        columns = counts.places if self.paired else (counts.places == at).astype(np.int64)
         episodes, rows = np.unique(counts.episodes, return_inverse=True)
         return episodes, np.bincount(rows, counts.shares * self.log_ratios[at, columns]).astype(np.float32)
