@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from written_logs import Played, episode, shelves, state_after
 
 from worldline.kernel.candidates import KINDS, candidates
-from worldline.kernel.compared_rows import KEPT, pool
-from worldline.kernel.episode_state import EpisodeState
+from worldline.kernel.compared_rows import KEPT, ComparedRows, pool
+from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.features import NAMES
 from worldline.kernel.model import KernelModel
 from worldline.kernel.number_model import NOTHING_COMPUTED
 from worldline.kernel.renamings import history_renaming, latest_phrases
-from worldline.kernel.step_table import StepTable
+from worldline.kernel.step_table import LeftOut, StepTable
 from worldline.types import Trajectory
 
 FOREIGN = NAMES.index("words that other goals give")
@@ -41,6 +41,13 @@ KITCHEN = [
 @pytest.fixture(scope="module")
 def kitchen() -> KernelModel:
     return KernelModel(KITCHEN)
+
+
+def pooled(
+    log: StepTable, state: EpisodeState, step: StepDescription, turn: int, left_out: LeftOut = None
+) -> ComparedRows:
+    """The rows that are compared with a step of an episode that is not logged."""
+    return pool(log, state, step, turn, log.records(state, left_out, -1), left_out)
 
 
 def offered(model: KernelModel, logged: Trajectory, steps: int, action: str, own: int = -1) -> dict[str, set[str]]:
@@ -111,7 +118,7 @@ def test_no_row_of_the_left_out_episode_is_in_the_pool(kitchen: KernelModel) -> 
         for at, step in enumerate(logged.steps):
             state = state_after(kitchen, logged, at)
             left_out = kitchen.log.episode_of == number
-            compared = pool(kitchen.log, state, state.describe(step.action), 0, left_out)
+            compared = pooled(kitchen.log, state, state.describe(step.action), 0, left_out)
             assert not left_out[compared.rows[compared.rows >= 0]].any()
             assert sorted(set(compared.rows[compared.rows < 0].tolist())) == sorted(
                 -1 - b
@@ -124,7 +131,7 @@ def test_a_pool_is_bounded_and_its_rows_are_compared_with_the_step(shelf_model: 
     log = shelf_model.log
     state = state_after(shelf_model, log.episodes[0], 0)
     step = state.describe("rest")
-    compared = pool(log, state, step, 5)
+    compared = pooled(log, state, step, 5)
     assert len(compared) == KEPT < len(log)
     assert compared.same.tolist() == (log.codes[compared.rows] == step.codes).tolist()
     assert compared.compared[:, 2] == pytest.approx(log.memory[compared.rows] @ step.memory, abs=1e-5)
@@ -141,7 +148,7 @@ def test_a_candidate_is_made_from_its_row(shelf_model: KernelModel) -> None:
     log = shelf_model.log
     state = state_after(shelf_model, log.episodes[0], 3)
     step = state.describe(log.episodes[0].steps[3].action)
-    compared = pool(log, state, step, 0)
+    compared = pooled(log, state, step, 0)
     possible = candidates(log, shelf_model.rules, state, step, compared, NOTHING_COMPUTED)
     assert (possible.rows == compared.rows[possible.places]).all()
     for text, row, kind in zip(possible.texts, possible.rows.tolist(), possible.kinds.tolist(), strict=True):
@@ -201,7 +208,7 @@ def test_what_the_task_has_answered_to_the_action_is_there_however_many_others_a
     state = EpisodeState(log.language, "own", "Look.", "A hall.", None)
     state.advance(state.describe("go out"), "You move.", 0.0, None)
     for turn in range(5):
-        rows = pool(log, state, state.describe("look"), turn).rows
+        rows = pooled(log, state, state.describe("look"), turn).rows
         assert "A garden." in [log.rows[row].answer for row in rows if row >= 0]
 
 
@@ -209,7 +216,7 @@ def test_another_turn_looks_at_other_rows() -> None:
     """Where there are more alike rows than are kept, all get their turn."""
     model = KernelModel(shelves(30, seed=2))
     state = state_after(model, model.log.episodes[0], 0)
-    seen = [frozenset(pool(model.log, state, state.describe("rest"), turn).rows.tolist()) for turn in range(40)]
+    seen = [frozenset(pooled(model.log, state, state.describe("rest"), turn).rows.tolist()) for turn in range(40)]
     resting = {at for at, row in enumerate(model.log.rows) if row.action == "rest"}
     assert len(resting) > KEPT
     assert len(set(seen)) > 1

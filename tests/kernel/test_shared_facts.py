@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from written_logs import Played, episode, state_after, text_chances
 
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
-from worldline.kernel.shared_facts import Fact, SharedFacts, TaskRecords
+from worldline.kernel.shared_facts import WHOLE, Fact, SharedFacts, TaskRecords, part_of
 from worldline.types import Trajectory
 
 YES, SURE, NO, NEVER = range(4)
@@ -48,8 +48,8 @@ def by_chance(hidden: int, rng: random.Random) -> int:
 def ratios(answer: Answer, known: int) -> dict[int, float]:
     """What being told `known` of a thing says of episodes that were told each answer of it, and nothing else."""
     of_one_thing = told(answer, things=1, asked=1)
-    facts = SharedFacts.of(of_one_thing, names())
-    log_ratios = facts.extended(facts.empty, [(0, known)]).log_ratios
+    facts = SharedFacts(of_one_thing, names())
+    log_ratios = facts.record([(0, known)]).log_ratios
     return {one[0][1]: float(log_ratios[at]) for at, one in enumerate(of_one_thing)}
 
 
@@ -75,36 +75,36 @@ def test_what_chance_answers_is_worth_nothing() -> None:
 def test_a_rare_answer_is_worth_more_than_a_frequent_one() -> None:
     """One task in twenty answers so: 1 / .05, less what so few pairs leave open."""
     rare = [[(0, YES if task % 20 == 0 else NO)] for task in range(400) for _ in range(3)]
-    facts = SharedFacts.of(rare, names())
-    of_rare = facts.extended(facts.empty, [(0, YES)]).log_ratios[0]
+    facts = SharedFacts(rare, names())
+    of_rare = facts.record([(0, YES)]).log_ratios[0]
     assert math.log(10) < of_rare < math.log(21)
-    assert facts.extended(facts.empty, [(0, NO)]).log_ratios[3] == pytest.approx(math.log(1 / 0.95), abs=0.02)
+    assert facts.record([(0, NO)]).log_ratios[3] == pytest.approx(math.log(1 / 0.95), abs=0.02)
 
 
 def test_of_more_answers_than_are_compared_in_pairs_equality_is_worth_as_much() -> None:
     """A hundred tasks with an answer each: .95 sure, 1 % of the log."""
     own = [[(0, task)] for task in range(100) for _ in range(3)]
-    facts = SharedFacts.of(own, names(100))
-    log_ratios = facts.extended(facts.empty, [(0, 7)]).log_ratios
+    facts = SharedFacts(own, names(100))
+    log_ratios = facts.record([(0, 7)]).log_ratios
     assert log_ratios[21:24] == pytest.approx(math.log((0.95 + 0.05 * 0.01) / 0.01), abs=0.02)
     assert log_ratios[:21] == pytest.approx(math.log(0.05), abs=0.02)
 
 
 def test_facts_add_up_and_count_once() -> None:
     everything = told(certain)
-    facts = SharedFacts.of(everything, names())
+    facts = SharedFacts(everything, names())
     one, other = ((thing, YES) for thing in (0, 1))
-    sums = facts.extended(facts.empty, [one]).log_ratios + facts.extended(facts.empty, [other]).log_ratios
-    both = facts.extended(facts.extended(facts.empty, [one]), [other, one])
+    sums = facts.record([one]).log_ratios + facts.record([other]).log_ratios
+    both = facts.extended(facts.record([one]), [other, one])
     assert both.log_ratios == pytest.approx(sums)
     assert both.facts == {one, other}
-    assert not facts.empty.log_ratios.any()
+    assert not facts.record().log_ratios.any()
 
 
 def test_a_possible_answer_is_worth_what_it_is_beside_those_that_are_known() -> None:
     everything = told(in_other_words)
-    facts = SharedFacts.of(everything, names())
-    known = facts.extended(facts.empty, [(0, YES), (1, NO)])
+    facts = SharedFacts(everything, names())
+    known = facts.record([(0, YES), (1, NO)])
     assert facts.agreement(known, [(0, SURE)]) == pytest.approx(math.log(2), abs=0.2)
     assert facts.agreement(known, [(1, NEVER)]) == pytest.approx(math.log(2), abs=0.2)
     assert facts.agreement(known, [(0, NEVER)]) < -3
@@ -115,44 +115,64 @@ def test_a_possible_answer_is_worth_what_it_is_beside_those_that_are_known() -> 
 
 def test_of_many_answers_the_same_is_likelier_and_another_one_is_not() -> None:
     own = [[(0, task)] for task in range(100) for _ in range(3)]
-    facts = SharedFacts.of(own, names(100))
-    known = facts.extended(facts.empty, [(0, 7)])
+    facts = SharedFacts(own, names(100))
+    known = facts.record([(0, 7)])
     assert facts.agreement(known, [(0, 7)]) == pytest.approx(math.log((0.95 + 0.05 * 0.01) / 0.01), abs=0.02)
     assert facts.agreement(known, [(0, 8)]) == pytest.approx(math.log(0.05), abs=0.02)
 
 
 def test_where_no_task_has_two_episodes_nothing_is_known() -> None:
     everything = told(certain, each=1)
-    facts = SharedFacts.of(everything, names(each=1))
-    assert not facts.extended(facts.empty, everything[0]).log_ratios.any()
+    facts = SharedFacts(everything, names(each=1))
+    assert not facts.record(everything[0]).log_ratios.any()
 
 
 def test_what_nobody_was_told_says_nothing() -> None:
-    facts = SharedFacts.of(told(certain), names())
-    assert not facts.extended(facts.empty, [(99, YES), (0, 99)]).log_ratios.any()
+    facts = SharedFacts(told(certain), names())
+    assert not facts.record([(99, YES), (0, 99)]).log_ratios.any()
 
 
 def test_an_episode_with_two_answers_to_a_thing_counts_once() -> None:
     """Counted by hand: of tasks with two episodes each, one of which answers both ways, half of the pairs agree."""
     both = [[(0, YES), (0, NO)] if again else [(0, YES if task % 2 else NO)] for task in range(200) for again in (0, 1)]
-    facts = SharedFacts.of(both, names(200, 2))
-    log_ratios = facts.extended(facts.empty, [(0, YES)]).log_ratios
+    facts = SharedFacts(both, names(200, 2))
+    log_ratios = facts.record([(0, YES)]).log_ratios
     assert log_ratios[1] == pytest.approx((log_ratios[2] + log_ratios[0]) / 2)
     assert abs(log_ratios[1]) < 0.05
 
 
+def gain_of_partners(facts: SharedFacts, all_facts: Sequence[Sequence[Fact]], whole: bool) -> tuple[float, float]:
+    """How much more an episode's record says of the next one of its task than of others, and the standard error."""
+    gains = []
+    for at in range(0, len(all_facts), 2):
+        record = facts.record(all_facts[at], WHOLE if whole else part_of(at))
+        gains.append(record.log_ratios[at + 1] - np.delete(record.log_ratios, [at, at + 1]).mean())
+    return float(np.mean(gains)), float(np.std(gains) / len(gains) ** 0.5)
+
+
+def test_an_episode_does_not_decide_what_its_own_agreements_are_worth() -> None:
+    """Rare answers by chance: a pair that is counted once is likelier, but not to the episodes that are the pair."""
+    rng = random.Random(7)
+    rare = [[(thing, rng.randrange(40)) for thing in range(8)] for _ in range(400)]
+    facts = SharedFacts(rare, names(200, 2))
+    mean, error = gain_of_partners(facts, rare, whole=False)
+    assert abs(mean) < 3 * error
+    mean, error = gain_of_partners(facts, rare, whole=True)
+    assert mean > 10 * error, "all parts together know the pairs"
+
+
 def test_rows_left_out_of_a_task_tell_nothing() -> None:
     everything = told(certain)
-    facts = SharedFacts.of(everything, names())
+    facts = SharedFacts(everything, names())
     rows = [fact for one in everything for fact in one]
     tasks = [name for name, one in zip(names(), everything, strict=True) for _ in one]
     of_tasks = TaskRecords(facts, tasks, [[fact] for fact in rows])
     own = np.array([task == "t1" for task in tasks])
     assert not of_tasks.of("t1", own).log_ratios.any()
     first = own & (np.cumsum(own) > 3)
-    assert of_tasks.of("t1", first).log_ratios == pytest.approx(facts.extended(facts.empty, everything[3]).log_ratios)
+    assert of_tasks.of("t1", first).log_ratios == pytest.approx(facts.record(everything[3]).log_ratios)
     assert of_tasks.of("t1", None).log_ratios == pytest.approx(
-        facts.extended(facts.empty, [*everything[3], *everything[4], *everything[5]]).log_ratios
+        facts.record([*everything[3], *everything[4], *everything[5]]).log_ratios
     )
     assert not of_tasks.of("a new task", None).log_ratios.any()
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from worldline.kernel.episode_state import Codes, EpisodeState, StepDescription
 from worldline.kernel.language import code
+from worldline.kernel.shared_facts import Records
 from worldline.kernel.step_table import COLUMN, CONTEXTS, Rows, StepTable
 from worldline.kernel.vectors import Array
 
@@ -74,7 +75,12 @@ _COMPARED_WEIGHTS = np.array([1.0, 2.0, 1.0, 0.0, 0.5, 0.0, 0.3, 0.0, 0.0, 0.0, 
 
 
 def pool(
-    log: StepTable, state: EpisodeState, step: StepDescription, turn: int, left_out: npt.NDArray[np.bool_] | None = None
+    log: StepTable,
+    state: EpisodeState,
+    step: StepDescription,
+    turn: int,
+    records: Records,
+    left_out: npt.NDArray[np.bool_] | None = None,
 ) -> ComparedRows:
     """The rows most like `step`, but for those `left_out` (N,). `turn` varies which of very many are looked at."""
     *caps, most = CONTEXTS.values()
@@ -88,8 +94,7 @@ def pool(
     codes = log.codes[rows]
     same = codes == step.codes
     compared = _guessed(log, step, codes, log.memory[rows], log.proportions[rows])
-    of_rows, of_task = log.episode_of[rows], log.task_records.of(state.task, left_out).log_ratios
-    compared[:, 13], compared[:, 14] = _squashed(state.record.log_ratios[of_rows]), _squashed(of_task[of_rows])
+    compared[:, 13:15] = _shared(records, log.episode_of[rows])
     jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
     score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
     order = np.argsort(-score, kind="stable")
@@ -116,8 +121,7 @@ def pool(
         same = np.concatenate([codes == step.codes, same])
         proportions = np.array([one.proportion for one in past], np.float32)
         of_mine = _guessed(log, step, codes, memory, proportions)
-        of_mine[:, 13] = _squashed(state.record.log_ratios.max(initial=0.0))
-        of_mine[:, 14] = _squashed(of_task.max(initial=0.0))
+        of_mine[:, 13:15] = _shared(records, np.arange(len(log.first_row))).max(0, initial=0.0)
         _complete(of_mine, log, state, step, codes, deeds)
         compared = np.concatenate([of_mine, compared])
         related = [*(one.relations for one in past), *related]
@@ -127,9 +131,13 @@ def pool(
     return ComparedRows(rows, same, compared, np.array([len(members) for members in contexts]))
 
 
-def _squashed(log_ratios: Array) -> Array:
-    """Facts depend on each other: their sum says less than it seems, the larger it is."""
-    out: Array = 3 * np.tanh(log_ratios / 6)
+def _shared(records: Records, episodes: Rows) -> Array:
+    """How far episodes share hidden facts with an episode and its task (episodes, 2).
+
+    Facts depend on each other: the larger their sum, the less it says.
+    """
+    sums = np.stack([records.episode.log_ratios[episodes], records.task.log_ratios[episodes]], 1)
+    out: Array = 3 * np.tanh(sums / 6)
     return out
 
 

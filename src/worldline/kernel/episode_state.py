@@ -168,7 +168,8 @@ class EpisodeState:
         self.last_bid: float | None = None
         self.readings = first_readings(goal, observation)
         """The last number read in each place."""
-        self.record = language.facts.empty
+        self.record = language.facts.record()
+        """What has been seen of hidden facts."""
         self._remember(observation)
 
     @property

@@ -16,6 +16,7 @@ from worldline.kernel.compared_rows import COMPARED, ComparedRows
 from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescription
 from worldline.kernel.language import last_number
 from worldline.kernel.number_model import ComputedNumbers
+from worldline.kernel.shared_facts import Records
 from worldline.kernel.step_table import COLUMN, CONTEXTS, LeftOut, StepTable
 from worldline.kernel.words import vocabulary
 
@@ -80,10 +81,9 @@ LIKELIHOODS = slice(_FIRST_LIKELIHOOD, _FIRST_LIKELIHOOD + 3)
 
 
 class Seen:
-    """The texts that a log answers with, the words that each task has shown, and its record, less the rows left out."""
+    """The texts that a log answers with, and the words that each task has shown, less the rows left out."""
 
     def __init__(self, log: StepTable) -> None:
-        self.task_records = log.task_records
         self._answered: dict[str, list[int]] = defaultdict(list)
         shown: dict[str, dict[int, frozenset[str]]] = defaultdict(dict)
         for at, row in enumerate(log.rows):
@@ -130,6 +130,7 @@ def features(
     compared: ComparedRows,
     possible: Candidates,
     numbers: ComputedNumbers,
+    records: Records,
     left_out: LeftOut = None,
 ) -> Features:
     """(candidates, F): all but LIKELIHOODS and what the wording model says. Rows that are left out say nothing."""
@@ -139,7 +140,7 @@ def features(
     conjunctions = np.stack([both, task & done, task & both, both & same[:, COLUMN["listed"]]], 1)
     of_rows = np.concatenate([same[:, _EQUAL], conjunctions, compared.compared], 1, dtype=np.float32)
     kinds = (possible.kinds[:, None] == np.arange(len(KINDS))).astype(np.float32)
-    of_texts = _of_texts(log, state, step, possible, numbers, left_out, same[possible.places])
+    of_texts = _of_texts(log, state, step, possible, numbers, records, left_out, same[possible.places])
     remembered = [(possible.kinds == kind).any() for kind in (RECALLED, EDITED)]
     of_query = np.concatenate([np.log1p(compared.sizes) / 4, remembered])
     of_query = np.broadcast_to(of_query, (len(possible), len(of_query)))
@@ -152,10 +153,11 @@ def _of_texts(
     step: StepDescription,
     possible: Candidates,
     numbers: ComputedNumbers,
+    records: Records,
     left_out: LeftOut,
     same: npt.NDArray[np.bool_],
 ) -> Features:
-    language, task_record = state.language, log.task_records.of(state.task, left_out)
+    language = state.language
     texts: dict[str, int] = {}
     number = np.array([texts.setdefault(text, len(texts)) for text in possible.texts])
     to_this = state.answers_to.get(step.action, frozenset())
@@ -180,8 +182,8 @@ def _of_texts(
                 min(len((words & foreign) - here), 2) / 2,
                 *_placed(text, shown, bid),
                 *numbers.judged(text),
-                math.tanh(language.facts.agreement(task_record, facts) / _DOUBT),
-                math.tanh(language.facts.agreement(state.record, facts) / _DOUBT),
+                math.tanh(language.facts.agreement(records.task, facts) / _DOUBT),
+                math.tanh(language.facts.agreement(records.episode, facts) / _DOUBT),
             )
         )
     plain = possible.kinds <= OTHER

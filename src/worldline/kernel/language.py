@@ -194,7 +194,7 @@ class Language:
     """The words of its actions that are no names."""
     own_words: frozenset[str] = frozenset()
     """Words that a single task shows."""
-    facts: SharedFacts = field(default_factory=SharedFacts)
+    facts: SharedFacts = field(default_factory=SharedFacts, repr=False)
     """Which episodes of the log share hidden facts with others."""
     _facts_of_answers: dict[tuple[str, str, tuple[str, ...]], list[Fact]] = field(default_factory=dict, repr=False)
     _shapes: dict[Listed, int] = field(default_factory=dict, repr=False)

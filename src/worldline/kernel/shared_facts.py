@@ -29,6 +29,8 @@ _REMEMBERED = 1 << 10
 """Records of tasks that are kept: a fit leaves out other rows of a task at every step."""
 _SUREST = 0.95
 """The share of agreements in a task that are no chance, at most."""
+_PARTS, WHOLE = 4, -1
+"""Parts of a log, each judged by what the others count: else a rare pair would be likely because it is judged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,8 @@ class Record:
 
     log_ratios: Array
     facts: frozenset[Fact] = frozenset()
+    part: int = WHOLE
+    """The part of the log that said nothing of what agreements are worth."""
 
     @functools.cached_property
     def values(self) -> dict[int, list[int]]:
@@ -47,59 +51,73 @@ class Record:
         return values
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Records:
+    """What is known of an episode, and what the log says of its task."""
+
+    episode: Record
+    task: Record
+
+
 class SharedFacts:
-    """What agreements between episodes of a log are worth."""
+    """What agreements between episodes of a log are worth: to a logged episode, by the other parts of the log."""
 
-    episodes: int = 0
-    _attributes: Mapping[int, "_Attribute"] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, facts: Sequence[Iterable[Fact]], tasks: Sequence[str]) -> "SharedFacts":
-        """By the facts of each episode of a log, and its task."""
+    def __init__(self, facts: Sequence[Iterable[Fact]] = (), tasks: Sequence[str] = ()) -> None:
+        """The facts of each episode of a log, and its task."""
+        self._tasks = np.unique(tasks, return_inverse=True)[1]
         rows: dict[int, dict[Fact, None]] = defaultdict(dict)
         for episode, own in enumerate(facts):
             for attribute, value in own:
                 rows[attribute][episode, value] = None
-        numbers = np.unique(tasks, return_inverse=True)[1]
-        of_episodes: list[int] = numbers.tolist()
-        telling = {
-            attribute: _Counts.of([*own], numbers) for attribute, own in rows.items() if _tells([*own], of_episodes)
+        of_episodes: list[int] = self._tasks.tolist()
+        self._rows = {
+            attribute: np.array([*own], np.int64) for attribute, own in rows.items() if _tells([*own], of_episodes)
         }
-        pairs = sum(one.pairs for one in telling.values())
-        usual = sum(one.agreements for one in telling.values()) / pairs if pairs else 0.0
-        paired = _paired(telling)
-        together = _Together.of([telling[attribute] for attribute in sorted(paired)])
-        return cls(
-            len(facts),
-            {
-                attribute: _Attribute.of(one, usual, together if attribute in paired else None)
-                for attribute, one in telling.items()
-            },
-        )
+        self._by_part: dict[int, dict[int, _Attribute]] = {}
 
-    @functools.cached_property
-    def empty(self) -> Record:
-        """The record of an episode that begins."""
-        return Record(np.zeros(self.episodes, np.float32))
+    def record(self, facts: Iterable[Fact] = (), part: int = WHOLE) -> Record:
+        """Of an episode with these facts."""
+        return self.extended(Record(np.zeros(len(self._tasks), np.float32), part=part), facts)
 
     def extended(self, record: Record, facts: Iterable[Fact]) -> Record:
         """With more facts; one that it has already says nothing new."""
-        new = frozenset(facts) - record.facts
+        new, attributes = frozenset(facts) - record.facts, self._attributes(record.part)
         log_ratios = record.log_ratios.copy()
         for attribute, value in sorted(new):
-            if attribute in self._attributes:
-                self._attributes[attribute].add(value, log_ratios)
-        return Record(log_ratios, record.facts | new)
+            if attribute in attributes:
+                attributes[attribute].add(value, log_ratios)
+        return Record(log_ratios, record.facts | new, record.part)
 
     def agreement(self, record: Record, facts: Iterable[Fact]) -> float:
         """How much likelier some facts are beside a record's values of the same attributes: a log-ratio."""
-        telling = ((attribute, value) for attribute, value in facts if attribute in self._attributes)
+        attributes = self._attributes(record.part)
+        telling = ((attribute, value) for attribute, value in facts if attribute in attributes)
         return sum(
-            self._attributes[attribute].log_ratio(other, value)
+            attributes[attribute].log_ratio(other, value)
             for attribute, value in telling
             for other in record.values.get(attribute, ())
         )
+
+    def _attributes(self, part: int) -> "dict[int, _Attribute]":
+        """What agreements are worth by all parts but one."""
+        attributes = self._by_part.get(part)
+        if attributes is None:
+            judging = np.array([part_of(episode) != part for episode in range(len(self._tasks))], np.bool_)
+            counted = {attribute: _Counts.of(rows, self._tasks, judging) for attribute, rows in self._rows.items()}
+            pairs = sum(one.pairs for one in counted.values())
+            usual = sum(one.agreements for one in counted.values()) / pairs if pairs else 0.0
+            paired = _paired(counted)
+            together = _Together.of([counted[attribute] for attribute in sorted(paired)])
+            attributes = self._by_part[part] = {
+                attribute: _Attribute.of(one, usual, together if attribute in paired else None)
+                for attribute, one in counted.items()
+            }
+        return attributes
+
+
+def part_of(episode: int) -> int:
+    """The part of a logged episode; WHOLE of one that is not logged. As good as by chance: policies may take turns."""
+    return (episode * 2654435761 >> 12) % _PARTS if episode >= 0 else WHOLE
 
 
 class TaskRecords:
@@ -112,21 +130,19 @@ class TaskRecords:
         for at, task in enumerate(tasks):
             rows[task].append(at)
         self._rows = {task: np.array(own) for task, own in rows.items()}
-        self._kept: dict[tuple[str, bytes], Record] = {}
+        self._kept: dict[tuple[str, int, bytes], Record] = {}
 
-    def of(self, task: str, left_out: npt.NDArray[np.bool_] | None) -> Record:
+    def of(self, task: str, left_out: npt.NDArray[np.bool_] | None, part: int = WHOLE) -> Record:
         """The record of a task, less the rows left out."""
-        rows = self._rows.get(task)
-        if rows is None:
-            return self._shared.empty
+        rows = self._rows.get(task, np.zeros(0, np.int64))
         away = left_out[rows] if left_out is not None else np.zeros(len(rows), np.bool_)
-        key = task, away.tobytes()
+        key = task, part, away.tobytes()
         record = self._kept.get(key)
         if record is None:
             if len(self._kept) >= _REMEMBERED:
                 self._kept.clear()
             facts = (fact for row in rows[~away].tolist() for fact in self._facts[row])
-            record = self._kept[key] = self._shared.extended(self._shared.empty, facts)
+            record = self._kept[key] = self._shared.record(facts, part)
         return record
 
 
@@ -146,9 +162,10 @@ class _Counts:
     agreements: float
 
     @classmethod
-    def of(cls, rows: Sequence[Fact], tasks: Places) -> "_Counts":
-        """`rows` are the different pairs of an episode and its value."""
-        episodes, given = np.array(rows, np.int64).T
+    def of(cls, rows: Places, all_tasks: Places, judging: npt.NDArray[np.bool_]) -> "_Counts":
+        """`rows` (n, 2) are the different pairs of an episode and its value; the tasks of the `judging` ones count."""
+        episodes, given = rows.T
+        tasks = np.where(judging, all_tasks, len(all_tasks) + np.arange(len(all_tasks)))  # others have nobody beside
         values, places = np.unique(given, return_inverse=True)
         of_task, size = np.unique(tasks[episodes], return_inverse=True)[1], len(values)
         shares = 1.0 / np.bincount(episodes)[episodes]
@@ -156,7 +173,7 @@ class _Counts:
         pairs = float(np.square(np.bincount(of_task, shares)).sum() - len(np.unique(episodes)))
         agreed = float(np.square(np.bincount(at, shares)).sum() - np.square(shares).sum())
         chance = float(np.square(np.bincount(places, shares) / shares.sum()).sum())
-        agreements = (agreed - pairs * chance) / (1 - chance) if chance < 1 else 0.0
+        agreements = (agreed - pairs * chance) / (1 - chance)
         return cls(episodes, of_task, places, shares, values, pairs, agreements)
 
     @property

@@ -16,7 +16,7 @@ from worldline.kernel.numerals import NumberRanges
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrase, Phrasing
 from worldline.kernel.repeats import Repeats
-from worldline.kernel.shared_facts import Fact, SharedFacts, TaskRecords
+from worldline.kernel.shared_facts import WHOLE, Fact, Records, SharedFacts, TaskRecords, part_of
 from worldline.kernel.vectors import Array, TextTable, WordWeights
 from worldline.kernel.words import vocabulary
 from worldline.types import Trajectory
@@ -114,7 +114,7 @@ class StepTable:
         words = deed_words, own_words(episodes)
         language = Language(phrasing, weights, *tables, seen, moves, recurring, idle, refused, *words)
         facts = [[*_facts_of_steps(language, episode)] for episode in episodes]
-        shared = SharedFacts.of([itertools.chain(*steps) for steps in facts], [episode.task_id for episode in episodes])
+        shared = SharedFacts([itertools.chain(*steps) for steps in facts], [episode.task_id for episode in episodes])
         language = replace(language, facts=shared)
         goal_names = GoalNames(episodes, phrasing)
         rows: list[LoggedStep] = []
@@ -184,6 +184,12 @@ class StepTable:
             )
             yield state, description, row
             state.advance(description, row.answer, row.reward, row.listed_after)
+
+    def records(self, state: EpisodeState, left_out: LeftOut, own: int) -> Records:
+        """Of an episode and its task, less the rows left out; `own` is its number in the log, -1: none."""
+        part = part_of(own)
+        of_episode = state.record if part == WHOLE else self.language.facts.record(state.record.facts, part)
+        return Records(of_episode, self.task_records.of(state.task, left_out, part))
 
     def contexts(self, description: StepDescription) -> list[Rows]:
         """For each of CONTEXTS, the rows that share it with the step."""
