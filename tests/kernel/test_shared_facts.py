@@ -19,11 +19,11 @@ Answer = Callable[[int, random.Random], int]
 """What a thing answers, by the hidden fact of the task and by chance."""
 
 
-def told(answer: Answer, tasks: int = 400, each: int = 3, things: int = 4, asked: int = 3) -> list[list[Fact]]:
+def facts_of(answer: Answer, tasks: int = 400, each: int = 3, things: int = 4, questions: int = 3) -> list[list[Fact]]:
     """What episodes of tasks were told, each of which hides 0 or 1 by turns, of some of the things."""
     rng = random.Random(5)
     return [
-        [(thing, answer(task % 2, rng)) for thing in rng.sample(range(things), asked)]
+        [(thing, answer(task % 2, rng)) for thing in rng.sample(range(things), questions)]
         for task in range(tasks)
         for _ in range(each)
     ]
@@ -45,11 +45,11 @@ def by_chance(hidden: int, rng: random.Random) -> int:
     return rng.choice((YES, NO))
 
 
-def ratios(answer: Answer, known: int) -> dict[int, float]:
-    """What being told `known` of a thing says of episodes that were told each answer of it, and nothing else."""
-    of_one_thing = told(answer, things=1, asked=1)
+def ratios(answer: Answer, value: int) -> dict[int, float]:
+    """What `value` of a thing says of episodes that were told each answer of it, and nothing else."""
+    of_one_thing = facts_of(answer, things=1, questions=1)
     facts = SharedFacts(of_one_thing, names())
-    log_ratios = facts.record([(0, known)]).log_ratios
+    log_ratios = facts.record([(0, value)]).log_ratios
     return {one[0][1]: float(log_ratios[at]) for at, one in enumerate(of_one_thing)}
 
 
@@ -91,7 +91,7 @@ def test_of_more_answers_than_are_compared_in_pairs_equality_is_worth_as_much() 
 
 
 def test_facts_add_up_and_count_once() -> None:
-    everything = told(certain)
+    everything = facts_of(certain)
     facts = SharedFacts(everything, names())
     one, other = ((thing, YES) for thing in (0, 1))
     sums = facts.record([one]).log_ratios + facts.record([other]).log_ratios
@@ -102,33 +102,33 @@ def test_facts_add_up_and_count_once() -> None:
 
 
 def test_a_possible_answer_is_worth_what_it_is_beside_those_that_are_known() -> None:
-    everything = told(in_other_words)
+    everything = facts_of(in_other_words)
     facts = SharedFacts(everything, names())
-    known = facts.record([(0, YES), (1, NO)])
-    assert facts.agreement(known, [(0, SURE)]) == pytest.approx(math.log(2), abs=0.2)
-    assert facts.agreement(known, [(1, NEVER)]) == pytest.approx(math.log(2), abs=0.2)
-    assert facts.agreement(known, [(0, NEVER)]) < -3
-    assert facts.agreement(known, [(2, YES), (0, 99), (99, YES)]) == 0, "nothing is known of these"
-    both = facts.agreement(known, [(0, SURE), (1, NEVER)])
-    assert both == pytest.approx(facts.agreement(known, [(0, SURE)]) + facts.agreement(known, [(1, NEVER)]))
+    record = facts.record([(0, YES), (1, NO)])
+    assert facts.agreement(record, [(0, SURE)]) == pytest.approx(math.log(2), abs=0.2)
+    assert facts.agreement(record, [(1, NEVER)]) == pytest.approx(math.log(2), abs=0.2)
+    assert facts.agreement(record, [(0, NEVER)]) < -3
+    assert facts.agreement(record, [(2, YES), (0, 99), (99, YES)]) == 0, "nothing is known of these"
+    both = facts.agreement(record, [(0, SURE), (1, NEVER)])
+    assert both == pytest.approx(facts.agreement(record, [(0, SURE)]) + facts.agreement(record, [(1, NEVER)]))
 
 
 def test_of_many_answers_the_same_is_likelier_and_another_one_is_not() -> None:
     own = [[(0, task)] for task in range(100) for _ in range(3)]
     facts = SharedFacts(own, names(100))
-    known = facts.record([(0, 7)])
-    assert facts.agreement(known, [(0, 7)]) == pytest.approx(math.log((0.95 + 0.05 * 0.01) / 0.01), abs=0.02)
-    assert facts.agreement(known, [(0, 8)]) == pytest.approx(math.log(0.05), abs=0.02)
+    record = facts.record([(0, 7)])
+    assert facts.agreement(record, [(0, 7)]) == pytest.approx(math.log((0.95 + 0.05 * 0.01) / 0.01), abs=0.02)
+    assert facts.agreement(record, [(0, 8)]) == pytest.approx(math.log(0.05), abs=0.02)
 
 
 def test_where_no_task_has_two_episodes_nothing_is_known() -> None:
-    everything = told(certain, each=1)
+    everything = facts_of(certain, each=1)
     facts = SharedFacts(everything, names(each=1))
     assert not facts.record(everything[0]).log_ratios.any()
 
 
 def test_what_nobody_was_told_says_nothing() -> None:
-    facts = SharedFacts(told(certain), names())
+    facts = SharedFacts(facts_of(certain), names())
     assert not facts.record([(99, YES), (0, 99)]).log_ratios.any()
 
 
@@ -162,7 +162,7 @@ def test_an_episode_does_not_decide_what_its_own_agreements_are_worth() -> None:
 
 
 def test_rows_left_out_of_a_task_tell_nothing() -> None:
-    everything = told(certain)
+    everything = facts_of(certain)
     facts = SharedFacts(everything, names())
     rows = [fact for one in everything for fact in one]
     tasks = [name for name, one in zip(names(), everything, strict=True) for _ in one]

@@ -147,8 +147,8 @@ class KernelModel(nn.Module):
         """One thing after the other for all of them: a processor does what it has just done faster."""
         records = [self.log.records(one.state, one.left_out, one.own) for one in questions]
         compared = [
-            pool(self.log, one.state, one.step, one.turn, known, one.left_out)
-            for one, known in zip(questions, records, strict=True)
+            pool(self.log, one.state, one.step, one.turn, record, one.left_out)
+            for one, record in zip(questions, records, strict=True)
         ]
         numbers = [
             self.numbers.at(one.step.phrase.skeleton, one.step.action, one.state.readings, one.own) for one in questions
@@ -160,12 +160,12 @@ class KernelModel(nn.Module):
         described = [
             np.concatenate(
                 [
-                    features(self.seen, one.state, one.step, rows, may_be, computed, known, one.left_out),
+                    features(self.seen, one.state, one.step, rows, may_be, computed, record, one.left_out),
                     self._expected(one, may_be),
                 ],
                 1,
             )
-            for one, rows, may_be, computed, known in zip(questions, compared, possible, numbers, records, strict=True)
+            for one, rows, may_be, computed, record in zip(questions, compared, possible, numbers, records, strict=True)
         ]
         worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
         steps = [one.step for one in questions]

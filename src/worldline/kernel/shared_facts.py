@@ -73,7 +73,7 @@ class SharedFacts:
         self._rows = {
             attribute: np.array([*own], np.int64) for attribute, own in rows.items() if _tells([*own], of_episodes)
         }
-        self._by_part: dict[int, dict[int, _Attribute]] = {}
+        self._by_part: dict[int, dict[int, _ComparedValues]] = {}
 
     def record(self, facts: Iterable[Fact] = (), part: int = WHOLE) -> Record:
         """Of an episode with these facts."""
@@ -98,7 +98,7 @@ class SharedFacts:
             for other in record.values.get(attribute, ())
         )
 
-    def _attributes(self, part: int) -> "dict[int, _Attribute]":
+    def _attributes(self, part: int) -> "dict[int, _ComparedValues]":
         """What agreements are worth by all parts but one."""
         attributes = self._by_part.get(part)
         if attributes is None:
@@ -109,7 +109,7 @@ class SharedFacts:
             paired = _paired(counted)
             together = _Together.of([counted[attribute] for attribute in sorted(paired)])
             attributes = self._by_part[part] = {
-                attribute: _Attribute.of(one, usual, together if attribute in paired else None)
+                attribute: _ComparedValues.of(one, usual, together if attribute in paired else None)
                 for attribute, one in counted.items()
             }
         return attributes
@@ -245,7 +245,7 @@ def _pairs(values: Places) -> npt.NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Attribute:
+class _ComparedValues:
     """What one value of an attribute says of another one."""
 
     counts: _Counts
@@ -255,7 +255,7 @@ class _Attribute:
     _of_episodes: dict[int, tuple[Places, Array]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, counts: _Counts, usual: float, together: _Together | None) -> "_Attribute":
+    def of(cls, counts: _Counts, usual: float, together: _Together | None) -> "_ComparedValues":
         """`usual` is the share of agreements that are no chance in the whole log; None: values are not paired."""
         sure = (counts.agreements + _PRIOR * usual) / (counts.pairs + _PRIOR)
         sure = min(max(sure, 0.0), _SUREST)
