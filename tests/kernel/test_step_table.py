@@ -57,19 +57,19 @@ def test_contexts_are_found_as_a_search_through_the_log_finds_them(table: StepTa
                 [other.action for other in table.rows],
                 [(task, other.action) for task, other in zip(tasks, table.rows, strict=True)],  # no names: as worded
                 [other.action for other in table.rows],
+                tasks,
                 [0 for _ in table.rows],
             ]
             for name, key, rows in zip(CONTEXTS, keys, table.contexts(description), strict=True):
                 assert sorted(rows.tolist()) == [at for at, k in enumerate(key) if k == key[mine]], name  # type: ignore[index]  # keys of several types
 
 
-def test_a_step_that_the_log_has_not_shares_no_context_but_the_last_resort(
-    table: StepTable, log: list[Trajectory]
-) -> None:
+def test_a_step_that_the_log_has_not_shares_its_task_alone(table: StepTable, log: list[Trajectory]) -> None:
     model = KernelModel(log)
     state = state_after(model, log[0], 0)
     sizes = dict(zip(CONTEXTS, map(len, model.log.contexts(state.describe("xyzzy"))), strict=True))
-    assert sizes == dict.fromkeys(CONTEXTS, 0) | {"any": len(table)}
+    of_task = sum(log[row.episode].task_id == log[0].task_id for row in table.rows)
+    assert sizes == dict.fromkeys(CONTEXTS, 0) | {"task": of_task, "any": len(table)}
 
 
 def test_a_replayed_description_is_that_of_its_row(table: StepTable, log: list[Trajectory]) -> None:

@@ -26,6 +26,11 @@ _OWN = 6
 _SHOWN, _OF_TASK = 4, 12
 """Rows whose answers show what their goals name, and rows of the task with the action: so many, if there are."""
 
+_LIKE_WORDED = 3
+"""Where the task has fewer rows with a like-worded action, all of its rows are looked at, and those with a word of the
+action are considered."""
+_TASK_SKELETON = list(CONTEXTS).index("task, skeleton")
+
 
 @dataclass(frozen=True)
 class ComparedRows:
@@ -38,7 +43,7 @@ class ComparedRows:
     compared: npt.NDArray[np.float32]
     """(rows, len(COMPARED))"""
     sizes: npt.NDArray[np.int64]
-    """Of each context but the last resort, the rows that share it with the step."""
+    """Of each context but the last resorts, the rows that share it with the step."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -83,14 +88,16 @@ def pool(
     left_out: npt.NDArray[np.bool_] | None = None,
 ) -> ComparedRows:
     """The rows most like `step`, but for those `left_out` (N,). `turn` varies which of very many are looked at."""
-    *caps, most = CONTEXTS.values()
-    *contexts, everything = log.contexts(step)
+    *caps, most_of_task, most = CONTEXTS.values()
+    *contexts, of_this_task, everything = log.contexts(step)
     if left_out is not None:
         contexts = [rows[~left_out[rows]] for rows in contexts]
+    paraphrased = len(contexts[_TASK_SKELETON]) < _LIKE_WORDED
     rows = _distinct([_looked_at(rows, cap, turn) for rows, cap in zip(contexts, caps, strict=True)])
-    if len(rows) < KEPT:
-        everything = everything if left_out is None else everything[~left_out[everything]]
-        rows = _distinct([rows, _looked_at(everything, most, turn)])
+    for wanted, others, cap in ((paraphrased, of_this_task, most_of_task), (len(rows) < KEPT, everything, most)):
+        if wanted:
+            others = others if left_out is None else others[~left_out[others]]
+            rows = _distinct([rows, _looked_at(others, cap, turn)])
     codes = log.codes[rows]
     same = codes == step.codes
     compared = _guessed(log, step, codes, log.memory[rows], log.proportions[rows])
@@ -100,13 +107,14 @@ def pool(
     order = np.argsort(-score, kind="stable")
     in_order = rows[order]
     like_worded = log.skeletons[in_order] == code(step.phrase.skeleton)
+    alike = same[order, COLUMN["action"]] | ((compared[order, 1] > 0) & paraphrased)
     shown = log.goal_shown[in_order] & like_worded & ~same[order, COLUMN["goal"]]
     kept = _distinct_in_order(
         [
             order[:KEPT],
             order[_of_other_sorts(log.sorts[in_order], like_worded)],
             order[shown][:_SHOWN],
-            order[same[order, COLUMN["task"]] & same[order, COLUMN["action"]]][:_OF_TASK],
+            order[same[order, COLUMN["task"]] & alike][:_OF_TASK],
         ]
     )
     rows, codes, same, compared = rows[kept], codes[kept], same[kept], compared[kept]

@@ -17,7 +17,7 @@ from worldline.kernel.episode_state import COLUMNS, EpisodeState, StepDescriptio
 from worldline.kernel.language import last_number
 from worldline.kernel.number_model import ComputedNumbers
 from worldline.kernel.shared_facts import Records
-from worldline.kernel.step_table import COLUMN, CONTEXTS, LeftOut, StepTable
+from worldline.kernel.step_table import COLUMN, CONTEXTS, LAST_RESORTS, LeftOut, StepTable
 from worldline.kernel.words import vocabulary
 
 Features = npt.NDArray[np.float32]
@@ -65,7 +65,7 @@ NAMES = (
     "agreeing rows of this path",
     "agreeing rows of these deeds",
     "share among same shapes",
-    *(f"rows of this {name}" for name in list(CONTEXTS)[:-1]),
+    *(f"rows of this {name}" for name in list(CONTEXTS)[:-LAST_RESORTS]),
     "one is recalled",
     "one is edited",
     "log-likelihood of its words",

@@ -35,10 +35,13 @@ CONTEXTS = {
     "action": 128,
     "task, skeleton": 64,
     "skeleton": 128,
+    "task": 96,
     "any": 256,
 }
-"""Where rows are looked for, and how many are looked at in each. Bounded, so a step costs the same in a larger log.
-The last one is for where the others have few."""
+"""Where rows are looked for, and how many are looked at in each. Bounded, so a step costs the same in a larger log."""
+LAST_RESORTS = 2
+"""Of these, the last ones, for where the others have few."""
+
 FOLDS = 2
 
 
@@ -212,6 +215,7 @@ def _keys(description: StepDescription) -> Iterator[tuple[str, tuple[int, ...]]]
     yield "action", (action,)
     yield "task, skeleton", (task, skeleton)
     yield "skeleton", (skeleton,)
+    yield "task", (task,)
     yield "any", ()
 
 
