@@ -66,6 +66,7 @@ COMPARED = (
     "facts shared with the episode",
     "facts shared with the task",
 )
+_SHARED = slice(COMPARED.index("facts shared with the episode"), COMPARED.index("facts shared with the task") + 1)
 _SAME_WEIGHTS = np.array(
     [
         {"task": 1.5, "observation": 1.2, "action": 3.0, "history": 1.0, "path": 1.0}.get(
@@ -101,7 +102,7 @@ def pool(
     codes = log.codes[rows]
     same = codes == step.codes
     compared = _guessed(log, step, codes, log.memory[rows], log.proportions[rows])
-    compared[:, 13:15] = _shared(records, log.episode_of[rows])
+    compared[:, _SHARED] = _shared(records, log.episode_of[rows])
     jitter = ((rows * 2654435761 + turn * 40503) % 1024) / 10240
     score = same @ _SAME_WEIGHTS + compared @ _COMPARED_WEIGHTS + jitter
     order = np.argsort(-score, kind="stable")
@@ -129,7 +130,7 @@ def pool(
         same = np.concatenate([codes == step.codes, same])
         proportions = np.array([one.proportion for one in past], np.float32)
         of_mine = _guessed(log, step, codes, memory, proportions)
-        of_mine[:, 13:15] = _shared(records, np.arange(len(log.first_row))).max(0, initial=0.0)
+        of_mine[:, _SHARED] = compared[:, _SHARED].max(0, initial=0.0)
         _complete(of_mine, log, state, step, codes, deeds)
         compared = np.concatenate([of_mine, compared])
         related = [*(one.relations for one in past), *related]

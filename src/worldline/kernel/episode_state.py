@@ -21,6 +21,7 @@ from worldline.kernel.language import Language, code, first_number, last_number,
 from worldline.kernel.numerals import first_readings, readings
 from worldline.kernel.paths import START, opening
 from worldline.kernel.phrases import Phrase
+from worldline.kernel.shared_facts import Fact, Record
 from worldline.kernel.vectors import Array, unit
 from worldline.kernel.words import vocabulary
 
@@ -168,13 +169,21 @@ class EpisodeState:
         self.last_bid: float | None = None
         self.readings = first_readings(goal, observation)
         """The last number read in each place."""
-        self.record = language.facts.record()
+        self.evidence: frozenset[Fact] = frozenset()
         """What has been seen of hidden facts."""
+        self._record = language.shared_facts.record()
         self._remember(observation)
 
     @property
     def step(self) -> int:
         return len(self.actions)
+
+    @property
+    def record(self) -> Record:
+        """What the evidence says of the log's episodes."""
+        if len(self._record.facts) < len(self.evidence):
+            self._record = self.language.shared_facts.extended(self._record, self.evidence)
+        return self._record
 
     def event(self, action: str) -> str:
         """The action by its skeleton and by which names the goal has."""
@@ -302,7 +311,7 @@ class EpisodeState:
         self.heard = {**self.heard, worded: self.heard.get(worded, 0) + 1}
         if self.bids.about(phrase, action) is not None:
             self.bids = self.bids.after(phrase, action, language.sort(answer, phrase))
-        self.record = language.facts.extended(self.record, language.facts_of_step(action, answer, phrase, reward))
+        self.evidence = self.evidence.union(language.facts_of_step(action, answer, phrase, reward))
         self.actions.append(action)
         self.answers.append(answer)
         self.rewards.append(reward)

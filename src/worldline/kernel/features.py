@@ -21,8 +21,8 @@ from worldline.kernel.step_table import COLUMN, CONTEXTS, LAST_RESORTS, LeftOut,
 from worldline.kernel.words import vocabulary
 
 Features = npt.NDArray[np.float32]
-_DOUBT = 4.0
-"""Nats of agreement that count as about one: facts depend on each other."""
+_SCALE = 4.0
+"""Of agreement, in nats: sums beyond it count less and less, since facts depend on each other."""
 _EQUAL = [COLUMN[name] for name in COLUMNS if name != "step"]
 _PASTS = [COLUMN[name] for name in ("history", "path", "deeds")]
 NAMES = (
@@ -182,8 +182,8 @@ def _of_texts(
                 min(len((words & foreign) - here), 2) / 2,
                 *_placed(text, shown, bid),
                 *numbers.judged(text),
-                math.tanh(language.facts.agreement(records.task, facts) / _DOUBT),
-                math.tanh(language.facts.agreement(records.episode, facts) / _DOUBT),
+                math.tanh(language.shared_facts.agreement(records.task, facts) / _SCALE),
+                math.tanh(language.shared_facts.agreement(records.episode, facts) / _SCALE),
             )
         )
     plain = possible.kinds <= OTHER

@@ -194,7 +194,7 @@ class Language:
     """The words of its actions that are no names."""
     own_words: frozenset[str] = frozenset()
     """Words that a single task shows."""
-    facts: SharedFacts = field(default_factory=SharedFacts, repr=False)
+    shared_facts: SharedFacts = field(default_factory=SharedFacts, repr=False)
     """Which episodes of the log share hidden facts with others."""
     _facts_of_answers: dict[tuple[str, str, tuple[str, ...]], list[Fact]] = field(default_factory=dict, repr=False)
     _shapes: dict[Listed, int] = field(default_factory=dict, repr=False)
@@ -219,7 +219,7 @@ class Language:
 
     def facts_of_step(self, action: str, answer: str, phrase: Phrase, reward: float) -> list[Fact]:
         """How an action was answered, how each sentence of the answer goes on, and what the action earned."""
-        earned = code("earned", blanked_given(action, phrase)), code(round(reward, 2))
+        earned = code("earned", blanked_given(action, phrase)), code(round(float(reward), 2) + 0.0)
         return [*self.facts_of_answer(action, answer, phrase), earned]
 
     def facts_of_answer(self, action: str, answer: str, phrase: Phrase) -> list[Fact]:
@@ -231,7 +231,7 @@ class Language:
                 self._facts_of_answers.clear()
             facts = self._facts_of_answers[key] = [
                 (code(blanked_given(action, phrase)), code(self.sort(answer, phrase))),
-                *_facts_of_sentences(phrase.blanked(answer).lower()),
+                *_facts_of_sentences(blanked_given(answer, phrase)),
             ]
         return facts
 

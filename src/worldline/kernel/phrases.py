@@ -253,9 +253,9 @@ def _marks(given: tuple[str, ...]) -> dict[str, str]:
     return {word.lower(): f"<g{place}>" for place, word in enumerate(given)}
 
 
-def blanked_given(action: str, phrase: Phrase) -> str:
-    """An action in lower case without the words that the goal gives."""
-    return exchanged(action, _marks(phrase.given)).lower()
+def blanked_given(text: str, phrase: Phrase) -> str:
+    """A text in lower case without the words that the goal gives."""
+    return exchanged(text, _marks(phrase.given)).lower()
 
 
 def exchanged(text: str, new: Mapping[str, str]) -> str:

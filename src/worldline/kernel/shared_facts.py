@@ -10,7 +10,7 @@ have a value. In a log whose tasks have one episode each nothing can be learned 
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ _PRIOR = 6.0
 """Pairs of values that are as usual, added to those that are counted."""
 _MOST, _MOST_PAIRS = 60, 1 << 21
 """Values of an attribute, and pairs of values in all; beyond these it counts whether two are equal, and no more."""
+_ROUNDING = 1e-9
 _REMEMBERED = 1 << 10
 """Records of tasks that are kept: a fit leaves out other rows of a task at every step."""
 _SUREST = 0.95
@@ -90,13 +91,12 @@ class SharedFacts:
 
     def agreement(self, record: Record, facts: Iterable[Fact]) -> float:
         """How much likelier some facts are beside a record's values of the same attributes: a log-ratio."""
-        attributes = self._attributes(record.part)
-        telling = ((attribute, value) for attribute, value in facts if attribute in attributes)
-        return sum(
-            attributes[attribute].log_ratio(other, value)
-            for attribute, value in telling
-            for other in record.values.get(attribute, ())
-        )
+        attributes, total = self._attributes(record.part), 0.0
+        for attribute, value in dict.fromkeys(facts):
+            others = record.values.get(attribute, ()) if attribute in attributes else ()
+            if others:
+                total += sum(attributes[attribute].log_ratio(other, value) for other in others) / len(others)
+        return total
 
     def _attributes(self, part: int) -> "dict[int, _ComparedValues]":
         """What agreements are worth by all parts but one."""
@@ -105,7 +105,7 @@ class SharedFacts:
             judging = np.array([part_of(episode) != part for episode in range(len(self._tasks))], np.bool_)
             counted = {attribute: _Counts.of(rows, self._tasks, judging) for attribute, rows in self._rows.items()}
             pairs = sum(one.pairs for one in counted.values())
-            usual = sum(one.agreements for one in counted.values()) / pairs if pairs else 0.0
+            usual = min(max(sum(one.agreements for one in counted.values()) / pairs if pairs else 0.0, 0.0), _SUREST)
             paired = _paired(counted)
             together = _Together.of([counted[attribute] for attribute in sorted(paired)])
             attributes = self._by_part[part] = {
@@ -150,50 +150,58 @@ class TaskRecords:
 class _Counts:
     """The values of one attribute: each row is an episode with one of its values."""
 
+    rows: Places
+    """Of each row, which of `episodes` it is of."""
     episodes: Places
     tasks: Places
     places: Places
-    """Of its value, among `values`."""
+    """Of its value, among `values`; beyond them, where no episode that counts has it."""
     shares: Floats
     """1 / the values that the episode has."""
     values: Places
+    frequencies: Floats
+    """Of each value, among the episodes that count."""
     pairs: float
-    """Pairs of episodes of one task; below, those of them that agree where by chance they would not."""
+    """Pairs of episodes of one task that count; below, those of them that agree where by chance they would not."""
     agreements: float
 
     @classmethod
     def of(cls, rows: Places, all_tasks: Places, judging: npt.NDArray[np.bool_]) -> "_Counts":
-        """`rows` (n, 2) are the different pairs of an episode and its value; the tasks of the `judging` ones count."""
-        episodes, given = rows.T
-        tasks = np.where(judging, all_tasks, len(all_tasks) + np.arange(len(all_tasks)))  # others have nobody beside
-        values, places = np.unique(given, return_inverse=True)
-        of_task, size = np.unique(tasks[episodes], return_inverse=True)[1], len(values)
-        shares = 1.0 / np.bincount(episodes)[episodes]
-        _, at = np.unique(of_task * size + places, return_inverse=True)
-        pairs = float(np.square(np.bincount(of_task, shares)).sum() - len(np.unique(episodes)))
-        agreed = float(np.square(np.bincount(at, shares)).sum() - np.square(shares).sum())
-        chance = float(np.square(np.bincount(places, shares) / shares.sum()).sum())
-        agreements = (agreed - pairs * chance) / (1 - chance)
-        return cls(episodes, of_task, places, shares, values, pairs, agreements)
-
-    @property
-    def frequencies(self) -> Floats:
-        """Of each value."""
-        out: Floats = np.bincount(self.places, self.shares) / self.shares.sum()
-        return out
+        """`rows` (n, 2) are the different pairs of an episode and its value; only those of `judging` ones count."""
+        all_episodes, given = rows.T
+        counting = judging[all_episodes]
+        values = np.unique(given[counting])
+        places = np.searchsorted(values, given)
+        places[~np.isin(given, values)] = len(values)
+        episodes, of_rows = np.unique(all_episodes, return_inverse=True)
+        shares = 1.0 / np.bincount(of_rows)[of_rows]
+        own_tasks = np.where(counting, all_tasks[all_episodes], len(all_tasks) + all_episodes)
+        tasks, size = np.unique(own_tasks, return_inverse=True)[1], len(values) + 1
+        at = np.unique(tasks * size + places, return_inverse=True)[1]
+        pairs = _whole(float(np.square(np.bincount(tasks, shares)).sum() - len(episodes)))
+        agreed = _whole(float(np.square(np.bincount(at, shares)).sum() - np.square(shares).sum()))
+        frequencies = np.bincount(places[counting], shares[counting], len(values)) / max(shares[counting].sum(), 1.0)
+        chance = float(np.square(frequencies).sum())
+        agreements = (agreed - pairs * chance) / (1 - chance) if pairs and chance < 1 else 0.0
+        return cls(of_rows, episodes, tasks, places, shares, values, frequencies, pairs, agreements)
 
     @property
     def together(self) -> Floats:
         """(values, values): how often each two come together in a task."""
-        by_task, by_episode = self._mass(self.tasks), self._mass(np.unique(self.episodes, return_inverse=True)[1])
+        by_task, by_episode = self._mass(self.tasks), self._mass(self.rows)
         out: Floats = by_task.T @ by_task - by_episode.T @ by_episode
         return out
 
     def _mass(self, groups: Places) -> Floats:
         """(groups, values)"""
-        mass = np.zeros((int(groups.max()) + 1, len(self.values)))
+        mass = np.zeros((int(groups.max()) + 1, len(self.values) + 1))
         np.add.at(mass, (groups, self.places), self.shares)
-        return mass
+        return mass[:, :-1]
+
+
+def _whole(count: float) -> float:
+    """Without what rounding leaves of nothing."""
+    return count if count > _ROUNDING else 0.0
 
 
 def _tells(rows: Sequence[Fact], tasks: Sequence[int]) -> bool:
@@ -222,19 +230,27 @@ class _Together:
     def of(cls, many: Sequence[_Counts]) -> "_Together":
         nothing = np.zeros(0)
         codes = np.concatenate([np.zeros(0, np.uint64), *(_pairs(one.values).ravel() for one in many)])
-        seen = np.concatenate([nothing, *(one.together.ravel() for one in many)])
-        by_chance = [one.pairs * np.outer(one.frequencies, one.frequencies).ravel() for one in many]
         distinct, at = np.unique(codes, return_inverse=True)
-        of_seen, of_chance = np.zeros((2, len(distinct)))
-        np.add.at(of_seen, at, seen)
-        np.add.at(of_chance, at, np.concatenate([nothing, *by_chance]))
-        return cls(distinct, of_seen, of_chance)
+        seen, expected = np.zeros((2, len(distinct)))
+        np.add.at(seen, at, np.concatenate([nothing, *(one.together.ravel() for one in many)]))
+        np.add.at(expected, at, np.concatenate([nothing, *(_by_chance(one).ravel() for one in many)]))
+        return cls(distinct, seen, expected)
 
-    def ratios(self, values: Places, prior: Floats) -> Floats:
-        """Of each two of some values, how much more often they come together than by chance."""
-        at = np.searchsorted(self.codes, _pairs(values))
-        out: Floats = (self.seen[at] + _PRIOR * prior) / (self.expected[at] + _PRIOR)
+    def ratios(self, counts: _Counts, prior: Floats) -> Floats:
+        """Of each two values of an attribute, how much more often they come together than by chance.
+
+        Its own pairs decide, as far as there are any; beside them, those of all attributes with these values.
+        """
+        at = np.searchsorted(self.codes, _pairs(counts.values))
+        of_all = (self.seen[at] + _PRIOR * prior) / (self.expected[at] + _PRIOR)
+        out: Floats = (counts.together + _PRIOR * of_all) / (_by_chance(counts) + _PRIOR)
         return out
+
+
+def _by_chance(counts: _Counts) -> Floats:
+    """(values, values): how often each two would come together."""
+    out: Floats = counts.pairs * np.outer(counts.frequencies, counts.frequencies)
+    return out
 
 
 def _pairs(values: Places) -> npt.NDArray[np.uint64]:
@@ -252,7 +268,6 @@ class _ComparedValues:
     log_ratios: Floats
     """(values, values); where they are not `paired`, (values, 2): where the other one differs, where it is the same."""
     paired: bool = True
-    _of_episodes: dict[int, tuple[Places, Array]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, counts: _Counts, usual: float, together: _Together | None) -> "_ComparedValues":
@@ -264,10 +279,10 @@ class _ComparedValues:
             return cls(counts, np.log(np.stack([np.full(len(same), 1 - sure), same], 1)), paired=False)
         prior = np.full((len(same), len(same)), 1 - sure)
         np.fill_diagonal(prior, same)
-        return cls(counts, np.log(together.ratios(counts.values, prior)))
+        return cls(counts, np.log(together.ratios(counts, prior)))
 
     def log_ratio(self, value: int, other: int) -> float:
-        """How much likelier one value is beside the other; 0 where the log lacks one of them."""
+        """How much likelier one value is beside the other; 0 where no episode that counts has one of them."""
         at, other_at = self._places.get(value), self._places.get(other)
         if at is None or other_at is None:
             return 0.0
@@ -279,16 +294,11 @@ class _ComparedValues:
 
     def add(self, value: int, log_ratios: Array) -> None:
         """Add what a value says of each episode that has one."""
-        if value not in self._of_episodes:
-            self._of_episodes[value] = self._by_episode(value)
-        episodes, own = self._of_episodes[value]
-        log_ratios[episodes] += own
-
-    def _by_episode(self, value: int) -> tuple[Places, Array]:
-        """The episodes that have a value, and what this one says of each."""
         counts, at = self.counts, self._places.get(value)
         if at is None:
-            return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        columns = counts.places if self.paired else (counts.places == at).astype(np.int64)
-        episodes, rows = np.unique(counts.episodes, return_inverse=True)
-        return episodes, np.bincount(rows, counts.shares * self.log_ratios[at, columns]).astype(np.float32)
+            return
+        own = self.log_ratios[at] if self.paired else np.full(len(counts.values), self.log_ratios[at, 0])
+        if not self.paired:
+            own[at] = self.log_ratios[at, 1]
+        of_rows = counts.shares * np.append(own, 0.0)[counts.places]
+        log_ratios[counts.episodes] += np.bincount(counts.rows, of_rows)

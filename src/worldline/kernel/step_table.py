@@ -118,7 +118,7 @@ class StepTable:
         language = Language(phrasing, weights, *tables, seen, moves, recurring, idle, refused, *words)
         facts = [[*_facts_of_steps(language, episode)] for episode in episodes]
         shared = SharedFacts([itertools.chain(*steps) for steps in facts], [episode.task_id for episode in episodes])
-        language = replace(language, facts=shared)
+        language = replace(language, shared_facts=shared)
         goal_names = GoalNames(episodes, phrasing)
         rows: list[LoggedStep] = []
         described: list[StepDescription] = []
@@ -191,7 +191,7 @@ class StepTable:
     def records(self, state: EpisodeState, left_out: LeftOut, own: int) -> Records:
         """Of an episode and its task, less the rows left out; `own` is its number in the log, -1: none."""
         part = part_of(own)
-        of_episode = state.record if part == WHOLE else self.language.facts.record(state.record.facts, part)
+        of_episode = state.record if part == WHOLE else self.language.shared_facts.record(state.evidence, part)
         return Records(of_episode, self.task_records.of(state.task, left_out, part))
 
     def contexts(self, description: StepDescription) -> list[Rows]:
