@@ -41,6 +41,7 @@ from worldline.kernel.number_model import NumberModel
 from worldline.kernel.outcome import OutcomeModel, RewardRules
 from worldline.kernel.paths import Moves
 from worldline.kernel.phrases import Phrasing
+from worldline.kernel.shared_facts import SharedFacts
 from worldline.kernel.step_table import COLUMN
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel
 
@@ -277,7 +278,7 @@ PARTS: dict[str, Part] = {
     "features: history": _without_features("same history", "same last_two", "same path", "same deeds"),
     "features: cosines": _without_features(*COMPARED[:4]),
     "features: numbers compared": _without_features(*COMPARED[4:8], "numbers in proportion"),
-    "features: shared facts": _without_features("facts shared with the episode", "facts shared with the task"),
+    "shared facts": _off(SharedFacts, "_attributes", _says({})),
     "features: relations, steps, shapes": _without_features(*COMPARED[8:12]),
     "features: kinds in context": _without_features(*_KIND_FEATURES),
     "features: shown before": _without_features(

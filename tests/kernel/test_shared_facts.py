@@ -72,6 +72,36 @@ def test_what_chance_answers_is_worth_nothing() -> None:
     assert all(abs(one) < 0.15 for one in ratios(by_chance, YES).values())
 
 
+def test_a_coin_is_worth_nothing_beside_settled_things_with_the_same_answers() -> None:
+    """Four things follow the hidden fact, and the fifth falls as it will."""
+    rng = random.Random(11)
+    mixed = [
+        [*((thing, (YES, NO)[task % 2]) for thing in range(4)), (4, by_chance(0, rng))]
+        for task in range(400)
+        for _ in range(3)
+    ]
+    facts = SharedFacts(mixed, names())
+    assert abs(facts.agreement(facts.record([(4, YES)]), [(4, YES)])) < 0.1
+    assert facts.agreement(facts.record([(0, YES)]), [(0, YES)]) == pytest.approx(math.log(2), abs=0.05)
+
+
+def test_a_value_that_no_other_part_of_the_log_has_is_as_one_that_nobody_has() -> None:
+    """What is judged does not tell itself by being in the log."""
+    everything = facts_of(certain)
+    everything[0] = [(0, 77), *everything[0][1:]]
+    facts, part = SharedFacts(everything, names()), part_of(0)
+    record = facts.record([(0, YES)], part)
+    assert facts.agreement(record, [(0, 77)]) == facts.agreement(record, [(0, 78)]) == 0
+    assert facts.agreement(facts.record([(0, YES)]), [(0, 77)]) < 0, "the whole log knows it"
+    assert facts.record([(0, 77)], part).log_ratios[0] == 0
+
+
+def test_episodes_with_many_values_leave_no_pairs_by_rounding() -> None:
+    facts = SharedFacts([[(0, value) for value in range(7)], [(0, value) for value in range(1, 8)]], ["t", "t"])
+    for part in {part_of(0), part_of(1)}:
+        assert not facts.record([(0, 3)], part).log_ratios.any()
+
+
 def test_a_rare_answer_is_worth_more_than_a_frequent_one() -> None:
     """One task in twenty answers so: 1 / .05, less what so few pairs leave open."""
     rare = [[(0, YES if task % 20 == 0 else NO)] for task in range(400) for _ in range(3)]
@@ -169,8 +199,8 @@ def test_rows_left_out_of_a_task_tell_nothing() -> None:
     of_tasks = TaskRecords(facts, tasks, [[fact] for fact in rows])
     own = np.array([task == "t1" for task in tasks])
     assert not of_tasks.of("t1", own).log_ratios.any()
-    first = own & (np.cumsum(own) > 3)
-    assert of_tasks.of("t1", first).log_ratios == pytest.approx(facts.record(everything[3]).log_ratios)
+    later = own & (np.cumsum(own) > 3)
+    assert of_tasks.of("t1", later).log_ratios == pytest.approx(facts.record(everything[3]).log_ratios)
     assert of_tasks.of("t1", None).log_ratios == pytest.approx(
         facts.record([*everything[3], *everything[4], *everything[5]]).log_ratios
     )
@@ -222,11 +252,29 @@ def test_a_sign_that_nobody_has_looked_for_follows_from_what_the_task_has_shown(
     assert chance_of_rash(of_ward, signs_of_illness(ill)[0], 0, ill) > 0.9
 
 
-def test_what_an_action_earned_is_a_fact(of_ward: KernelModel) -> None:
+def test_what_an_action_earned_is_a_fact_however_it_is_spelled(of_ward: KernelModel) -> None:
     language = of_ward.log.language
     phrase = language.phrasing.parse("look for rash")
-    paid, unpaid = (set(language.facts_of_step("look for rash", "Red spots.", phrase, one)) for one in (1.0, 0.0))
-    assert len(paid & unpaid) == len(paid) - 1 == len(unpaid) - 1
+
+    def facts(reward: float) -> set[Fact]:
+        return set(language.facts_of_step("look for rash", "Red spots.", phrase, reward))
+
+    assert len(facts(1.0) & facts(0.0)) == len(facts(0.0)) - 1
+    assert facts(0.5) == facts(float(np.float64(0.5))) == facts(np.float64(0.5))
+    assert facts(0.0) == facts(-0.001) == facts(0)
+
+
+def test_a_sentence_is_about_whom_it_names() -> None:
+    log = [
+        episode(f"e{n}", "A hall.", [Played(f"ask {who}", f"{who} wears a coat.")], task=f"t{n}")
+        for n, who in enumerate(["Ada", "Ben", "Cleo", "Dan"] * 2)
+    ]
+    language = KernelModel(log).log.language
+    ada, ben = (
+        dict(language.facts_of_answer(f"ask {who}", f"{who} wears a coat.", language.phrasing.parse(f"ask {who}")))
+        for who in ("Ada", "Ben")
+    )
+    assert not ada.keys() & ben.keys()
 
 
 @pytest.mark.parametrize("ill", [0, 1])
