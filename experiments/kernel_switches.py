@@ -264,7 +264,7 @@ PARTS: dict[str, Part] = {
     "reward formulas": _off(NumberModel, "__init__", _then(lambda those: those._rewards.clear()), "reward formulas"),
     **{f"kind: {kind}": _without_kinds(kind) for at, kind in enumerate(KINDS) if at != EXACT},
     "relations": _off(EpisodeState, "relations", _says(()), "relations"),
-    "facts": _off(EpisodeState, "facts", _says(())),
+    "deeds and sentences": _off(EpisodeState, "deeds_and_sentences", _says(())),
     "standing": _off(EpisodeState, "standing", _says(())),
     "roles": _off(episode_state, "_roles", _says(())),
     "comparisons": _off(EpisodeState, "_comparisons", _says(())),

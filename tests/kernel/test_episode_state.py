@@ -136,9 +136,9 @@ def test_a_deed_with_a_name_of_the_goal_is_counted_by_the_word_before_that_name(
 def test_facts_join_a_deed_and_a_sentence_by_their_word(gate_model: KernelModel) -> None:
     right, wrong = walk("r", "jade", "jade", 1), walk("w", "jade", "pearl", 1)
     fact = "take the * key ~ a note on the wall the * key fits"
-    assert fact in state_after(gate_model, right, 2).facts()
-    assert fact not in state_after(gate_model, right, 1).facts(), "nothing is taken yet"
-    assert fact not in state_after(gate_model, wrong, 2).facts()
+    assert fact in state_after(gate_model, right, 2).deeds_and_sentences()
+    assert fact not in state_after(gate_model, right, 1).deeds_and_sentences(), "nothing is taken yet"
+    assert fact not in state_after(gate_model, wrong, 2).deeds_and_sentences()
 
 
 def test_bids_remember_how_they_were_answered(state: EpisodeState) -> None:
@@ -159,7 +159,7 @@ def test_a_copy_goes_its_own_way(state: EpisodeState) -> None:
     after = state.describe("look")
     assert (after.codes == before.codes).all()
     assert after.relations == before.relations
-    assert state.facts() == [] or "xylophone" not in str(state.facts())
+    assert state.deeds_and_sentences() == [] or "xylophone" not in str(state.deeds_and_sentences())
     assert (state.step, twin.step) == (1, 2)
     assert state.bids == EpisodeBids()
     assert "fly" not in state.last_listed

@@ -44,7 +44,7 @@ COLUMNS = (
 )
 Codes = npt.NDArray[np.int64]
 _WORD = re.compile(r"\w+")
-_SENTENCES, _FACTS = 6, 24
+_SENTENCES, _DEEDS_READ = 6, 24
 """Sentences that are remembered of a word, and pairs of a deed and a sentence."""
 _LONGEST = 40
 """Words of an action that relate it to what was shown: a whole file may be written by one."""
@@ -277,14 +277,14 @@ class EpisodeState:
         in_turn = (text for texts in itertools.zip_longest(*of_words) for text in texts if text is not None)
         return list(itertools.islice(dict.fromkeys(in_turn), _STANDING))
 
-    def facts(self) -> list[str]:
+    def deeds_and_sentences(self) -> list[str]:
         """What was done with the things that were read about: actions and sentences that name the same word."""
         latest = (
             f"{deed} ~ {outline(sentence, word)}"
             for deed, word in reversed(self._fillers.items())
             for sentence in reversed(self._sentences.get(word, ()))
         )
-        return list(itertools.islice(latest, _FACTS))[::-1]
+        return list(itertools.islice(latest, _DEEDS_READ))[::-1]
 
     def advance(self, description: StepDescription, answer: str, reward: float, listed: tuple[str, ...] | None) -> None:
         """One more step: the world answers, pays, and lists what can be done next."""

@@ -87,7 +87,7 @@ def outcome_features(
     texts += [f"word {step.phrase.skeleton} {name} {word}" for name in sorted(named)[:_NAMES] for word in rare]
     texts += [f"happened {event} {other}" for other in list(at_least(happened, 3))[-_PAST:]]
     texts += [f"role {event} {other}" for other in list(at_least(state.role_counts, 3))[-_PAST:]]
-    texts += [f"fact {event} {fact}" for fact in state.facts()]
+    texts += [f"fact {event} {fact}" for fact in state.deeds_and_sentences()]
     texts += [f"before {event} {other}" for other in sorted(past)[:24]]
     texts += [f"lately {event} {state.event(other)}" for other in dict.fromkeys(state.actions[-6:])]
     if levels:

@@ -167,7 +167,7 @@ def _features(state: EpisodeState, step: StepDescription, bids: Bids, pairs: Seq
     texts += [f"among {event} {text}" for text in among(state.bids, bids, step.phrase, action)]
     texts += [f"heard {event} {answer}" for answer in at_least(state.heard, 4)]
     texts += [f"done {event} {at}" for at in range(min(times_done, 6))]
-    texts += [f"fact {event} {fact}" for fact in state.facts()]
+    texts += [f"fact {event} {fact}" for fact in state.deeds_and_sentences()]
     texts += [f"did {event} {other} {min(times, 3)}" for other, times in Counter(past[-12:]).items()]
     texts += [f"before {event} {other}" for other in at_least(state.event_counts, 3)]
     texts += [f"happened {event} {other}" for other in at_least(state.happened, 3)]
