@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from worldline.kernel.credit import agreement, closeness
 from worldline.kernel.episode_state import EpisodeState
-from worldline.kernel.features import LIKELIHOODS
+from worldline.kernel.features import LIKELIHOODS, SHARED_FACTS
 from worldline.kernel.gate import Exercise
 from worldline.kernel.model import Considered, KernelModel
 from worldline.kernel.step_table import LoggedStep
@@ -56,8 +56,15 @@ class DescribedStep:
 
     def unexpecting(self) -> "DescribedStep":
         """Without what is expected of its candidates."""
+        return self._without(LIKELIHOODS)
+
+    def unshared(self) -> "DescribedStep":
+        """Without what its candidates share with other episodes."""
+        return self._without(SHARED_FACTS)
+
+    def _without(self, columns: slice | list[int]) -> "DescribedStep":
         features, considered = self.exercise.features.copy(), self.considered.features.copy()
-        features[:, LIKELIHOODS] = considered[:, LIKELIHOODS] = 0.0
+        features[:, columns] = considered[:, columns] = 0.0
         exercise = replace(self.exercise, features=features)
         return replace(self, considered=replace(self.considered, features=considered), exercise=exercise)
 

@@ -78,6 +78,8 @@ NAMES = (
 _FIRST_LIKELIHOOD = NAMES.index("log-likelihood of its words")
 LIKELIHOODS = slice(_FIRST_LIKELIHOOD, _FIRST_LIKELIHOOD + 3)
 """Those of NAMES that `expectations` says."""
+SHARED_FACTS = [at for at, name in enumerate(NAMES) if name.startswith(("facts shared", "agrees with facts"))]
+"""Those that `shared_facts` says."""
 
 
 class Seen:

@@ -105,6 +105,8 @@ def fit_once(
     sample, new = ([one.worded(model) for one in part] for part in (sample, new))
     stage("wm: fitting the gate", 0, 1)
     figures = _fit_gate(model, [*sample, *new], held_out, derive_seed(seed, "gate") % 2**31)
+    if not model.shares:
+        sample, new = ([one.unshared() for one in part] for part in (sample, new))
     if not model.expects:
         sample, new = ([one.unexpecting() for one in part] for part in (sample, new))
     both = [*sample, *new]
@@ -127,9 +129,14 @@ def fit_once(
 def _fit_gate(
     model: KernelModel, described: Sequence[DescribedStep], held_out: frozenset[int], seed: int
 ) -> dict[str, float]:
-    """Fit the gate, with expectations where they are worth their price; its held-out loss in nats per step."""
-    plain = Gate(len(NAMES))
-    figures = {"nats": plain.fit([one.unexpecting().exercise for one in described], held_out, seed)}
+    """Fit the gate, with shared facts and expectations where held-out steps gain by them; the loss in nats per step."""
+    plain, alone = Gate(len(NAMES)), Gate(len(NAMES))
+    unexpecting = [one.unexpecting() for one in described]
+    figures = {"nats": plain.fit([one.exercise for one in unexpecting], held_out, seed)}
+    without_facts = alone.fit([one.unshared().exercise for one in unexpecting], held_out, seed)
+    model.shares.fill_(figures["nats"] < without_facts)
+    if not model.shares:
+        plain, figures, described = alone, {"nats": without_facts}, [one.unshared() for one in described]
     if any(one.exercise.features[:, LIKELIHOODS].any() for one in described):
         nats = model.gate.fit([one.exercise for one in described], held_out, seed)
         figures["nats with expectations"] = nats

@@ -23,7 +23,7 @@ from worldline.kernel.compared_rows import pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.expectations import TARGETS, Expectations
-from worldline.kernel.features import LIKELIHOODS, NAMES, Features, Seen, features
+from worldline.kernel.features import LIKELIHOODS, NAMES, SHARED_FACTS, Features, Seen, features
 from worldline.kernel.fillings import Fillings
 from worldline.kernel.gate import Gate
 from worldline.kernel.language import code
@@ -76,6 +76,8 @@ class KernelModel(nn.Module):
 
     expects: Tensor
     """Whether expectations are worth their price: held-out steps say so."""
+    shares: Tensor
+    """Whether shared facts tell anything: held-out steps say so, too."""
 
     def __init__(self, episodes: Sequence[Trajectory]) -> None:
         super().__init__()
@@ -98,6 +100,7 @@ class KernelModel(nn.Module):
         self._row_outcomes = [outcome_of(row) for row in self.log.rows]
         self.list_model = ListModel()
         self.register_buffer("expects", torch.tensor(True))
+        self.register_buffer("shares", torch.tensor(True))
         self._learn_reward_rules()
 
     def _learn_reward_rules(self) -> None:
@@ -167,6 +170,9 @@ class KernelModel(nn.Module):
             )
             for one, rows, may_be, computed, record in zip(questions, compared, possible, numbers, records, strict=True)
         ]
+        if not self.shares:
+            for one in described:
+                one[:, SHARED_FACTS] = 0.0
         worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
         steps = [one.step for one in questions]
         return [Considered(*these) for these in zip(steps, possible, described, worded, strict=True)]
