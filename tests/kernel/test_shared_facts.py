@@ -9,6 +9,7 @@ import pytest
 from kernel_fits import fewer_updates
 from written_logs import Played, episode, state_after, text_chances
 
+from worldline.kernel.features import SHARED_FACTS
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
 from worldline.kernel.shared_facts import WHOLE, Fact, SharedFacts, TaskRecords, part_of
@@ -239,6 +240,16 @@ def of_ward() -> KernelModel:
     """Beside the patients that nurses have looked at, two of whom one sign is known."""
     with fewer_updates():
         return fit_once([*ward(120), *signs_of_illness(0), *signs_of_illness(1)], seed=0, steps=600)[0]
+
+
+def test_shared_facts_are_kept_where_held_out_steps_gain_by_them(of_ward: KernelModel) -> None:
+    """Where every patient has one episode there is nothing to gain."""
+    assert of_ward.shares
+    with fewer_updates():
+        model = fit_once(ward(40, each=1), seed=0, steps=100)[0]
+    assert not model.shares
+    considered = model.consider(state_after(model, ward(1)[0], 1), "look for rash")
+    assert not considered.features[:, SHARED_FACTS].any()
 
 
 def chance_of_rash(model: KernelModel, shown: Trajectory, steps: int, ill: int) -> float:
