@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
 from worldline.policies import TEMPLATES, Encoder, render
 from worldline.types import Exchange, InputError, Turn
@@ -139,3 +141,59 @@ def test_example_of_other_templates_marks_the_answer_only(tokenizer: Any, make_t
     assert example.ids == encoder.prompt(turn) + encoder.action("look")
     assert sum(example.is_action) == len(encoder.action("look"))
     assert example.is_action[-1]
+
+
+BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
+LLAMA = Regex(r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+PLAIN_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+IN_CLAUSES = {
+    "words of GPT-2": BYTES,
+    "digits apart": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), BYTES]),
+    "words of Llama 3": pre_tokenizers.Sequence([pre_tokenizers.Split(LLAMA, "isolated"), PLAIN_BYTES]),
+}
+WHOLE = {
+    "no words": PLAIN_BYTES,
+    "no rule": None,
+    "a space before the first word": pre_tokenizers.ByteLevel(add_prefix_space=True),
+    "a mark before the first word": pre_tokenizers.Metaspace(),
+    "whole sentences": pre_tokenizers.Split(". ", "merged_with_previous"),
+}
+TAUGHT = [
+    "You see a mug 1, a pan 2. The fridge 1 is closed.\nWhat now? 'go to shelf 1', 'look'.\n\n'open fridge 1'"
+] * 3
+
+
+def tokenizer_of(words: Any) -> Any:
+    """A tokenizer that has merged whatever its words allow in `TAUGHT`."""
+    bpe = Tokenizer(models.BPE())
+    if words is not None:
+        bpe.pre_tokenizer = words
+    alphabet = sorted({*pre_tokenizers.ByteLevel.alphabet(), *"".join(TAUGHT), "\u2581"})
+    bpe.train_from_iterator(TAUGHT, trainers.BpeTrainer(vocab_size=2000, initial_alphabet=alphabet))
+    return PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="'", pad_token="'")
+
+
+@pytest.mark.parametrize("words", [*IN_CLAUSES, *WHOLE])
+def test_a_prompt_in_clauses_has_the_tokens_of_the_whole(words: str) -> None:
+    tokenizer = tokenizer_of((IN_CLAUSES | WHOLE)[words])
+    encoder = Encoder(tokenizer, TEMPLATES["plain"])
+
+    @settings(max_examples=150, deadline=None)
+    @given(parts=st.lists(st.sampled_from([*" ,.\n\t'a7", ", ", ". ", ".\n", "\u00e9", "\u65e5", TAUGHT[0]]) | texts))
+    def same(parts: list[str]) -> None:
+        text = "".join(parts)
+        assert encoder.tokenised([text, text]) == [tokenizer.encode(text, add_special_tokens=False)] * 2
+
+    same()
+    assert bool(encoder._remembered) == (words in IN_CLAUSES)  # whole messages never come back
+
+
+@pytest.mark.parametrize("words", WHOLE)
+def test_clauses_would_change_the_tokens_of_such_tokenizers(words: str) -> None:
+    tokenizer = tokenizer_of(WHOLE[words])
+    comma, line = TAUGHT[0].index(",") + 1, TAUGHT[0].index("\n") + 1
+    whole, *parts = (
+        tokenizer.encode(text, add_special_tokens=False)
+        for text in (TAUGHT[0], TAUGHT[0][:comma], TAUGHT[0][comma:], TAUGHT[0][:line], TAUGHT[0][line:])
+    )
+    assert parts[0] + parts[1] != whole or parts[2] + parts[3] != whole

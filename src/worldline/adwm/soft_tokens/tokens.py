@@ -86,9 +86,9 @@ class SoftEncoder(Encoder):
     def pieces(self, turns: Sequence[Turn]) -> list[list[Piece]]:
         return super().pieces([self._marked(turn) for turn in turns])
 
-    def tokenised(self, texts: Sequence[str], remember: bool = True) -> list[list[int]]:
+    def tokenised(self, texts: Sequence[str]) -> list[list[int]]:
         parts = [_MARK.split(text) for text in texts]  # text, number, text, number, ..., text
-        plain = iter(super().tokenised([part for split in parts for part in split[::2]], remember))
+        plain = iter(super().tokenised([part for split in parts for part in split[::2]]))
         return [
             [token for at, part in enumerate(split) for token in (self._ids(int(part)) if at % 2 else next(plain))]
             for split in parts

@@ -9,9 +9,10 @@ often that happened.
 """
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Literal
 
 from worldline.policies.prompts import Counts, Template, View, shortened, view
@@ -21,6 +22,8 @@ Tokenizer = Any
 """A transformers tokenizer (transformers publishes no types)."""
 
 _MOST_REMEMBERED = 50_000
+_CUTS = re.compile(r"(?<=[,.])(?= \S)|(?<=\S\n)(?=\S)")
+"""Where a prompt is cut into clauses: before the space that follows a comma or a full stop, and after a line's end."""
 _CHARS_PER_TOKEN = 32  # no real tokenizer has longer tokens on average
 
 
@@ -57,6 +60,7 @@ class Encoder:
         self.history = history
         self._chat = template.chat and tokenizer.chat_template is not None
         self._start = [] if self._chat else [t for t in tokenizer.encode("") if t == tokenizer.bos_token_id][:1]
+        self._clauses = _cuts_are_tokens(tokenizer)
         self._remembered: dict[str, list[int]] = {}
         self._decoded: dict[tuple[int, ...], str] = {}
         self.end = self._end_token()
@@ -131,8 +135,7 @@ class Encoder:
     def _segmented(self, views: Sequence[View]) -> list[list[Piece]]:
         segments = [self.template.segments(shown.turn, shown.history) for shown in views]
         texts = [self._message(segment.text) for prompt in segments for segment in prompt]
-        # A transcript repeats its segments at every step; chat messages never repeat.
-        ids = iter(self.tokenised(texts, remember=not self.template.chat))
+        ids = iter(self.tokenised(texts))
         start = [Piece(self._start, action=False)] if self._start else []
         return [
             start
@@ -156,21 +159,32 @@ class Encoder:
         )
         return message
 
-    def tokenised(self, texts: Sequence[str], remember: bool = True) -> list[list[int]]:
+    def tokenised(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text. What a transcript repeats at every step are its segments; what other prompts repeat
+        are clauses, such as one action of the list, so these are tokenised apart where that gives the same tokens."""
+        if not (self.template.chat and self._clauses):
+            return self._recalled(texts, remember=not self.template.chat)
+        clauses = [_CUTS.split(text) for text in texts]
+        ids = iter(self._recalled([clause for parts in clauses for clause in parts], remember=True))
+        return [[token for part in islice(ids, len(parts)) for token in part] for parts in clauses]
+
+    def _recalled(self, texts: Sequence[str], remember: bool) -> list[list[int]]:
         """The tokens of each text; `remember` those that will come back."""
         new = [text for text in dict.fromkeys(texts) if text not in self._remembered]
         if len(self._remembered) + len(new) > _MOST_REMEMBERED:
             self._remembered.clear()
             new = list(dict.fromkeys(texts))
-        fresh: list[list[int]] = (
-            self.tokenizer(new, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
-            if new
-            else []
-        )
+        fresh = _tokens(self.tokenizer, new) if new else []
         tokenised = dict(zip(new, fresh, strict=True))
         if remember:
             self._remembered |= tokenised
         return [self._remembered[text] if text in self._remembered else tokenised[text] for text in texts]
+
+
+def _tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    encoded = tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False, verbose=False)
+    ids: list[list[int]] = encoded["input_ids"]
+    return ids
 
 
 def _length(pieces: Sequence[Piece]) -> int:
@@ -182,3 +196,27 @@ def _line_breaks(tokenizer: Tokenizer) -> frozenset[int]:
     """The tokens that contain a line break; cached, as decoding a whole vocabulary is slow."""
     texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
     return frozenset(token for token, text in enumerate(texts) if "\n" in text)
+
+
+_ENDS = ("word", "Word", "7", *")'\"]:-_>\u00e9\u65e5\u2014\n\t", "a b", "...")
+_BEGINNINGS = ("word", "Word", "7", "'s", *"'\"([<-_.,\u00e9\u65e5\u2014\u0301")
+
+
+@functools.lru_cache(maxsize=4)
+def _cuts_are_tokens(tokenizer: Tokenizer) -> bool:
+    """Whether no token of this tokenizer reaches across a cut, whatever it has learned: its words end there before
+    any are merged, and what is tokenised apart gets no mark of a beginning."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    added = " ".join(tokenizer.get_added_vocab())
+    if backend is None or backend.pre_tokenizer is None or "\n" in added or _CUTS.search(added):
+        return False
+    texts = [end + cut + begin for end in _ENDS for cut in (", ", ". ", "\n") for begin in _BEGINNINGS]
+    clauses = [_CUTS.split(text) for text in texts]
+    for text, parts in zip(texts, clauses, strict=True):
+        cuts = [*accumulate(len(part) for part in parts)]
+        words = [span for _, span in backend.pre_tokenizer.pre_tokenize_str(text)]
+        if any(start < cut < end for start, end in words for cut in cuts):
+            return False
+    ids = iter(_tokens(tokenizer, [part for parts in clauses for part in parts]))
+    joined = [[token for part in islice(ids, len(parts)) for token in part] for parts in clauses]
+    return joined == _tokens(tokenizer, texts)
