@@ -9,17 +9,9 @@ from worldline.kernel.answers import StepRequest
 from worldline.kernel.episode_state import EpisodeState
 from worldline.kernel.fitting import fit_once
 from worldline.kernel.model import KernelModel
-from worldline.kernel.outcome import (
-    JudgedStep,
-    OutcomeModel,
-    RewardRules,
-    Votes,
-    last_numbers,
-    outcome_features,
-    outcome_of,
-    reward_wording,
-)
+from worldline.kernel.outcome import JudgedStep, OutcomeModel, RewardRules, Votes, outcome_of, reward_wording
 from worldline.kernel.outcome_classes import MOST_CLASSES, StepOutcome
+from worldline.kernel.outcome_features import last_numbers
 from worldline.kernel.step_table import LoggedStep
 from worldline.types import Trajectory
 
@@ -146,22 +138,6 @@ def test_of_many_rewards_a_text_that_was_always_the_last_is_the_last() -> None:
     assert all(one.ended for one in possible)
 
 
-def test_with_levels_the_features_tell_small_numbers_from_large_ones() -> None:
-    """Of 12 and 14 the level is one, of 12 and 100 it is not; without levels only the words count."""
-    log = [episode(f"e{n}", "A room.", [Played("sell", f"It is sold for {n}.")]) for n in (12, 14, 100)]
-    model = KernelModel(log)
-    state = state_after(model, log[0], 0)
-    step = state.describe("sell")
-
-    def added(price: int) -> set[int]:
-        text = f"It is sold for {price}."
-        without, levels = (outcome_features(state, step, text, levels=levels).tolist() for levels in (False, True))
-        return set(levels) - set(without)
-
-    assert len(added(12)) == 4, "one for each number that is looked at"
-    assert added(12) == added(14) != added(100)
-
-
 def test_it_learns_which_feature_decides() -> None:
     """The votes are even. Bucket 7 means success, bucket 8 does not; bucket 9 is always there."""
     rng = random.Random(0)
@@ -209,7 +185,7 @@ def test_ends_and_rewards_are_near_those_of_the_log(lamp_model: KernelModel) -> 
                 mass = lamp_model.gate.chances(described, [len(described)])[0] * same
                 happening = state.happening(considered.step, text)
                 votes = lamp_model.votes(state.rewards, considered.candidates, mass / mass.sum(), happening)
-                ids = outcome_features(state, considered.step, text)
+                ids = lamp_model.outcome_features(state, considered.step, text)
                 outcomes, chances = lamp_model.outcomes.chances(ids, votes, happening)
                 sums[action, text] += [
                     sum(c * o.reward for o, c in zip(outcomes, chances, strict=True)),
@@ -393,3 +369,31 @@ def test_a_game_of_seven_calls_ends_with_the_seventh() -> None:
         requests = [StepRequest(state_after(model, new, at), new.steps[at].action, 0.5, 0.5, 0) for at in range(7)]
         hazards = [answer.hazard for answer in model.answer(requests)]
         assert max(hazards[:-1]) < 0.05 and hazards[-1] > 0.95
+
+
+def test_one_sentence_of_an_answer_decides_what_it_earns() -> None:
+    """Answers are an interjection, a sentence and a remark, so that few are in the log twice; the middle sentence is
+    paid with 1 or with nothing. New answers are worth the same."""
+    rng = random.Random(0)
+    first, last = [f"{word}, {other}." for word in ("Well", "So", "Oh", "Now") for other in ("yes", "no", "fine")], 20
+
+    def answer(mended: bool) -> str:
+        middle = rng.choice(("It works again.", "That did it.") if mended else ("It is as before.", "No change."))
+        return f"{rng.choice(first)} {middle} The clock shows {rng.randrange(last)}, said {rng.choice('abcdefgh') * 3}."
+
+    episodes = []
+    for number in range(120):
+        steps = []
+        for _ in range(4):
+            mended = rng.random() < 0.3
+            steps.append(Played(rng.choice(("pull", "push", "turn")), answer(mended), float(mended)))
+        episodes.append(episode(f"e{number}", "A machine.", steps, task=f"t{number}", policy="ab"[number % 2]))
+    model, _ = fit_once(episodes, steps=480)
+    for mended in (False, True):
+        for text in {answer(mended) for _ in range(30)}:
+            state = EpisodeState(model.log.language, "new", "", "A machine.", None)
+            request = StepRequest(state, "push", 0.5, 0.5, 0)
+            (considered,) = model.consider_requests([request])
+            (chances,) = model.request_chances([request], [considered])
+            given = model.followed(request, considered, chances, text, "exact")
+            assert given.mean_reward == pytest.approx(float(mended), abs=0.2), text

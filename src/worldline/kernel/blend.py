@@ -1,7 +1,9 @@
 """How likely each wording is: the gate's mass on it and the wording model's probability, each as far as it is right.
 
 p(wording) is proportional to mass^a * p^b; within a wording, the gate decides. Two numbers, fitted on held-out
-episodes: a gate that is too sure of itself, or a wording model that it did not trust enough, is put right there.
+episodes: a gate that is too sure of itself, or a wording model that it did not trust enough, is put right there. The
+same for outcomes, of which the forecast says how likely each is: the gate is fitted to get texts right, values follow
+from rewards and ends.
 """
 
 from collections.abc import Sequence

@@ -71,6 +71,8 @@ NAMES = (
     "log-likelihood of its words",
     "log-likelihood of its number",
     "log-likelihood of its reward",
+    "log-share of its outcome among the candidates",
+    "log-probability of its outcome",
     "log-share of its wording among the candidates",
     "log-probability of the wording",
 )
@@ -80,6 +82,9 @@ LIKELIHOODS = slice(_FIRST_LIKELIHOOD, _FIRST_LIKELIHOOD + 3)
 """Those of NAMES that `expectations` says."""
 SHARED_FACTS = [at for at, name in enumerate(NAMES) if name.startswith(("facts shared", "agrees with facts"))]
 """Those that `shared_facts` says."""
+
+
+FORECAST, WORDING = NAMES.index("log-probability of its outcome"), NAMES.index("log-probability of the wording")
 
 
 class Seen:

@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from worldline.kernel.blend import BlendedStep
 from worldline.kernel.described_steps import DescribedStep, described_steps, helping
-from worldline.kernel.features import LIKELIHOODS, NAMES
+from worldline.kernel.features import FORECAST, LIKELIHOODS, NAMES, WORDING
+from worldline.kernel.forecast import ForecastExercise
 from worldline.kernel.gate import Gate
 from worldline.kernel.left_out import fits_without, measuring_left_out
 from worldline.kernel.lists import Items, items
@@ -101,6 +103,7 @@ def fit_once(
         new = described(derive_seed(seed, "new"), int(AS_NEW * steps), others, as_new=True)
     stage("wm: fitting wordings", 0, 1)
     _fit_wordings(model, sample, seed)
+    _fit_forecast(model, sample)
     stage("wm: wording the steps", 0, 1)
     sample, new = ([one.worded(model) for one in part] for part in (sample, new))
     stage("wm: fitting the gate", 0, 1)
@@ -111,7 +114,9 @@ def fit_once(
         sample, new = ([one.unexpecting() for one in part] for part in (sample, new))
     both = [*sample, *new]
     stage("wm: fitting the blend", 0, 1)
-    _fit_blend(model, [one for one in sample if one.row.episode in held_out])
+    judges = [one for one in sample if one.row.episode in held_out]
+    _fit_blend(model, judges)
+    _fit_outcome_blend(model, judges)
     stage("wm: fitting outcomes", 0, 1)
     weighed = model.weighed([one.considered for one in both], [one.exercise.features for one in both])
     of_sample = weighed[: len(sample)]
@@ -157,16 +162,47 @@ def _fit_wordings(model: KernelModel, sample: Sequence[DescribedStep], seed: int
     model.wording_model.fit(exercises, derive_seed(seed, "wordings") % 2**31)
 
 
+def _fit_forecast(model: KernelModel, sample: Sequence[DescribedStep]) -> None:
+    number = model.outcomes.classes.number
+    model.forecast.fit(
+        [
+            ForecastExercise(fold_of(one.row.episode), one.considered.before, number(outcome_of(one.row)), one.weight)
+            for one in sample
+        ]
+    )
+
+
 def _fit_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
     steps = []
     for one in held_out:
-        of, texts = one.considered.wordings.of, one.considered.wordings.texts
-        chances = model.gate.chances(one.exercise.features, [len(of)])[0]
-        log_chances = np.zeros(len(texts))
-        log_chances[of] = one.exercise.features[:, -1]
-        mass = np.bincount(of, chances, len(texts)).astype(np.float64)
-        steps.append(BlendedStep(mass, log_chances, one.right_wordings, one.exercise.weight))
+        (chances,) = model.gate.chances(one.exercise.features, [len(one.exercise.features)])
+        steps.append(_blended(one, chances, WORDING, one.considered.wordings.of, one.right_wordings))
     model.blend.fit(steps)
+
+
+def _fit_outcome_blend(model: KernelModel, held_out: Sequence[DescribedStep]) -> None:
+    number, steps = model.outcomes.classes.number, []
+    for one in held_out:
+        (chances,) = model.weighed([one.considered], [one.exercise.features])
+        of, right = _numbered(one.considered.outcomes, number(outcome_of(one.row)))
+        steps.append(_blended(one, chances, FORECAST, of, right))
+    model.outcome_blend.fit(steps)
+
+
+def _numbered(classes: npt.NDArray[np.int64], right: int) -> tuple[npt.NDArray[np.int64], list[int]]:
+    """The number of each candidate's class among theirs, and that of the right one, if it is there."""
+    distinct, of = np.unique(classes, return_inverse=True)
+    return of, np.flatnonzero(distinct == right).tolist()
+
+
+def _blended(
+    one: DescribedStep, chances: Chances, column: int, of: npt.NDArray[np.int64], right: Sequence[int]
+) -> BlendedStep:
+    """`of` is the number of each candidate's wording or outcome, `column` the feature that says how likely it is."""
+    log_chances = np.zeros(1 + of.max())
+    log_chances[of] = one.exercise.features[:, column]
+    mass = np.bincount(of, chances, len(log_chances)).astype(np.float64)
+    return BlendedStep(mass, log_chances, right, one.exercise.weight)
 
 
 def _measured(

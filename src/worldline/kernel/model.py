@@ -23,21 +23,16 @@ from worldline.kernel.compared_rows import pool
 from worldline.kernel.edits import EditRules
 from worldline.kernel.episode_state import EpisodeState, StepDescription
 from worldline.kernel.expectations import TARGETS, Expectations
-from worldline.kernel.features import LIKELIHOODS, NAMES, SHARED_FACTS, Features, Seen, features
+from worldline.kernel.features import FORECAST, LIKELIHOODS, NAMES, SHARED_FACTS, WORDING, Features, Seen, features
 from worldline.kernel.fillings import Fillings
+from worldline.kernel.forecast import Forecast
 from worldline.kernel.gate import Gate
 from worldline.kernel.language import code
 from worldline.kernel.lists import ListModel, items
 from worldline.kernel.number_model import NumberModel
-from worldline.kernel.outcome import (
-    OutcomeModel,
-    Votes,
-    last_numbers,
-    outcome_features,
-    outcome_of,
-    reward_wording,
-)
+from worldline.kernel.outcome import OutcomeModel, Votes, outcome_of, reward_wording
 from worldline.kernel.outcome_classes import StepOutcome
+from worldline.kernel.outcome_features import forecast_features, last_numbers, outcome_features, recurring_sentences
 from worldline.kernel.step_table import COLUMN, LeftOut, StepTable, fold_of
 from worldline.kernel.wordings import TaskBids, TaskPairs, WordingModel, Wordings, wordings
 from worldline.types import Trajectory
@@ -52,11 +47,15 @@ class Considered:
     step: StepDescription
     candidates: Candidates
     features: Features
-    """All of NAMES but for the last two, which are for the wording model to say."""
+    """All of NAMES but for the last four, which are for the wording model and the forecast to say."""
     wordings: Wordings
+    before: npt.NDArray[np.int64]
+    """What the forecast reads."""
+    outcomes: npt.NDArray[np.int64]
+    """The class of the outcome that each candidate brings."""
 
 
-FEATURES = 15
+FEATURES = 16
 """Raised where a step is described differently: weights that were fitted before are of other features."""
 
 
@@ -95,9 +94,12 @@ class KernelModel(nn.Module):
         self.fillings = Fillings(self.log.language.phrasing, lists, [row.action for row in self.log.rows])
         self.wording_model = WordingModel()
         self.gate = Gate(len(NAMES), LIKELIHOODS)
-        self.blend = Blend()
+        self.blend, self.outcome_blend = Blend(), Blend()
         self.outcomes = OutcomeModel(self.log.rows, self.log.happenings)
+        self.recurring = recurring_sentences(self.log.rows, self.log.phrases)
         self._row_outcomes = [outcome_of(row) for row in self.log.rows]
+        self._row_classes = np.array([self.outcomes.classes.number(one) for one in self._row_outcomes])
+        self.forecast = Forecast(len(self.outcomes.classes))
         self.list_model = ListModel()
         self.register_buffer("expects", torch.tensor(True))
         self.register_buffer("shares", torch.tensor(True))
@@ -174,8 +176,21 @@ class KernelModel(nn.Module):
             for one in described:
                 one[:, SHARED_FACTS] = 0.0
         worded = [self._wordings(one, may_be) for one, may_be in zip(questions, possible, strict=True)]
-        steps = [one.step for one in questions]
-        return [Considered(*these) for these in zip(steps, possible, described, worded, strict=True)]
+        return [
+            Considered(one.step, may_be, of, sorts, self._before(one), self._outcome_classes(one.state, may_be))
+            for one, may_be, of, sorts in zip(questions, possible, described, worded, strict=True)
+        ]
+
+    def _before(self, one: _Question) -> npt.NDArray[np.int64]:
+        return forecast_features(one.state, one.step, levels=not self.outcomes.classes.few)
+
+    def _outcome_classes(self, state: EpisodeState, possible: Candidates) -> npt.NDArray[np.int64]:
+        """A step of this episode has not ended it."""
+        out: npt.NDArray[np.int64] = self._row_classes[np.maximum(possible.rows, 0)]
+        for at in np.flatnonzero(possible.rows < 0):
+            here = StepOutcome(round(state.rewards[-1 - possible.rows[at]], 6), False, False)
+            out[at] = self.outcomes.classes.nearest(here)
+        return out
 
     @functools.cached_property
     def expectations(self) -> Expectations:
@@ -197,19 +212,22 @@ class KernelModel(nn.Module):
         return wordings(state, one.step, possible, bids, pairs)
 
     def described(self, considered: Considered, own: int = -1) -> Features:
-        """The features of the candidates with what the wording model says of them."""
-        log_chances = self.wording_model.log_chances(considered.wordings, fold_of(own) if own >= 0 else -1)
-        of = considered.wordings.of
-        shares = np.log(np.bincount(of)[of] / len(of)).astype(np.float32)
-        return np.concatenate([considered.features, shares[:, None], log_chances[:, None]], 1)
+        """The features of the candidates with what the wording model and the forecast say of them."""
+        fold = fold_of(own) if own >= 0 else -1
+        log_chances = self.wording_model.log_chances(considered.wordings, fold)
+        of, classes = considered.wordings.of, considered.outcomes
+        forecast = self.forecast.log_chances(considered.before, fold)[classes]
+        more: list[npt.NDArray[np.floating]] = [_log_shares(classes), forecast, _log_shares(of), log_chances]
+        return np.concatenate([considered.features, np.stack(more, 1).astype(np.float32)], 1)
 
     def weighed(self, considered: Sequence[Considered], described: Sequence[Features]) -> list[Chances]:
         """The probabilities of the candidates of some steps, with their features."""
-        chances = self.gate.chances(np.concatenate(described), [len(one) for one in described])
-        return [
-            self.blend.chances(these, one.wordings.of, features[:, -1].astype(np.float64))
-            for one, features, these in zip(considered, described, chances, strict=True)
-        ]
+        weighed = self.gate.chances(np.concatenate(described), [len(one) for one in described])
+        out = []
+        for one, of, chances in zip(considered, described, weighed, strict=True):
+            blended = self.blend.chances(chances, one.wordings.of, of[:, WORDING].astype(np.float64))
+            out.append(self.outcome_blend.chances(blended, one.outcomes, of[:, FORECAST].astype(np.float64)))
+        return out
 
     def answer(self, requests: Sequence[StepRequest]) -> list[KernelAnswer]:
         """Draw an answer to each request, all weighed in one batch."""
@@ -274,7 +292,7 @@ class KernelModel(nn.Module):
 
     def outcome_features(self, state: EpisodeState, step: StepDescription, answer: str) -> npt.NDArray[np.int64]:
         """What the outcome of a step may depend on."""
-        return outcome_features(state, step, answer, levels=not self.outcomes.classes.few)
+        return outcome_features(state, step, answer, self.recurring, levels=not self.outcomes.classes.few)
 
     def votes(self, rewards: Sequence[float], possible: Candidates, within: Chances, happening: str) -> Votes:
         """What the sources of an answer say of its outcome.
@@ -303,6 +321,12 @@ class KernelModel(nn.Module):
         log_odds = dict(zip(may_be.actions, scores.tolist(), strict=True))
         kept = [action for action in may_be.actions if log_odds[action] > 0] or [may_be.actions[int(scores.argmax())]]
         return tuple(sorted(kept) if self.sorts else kept), log_odds
+
+
+def _log_shares(numbers: npt.NDArray[np.int64]) -> Chances:
+    """Of each candidate, how many have its number."""
+    out: Chances = np.log(np.bincount(numbers)[numbers] / len(numbers))
+    return out
 
 
 def draw(chances: Chances, at: float) -> int:

@@ -5,7 +5,6 @@ observation, action, answer, goal and history corrects the vote: it learns what 
 says the class; within it the votes decide. Rewards of many values follow numbers in the text where the log says so.
 """
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -18,23 +17,17 @@ from scipy.sparse import csr_matrix
 from scipy.special import log_softmax, softmax
 from torch import Tensor, nn
 
-from worldline.kernel.episode_state import EpisodeState, StepDescription
-from worldline.kernel.language import last_number, sentences, wording
+from worldline.kernel.episode_state import StepDescription
+from worldline.kernel.language import wording
 from worldline.kernel.numerals import NUMBER
 from worldline.kernel.outcome_classes import OutcomeClasses, StepOutcome
+from worldline.kernel.outcome_features import BUCKETS
 from worldline.kernel.step_table import LoggedStep
 from worldline.kernel.vectors import distinct_columns, used_columns
-from worldline.kernel.words import at_least, stable_hash
 
 Array = npt.NDArray[np.float64]
 Fit = tuple[Array, Array]
 """The trust in what votes (2,), and the table (F, C)."""
-BUCKETS = 1 << 17
-_GOAL_WORDS, _DEEDS, _STRONG = 16, 8, 3
-_SENTENCES, _RELATIONS, _PAST = 8, 12, 24
-"""Of the observation, of the action, and of the past: how many are read."""
-_WORDS, _NAMES = 24, 3
-"""Words of the observation, each beside each word of the action's names: what it is that is sorted, and where."""
 _STEPS, _MORE_STEPS = 100, 40
 """Of a fit, and of one that goes on from another."""
 _VARIANCES = 0.01, 0.03, 0.1, 0.3, 1.0
@@ -50,53 +43,6 @@ _NUMBER = re.compile(NUMBER)
 
 def outcome_of(row: LoggedStep) -> StepOutcome:
     return StepOutcome(round(row.reward, 6), row.ended, row.success)
-
-
-def outcome_features(
-    state: EpisodeState, step: StepDescription, answer: str, *, levels: bool = False
-) -> npt.NDArray[np.int64]:
-    """Buckets 1..BUCKETS-1 of everything an outcome may depend on; what is likely to decide it, `_STRONG` times.
-
-    With `levels`, also of how large the last numbers are: what earns more or less may follow them.
-    """
-    event, past = state.event(step.action), state.event_counts
-    happening, happened = state.happening(step, answer), state.happened
-    says = step.phrase.blanked(answer).lower()
-    named = {word for name in step.phrase.names for word in name.lower().split()}
-    left = sorted(state.goal_words - named)
-    count, owed = min(past[event], 3), min(len(state.owed.intersection(left)), 3)
-    again = f"{happening} {min(happened[happening], 3)}"
-    deeds = state.done_with(step.phrase)[-_DEEDS:]
-    strong = ["bias", f"event {event}", f"happens {happening}", f"again {event} {count}", f"happens again {again}"]
-    strong += [f"owed {owed}", f"owed {event} {owed}", f"owed {happening} {owed}"]
-    strong += [f"step {state.step}", f"step {event} {state.step}", f"step {happening} {state.step}"]
-    strong += [f"done {event} {deed}" for deed in deeds]
-    for word in left[:_GOAL_WORDS]:
-        strong += [f"goal {event} {word}", f"goal {event} {word} {count}", f"goal happens {again} {word}"]
-    texts = [f"says {says[:90]}", f"ends {says[-25:]}", f"says {event} {says[:60]}"]
-    relations, shown = sorted(step.relations)[:_RELATIONS], sentences(state.observation)[:_SENTENCES]
-    for relation in relations:
-        texts += [f"relation {relation}", f"relation {event} {relation}"]
-    for stands in state.standing(step.action):
-        texts += [f"stands {event} {stands}", f"stands {step.phrase.verb} {stands}"]
-    for sentence in shown:
-        texts += [f"shown {event} {sentence}", f"shown {step.action} {sentence}"]
-    texts += [f"shown {event} {sentence} {relation}" for sentence in shown[:6] for relation in relations[:8]]
-    rare = state.language.recurring_words(state.observation)[:_WORDS]
-    texts += [f"word {event} {word}" for word in rare]
-    texts += [f"word {step.phrase.skeleton} {name} {word}" for name in sorted(named)[:_NAMES] for word in rare]
-    texts += [f"happened {event} {other}" for other in list(at_least(happened, 3))[-_PAST:]]
-    texts += [f"role {event} {other}" for other in list(at_least(state.role_counts, 3))[-_PAST:]]
-    texts += [f"fact {event} {fact}" for fact in state.deeds_and_sentences()]
-    texts += [f"before {event} {other}" for other in sorted(past)[:24]]
-    texts += [f"lately {event} {state.event(other)}" for other in dict.fromkeys(state.actions[-6:])]
-    if levels:
-        for place, number in enumerate(last_numbers(state, step.action, answer)[1:].tolist()):
-            level = math.copysign(math.floor(2 * math.log2(1 + abs(number))), number)
-            texts.append(f"level {place} {event} {level:.0f}")
-    texts += [f"goal done {event} {deed} {word}" for deed in deeds for word in left[:_GOAL_WORDS]]
-    of_strong, of_texts = ([1 + stable_hash(text) % (BUCKETS - 1) for text in part] for part in (strong, texts))
-    return np.array(_STRONG * of_strong + of_texts, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -302,12 +248,6 @@ class _Means:
         errors = np.average(np.square(expected - self._right), 0, self._judged.weights)
         varied = self._spread > 1e-12 * (1 + np.square(self._right).mean(0))
         return float((errors[varied] / self._spread[varied]).mean()) if varied.any() else 0.0
-
-
-def last_numbers(state: EpisodeState, action: str, answer: str) -> Array:
-    """The numbers a reward may follow: of the action, the answer, the last observation and action that named any."""
-    numbers = last_number(action), last_number(answer), state.last_number, state.last_bid
-    return np.array([1.0, *(0.0 if number is None else number for number in numbers)])
 
 
 class RewardRules:

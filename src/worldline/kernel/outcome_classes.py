@@ -51,6 +51,13 @@ class OutcomeClasses:
         """The class of an outcome of the log."""
         return self._number[outcome]
 
+    def nearest(self, outcome: StepOutcome) -> int:
+        """The class of an outcome; where the log does not have it, of one that ended so, with the nearest reward."""
+        if outcome in self._number:
+            return self._number[outcome]
+        alike = [one for one in self._number if one.ended == outcome.ended] or [*self._number]
+        return self._number[min(alike, key=lambda one: abs(one.reward - outcome.reward))]
+
     def summed(self, votes: Mapping[StepOutcome, float]) -> Array:
         """The votes for each class; what the log does not have is not counted."""
         out = np.zeros(len(self))
