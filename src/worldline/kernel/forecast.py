@@ -56,40 +56,37 @@ class Forecast(nn.Module):
         return out
 
     def fit(self, exercises: Sequence[ForecastExercise]) -> None:
-        """Fit the model of each fold on the others, with the variance that makes the fold itself likeliest."""
-        if self.tables.shape[2] < 2:
+        """Fit the model of each fold on the others, with the variance that makes the folds themselves likeliest."""
+        classes = self.tables.shape[2]
+        folds = np.array([one.fold for one in exercises])
+        if classes < 2 or any(fold not in folds for fold in range(FOLDS)):
             return
         used, columns = used_columns(np.concatenate([one.features for one in exercises]), FORECAST_BUCKETS)
         starts = np.cumsum([0, *(len(one.features) for one in exercises)])
         features = csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(exercises), len(used)))
         features, distinct, many = distinct_columns(features)
-        right, weights = (np.array([getattr(one, name) for one in exercises]) for name in ("right", "weight"))
-        folds = np.array([one.fold for one in exercises])
-        of_fold = [(folds != fold, folds == fold) for fold in range(FOLDS)]
-        if any(not others.any() or not own.any() for others, own in of_fold):
-            return
-        best: tuple[float, list[Array]] | None = None
-        for variance in _VARIANCES:
-            fitted = [
-                _fitted(features[others], many, right[others], weights[others], len(self.tables[0, 0]), variance)
-                for others, _ in of_fold
-            ]
-            nats = sum(
-                -weights[own] @ log_softmax(features[own] @ table, axis=1)[np.arange(own.sum()), right[own]]
-                for table, (_, own) in zip(fitted, of_fold, strict=True)
-            )
-            if best is None or nats < best[0]:
-                best = float(nats), fitted
-        assert best is not None
-        for fold, table in enumerate(best[1]):
+        right, weights = np.array([one.right for one in exercises]), np.array([one.weight for one in exercises])
+
+        def of_variance(variance: float) -> tuple[float, list[Array]]:
+            """The nats of all steps, each by the model that has not seen its fold; the table of each fold."""
+            tables, nats = list[Array](), 0.0
+            for fold in range(FOLDS):
+                own, others = folds == fold, folds != fold
+                prior = variance * many[:, None].astype(np.float64)
+                tables.append(_fitted(features[others], prior, right[others], weights[others], classes))
+                log_chances = log_softmax(features[own] @ tables[-1], axis=1)
+                nats -= float(weights[own] @ log_chances[np.arange(own.sum()), right[own]])
+            return nats, tables
+
+        _, tables = min((of_variance(variance) for variance in _VARIANCES), key=lambda one: one[0])
+        for fold, table in enumerate(tables):
             self.tables[fold, torch.from_numpy(used)] = torch.from_numpy((table / many[:, None])[distinct]).float()
 
 
 def _fitted(
-    features: csr_matrix, many: npt.NDArray[np.int64], right: npt.NDArray[np.int64], weights: Array, classes: int,
-    variance: float,
-) -> Array:  # fmt: skip
-    """The likeliest table (F, C); each feature stands for so many alike."""
+    features: csr_matrix, variances: Array, right: npt.NDArray[np.int64], weights: Array, classes: int
+) -> Array:
+    """The likeliest table (F, C); `variances` (F, 1) are those of its weights, before the log is read."""
     from scipy.optimize import minimize  # slow to import, and only a fit needs it
 
     rows = np.arange(len(right))
@@ -100,8 +97,8 @@ def _fitted(
         slopes = np.exp(log_chances)
         slopes[rows, right] -= 1
         slopes *= weights[:, None]
-        nats = -weights @ log_chances[rows, right] + (np.square(table) / many[:, None]).sum() / (2 * variance)
-        return nats, (features.T @ slopes + table / (many[:, None] * variance)).ravel()
+        nats = -weights @ log_chances[rows, right] + (np.square(table) / variances).sum() / 2
+        return nats, (features.T @ slopes + table / variances).ravel()
 
     start = np.zeros(features.shape[1] * classes)
     best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
