@@ -82,8 +82,6 @@ LIKELIHOODS = slice(_FIRST_LIKELIHOOD, _FIRST_LIKELIHOOD + 3)
 """Those of NAMES that `expectations` says."""
 SHARED_FACTS = [at for at, name in enumerate(NAMES) if name.startswith(("facts shared", "agrees with facts"))]
 """Those that `shared_facts` says."""
-
-
 FORECAST, WORDING = NAMES.index("log-probability of its outcome"), NAMES.index("log-probability of the wording")
 
 

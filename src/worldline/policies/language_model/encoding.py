@@ -207,8 +207,10 @@ def _cuts_are_tokens(tokenizer: Tokenizer) -> bool:
     """Whether no token of this tokenizer reaches across a cut, whatever it has learned: its words end there before
     any are merged, and what is tokenised apart gets no mark of a beginning."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or backend.pre_tokenizer is None:
+        return False
     added = " ".join(tokenizer.get_added_vocab())
-    if backend is None or backend.pre_tokenizer is None or "\n" in added or _CUTS.search(added):
+    if "\n" in added or _CUTS.search(added):
         return False
     texts = [end + cut + begin for end in _ENDS for cut in (", ", ". ", "\n") for begin in _BEGINNINGS]
     clauses = [_CUTS.split(text) for text in texts]
